@@ -208,6 +208,7 @@ SPECTACULAR_SETTINGS = {
             "note",
         ],
         "MemoryStatusEnum": ["active", "pending", "archived", "rejected"],
+        "MemoryFeedChangeEnum": ["created", "changed", "superseded", "archived", "rejected", "erased"],
         "MemoryScopeEnum": ["project", "domain", "universal"],
         "MemorySourceEnum": ["education", "task", "manual", "extraction", "import"],
         "SleepRunStateEnum": ["running", "done", "undone"],

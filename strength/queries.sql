@@ -35,13 +35,15 @@ WITH new AS (
     LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id,
     LATERAL (SELECT 0 AS consolidation_level, %(now)s AS began_at, coalesce(state.tasks_completed, 0) AS began_task)
         AS numbers
-    WHERE memory.actor_id = %(actor_id)s AND memory.id = %(memory_id)s
+    WHERE memory.actor_id = %(actor_id)s AND memory.id = ANY(%(memory_ids)s)
 ), inserted AS (
     INSERT INTO strength_memorynumbers (memory_id, actor_id, strength, mark, access_count, candidate_count,
         impact_score, consolidation_level, began_at, began_task)
-    SELECT id, %(actor_id)s, %(strength)s, mark, 0, 0, 0, 0, %(now)s, began_task FROM new
+    SELECT id, %(actor_id)s, stated.strength, mark, 0, 0, 0, 0, %(now)s, began_task
+    FROM new JOIN unnest(%(memory_ids)s::uuid[], %(strengths)s::float8[]) AS stated (memory_id, strength)
+        ON stated.memory_id = new.id
 )
-SELECT mark, is_first FROM new
+SELECT id, mark, is_first FROM new
 
 -- name: begin_clock
 -- From when the first of the actor's memories began to fade, as far as they came in by an import.

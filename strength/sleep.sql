@@ -80,6 +80,12 @@ SELECT count(*) FROM strength_memorynumbers
 WHERE actor_id = %(actor_id)s AND mark > (%(clock)s::float8[])[consolidation_level + 1]
     AND (%(clock)s::float8[])[consolidation_level + 1] < (%(clock_before)s::float8[])[consolidation_level + 1]
 
+-- name: expired
+-- Memories that nothing replaced and whose validity has ended.
+SELECT id FROM strength_memory
+WHERE actor_id = %(actor_id)s AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL AND valid_to <= %(now)s
+ORDER BY id LIMIT %(most)s
+
 -- name: weak
 -- By the index of due marks, level by level: at or below the threshold, the clock being where it is.
 SELECT found.memory_id
@@ -127,6 +133,7 @@ SELECT gen_random_uuid(), memory.actor_id, memory.id, memory.version, %(verb)s, 
         'content', memory.content, 'namespace', memory.namespace, 'kind', memory.kind, 'tags', to_jsonb(memory.tags),
         'scope_level', memory.scope_level, 'scope_domain', memory.scope_domain, 'scope_project', memory.scope_project,
         'status', memory.status, 'pinned', memory.pinned, 'locked', memory.locked, 'learnings', memory.learnings,
+        'metadata', memory.metadata,
         'confidence', memory.confidence, 'valid_from', {valid_from_as_text}, 'valid_to', {valid_to_as_text}
     ),
     %(now)s

@@ -50,7 +50,7 @@ class Sessions(ApiView):
     )
     def get(self, request: Request) -> Response:
         """List an actor's sessions, newest first."""
-        tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
+        tenant = self.reading(self.query(TenantQuery))
         rows = Session.objects.filter(actor_id=tenant.actor_id).select_related("actor")
         return self.page(rows, SessionOut, ordering=("-started_at", "-id"))
 

@@ -178,7 +178,7 @@ class Actors(ApiView):
     @extend_schema(operation_id="actor_get", parameters=[TenantQuery], responses=ActorOut)
     def get(self, request: Request) -> Response:
         """Return what a user overrides and every policy value as it holds."""
-        return _actor_answer(self.reading(self.validated(TenantQuery, request.query_params.dict())))
+        return _actor_answer(self.reading(self.query(TenantQuery)))
 
     @extend_schema(
         operation_id="actor_update",
@@ -188,7 +188,7 @@ class Actors(ApiView):
     )
     def patch(self, request: Request) -> Response:
         """Replace what a user overrides."""
-        actor = self.writing(self.validated(TenantQuery, request.query_params.dict()))
+        actor = self.writing(self.query(TenantQuery))
         actor = set_actor_policy(
             actor=actor,
             policy=self.validated(ActorPatch)["policy"],
@@ -201,7 +201,7 @@ class Actors(ApiView):
     @extend_schema(operation_id="actor_erase", parameters=[TenantQuery], responses={200: ErasedOut})
     def delete(self, request: Request) -> Response:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
-        values = self.validated(TenantQuery, request.query_params.dict())
+        values = self.query(TenantQuery)
         erasure = erase_user(
             agent_id=values["agent_id"],
             user_id=values.get("user_id", self.principal.user_id or ""),
@@ -232,7 +232,7 @@ class ActorExport(ApiView):
     )
     def get(self, request: Request) -> StreamingHttpResponse:
         """Return everything of a user, or of an agent itself; a body without the line `{"end": …}` broke off."""
-        tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
+        tenant = self.reading(self.query(TenantQuery))
         if tenant.actor is None:
             raise UnknownRow("No such user of this agent.")
         audit.record(by=self.principal, verb="export", row=tenant.actor, now=self.now)

@@ -101,7 +101,7 @@ class Usage(ApiView):
     @extend_schema(operation_id="usage_get", parameters=[UsageQuery], responses=SpendingOut)
     def get(self, request: Request) -> Response:
         """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
-        values = self.validated(UsageQuery, request.query_params.dict())
+        values = self.query(UsageQuery)
         agent_id, user_id = values["agent_id"], values.get("user_id", self.principal.user_id)
         self.principal.check_agent(agent_id)
         if user_id is None:

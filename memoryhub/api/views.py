@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -15,10 +16,10 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
-from rest_framework.exceptions import APIException
+from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer, Serializer
+from rest_framework.serializers import BaseSerializer, ListField, Serializer
 from rest_framework.views import APIView
 
 from memoryhub.api.idempotency import LONGEST_KEY, answer_once
@@ -64,6 +65,49 @@ def wants_none(request: Request) -> bool:
 
 Row = TypeVar("Row", bound=Model)
 
+_DECLARED: Final[dict[tuple[type[APIView], str], Mapping[str, bool]]] = {}
+"""The query parameters of each operation, and whether they may be repeated."""
+
+
+def _declared(view: APIView, method: str) -> Mapping[str, bool]:
+    """Return the query parameters that an operation's schema declares, each with whether it may be repeated."""
+    known = _DECLARED.get((type(view), method))
+    if known is not None:
+        return known
+    # Of the class: `setup` wraps the `post` of the view itself.
+    described = getattr(getattr(type(view), method.lower(), None), "kwargs", {})
+    parameters: list[Any] = []
+    if "schema" in described:
+        schema = described["schema"]()
+        schema.view, schema.method = view, method
+        parameters = schema.get_override_parameters()
+    names: dict[str, bool] = {}
+    for each in parameters:
+        if not isinstance(each, OpenApiParameter):
+            names |= {name: isinstance(field, ListField) for name, field in each().fields.items()}
+        elif each.location == OpenApiParameter.QUERY:
+            names[each.name] = bool(each.many)
+    _DECLARED[type(view), method] = names
+    return names
+
+
+def _check_query(request: Request, declared: Mapping[str, bool]) -> None:
+    """Raise ValidationError for query parameters that the operation does not have, or that are repeated."""
+    problems = {}
+    for name, values in request.query_params.lists():
+        if name not in declared:
+            nearest = get_close_matches(name[:100].lower(), declared, n=1)
+            hint = f" Did you mean {nearest[0]}?" if nearest else _known_names(declared)
+            problems[name[:100]] = [f"is no query parameter of this operation.{hint}"]
+        elif len(values) > 1 and not declared[name]:
+            problems[name] = ["may be given once."]
+    if problems:
+        raise ValidationError(problems)
+
+
+def _known_names(declared: Mapping[str, bool]) -> str:
+    return f" It has {', '.join(sorted(declared))}." if declared else " It has none."
+
 
 @cache
 def _for_showing(serializer: type[Serializer]) -> Any:
@@ -104,9 +148,14 @@ class ApiView(APIView):
             )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Let in whom the base class does, but no writes while the disk is nearly full; deleting goes on."""
+        """Let in whom the base class does, but no writes while the disk is nearly full; deleting goes on.
+
+        Raises ValidationError for query parameters that the operation does not have.
+        """
         super().initial(request, *args, **kwargs)
         method = str(request.method)
+        self._declared = _declared(self, "GET" if method == "HEAD" else method)
+        _check_query(request, self._declared)
         if method in ("POST", "PUT", "PATCH") and self.scopes.get(method) is not Scope.READ:
             check_disk()
 
@@ -128,6 +177,13 @@ class ApiView(APIView):
         checked.is_valid(raise_exception=True)
         values: dict[str, Any] = checked.validated_data
         return values
+
+    def query(self, serializer: type[Serializer]) -> dict[str, Any]:
+        """Return the validated query parameters; those that may be repeated as lists. Raises ValidationError."""
+        given = self.request.query_params
+        return self.validated(
+            serializer, {name: given.getlist(name) if self._declared[name] else given[name] for name in given}
+        )
 
     def reading(self, values: Mapping[str, Any]) -> Tenant:
         tenant = tenant_for_reading(self.principal, values["agent_id"], values.get("user_id"))

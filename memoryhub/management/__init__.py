@@ -1,13 +1,32 @@
 """Management commands, and the base of those that may be stopped and run again."""
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress
 
 STOPPED: Final = 130
 """Exit code of a program that Ctrl-C has ended."""
+
+
+def moment_option(name: str, text: str | None) -> datetime | None:
+    """Return the moment of an option that takes a day or a time, in UTC unless it says so. Raises CommandError."""
+    if text is None:
+        return None
+    try:
+        moment = parse_datetime(text)
+        day = None if moment else parse_date(text)
+    except ValueError:
+        moment = day = None
+    if moment is None and day is None:
+        raise CommandError(
+            f"{name} must be a day as 2026-03-01, or a time as 2026-03-01T09:00+09:00, not {text!r}."
+        )
+    moment = moment or datetime.combine(day, datetime.min.time())  # type: ignore[arg-type]
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class ResumableCommand(BaseCommand):

@@ -19,7 +19,10 @@ LONGEST_OWNER = 2_300
 MOST_NAMESPACES = 20
 DEFAULT_TOP_K = 10
 DEFAULT_RELEVANCE = 0.0
+EVERYTHING = "/"
+"""As a prefix: all of an actor."""
 _NAMESPACE = re.compile(r"/(?:[^/\s]+/)+\Z")
+_PATTERN = re.compile(r"\{[^{}/]*\}|\*")
 
 BY_RELEVANCE = "relevance"
 BY_STRENGTH = "strength"
@@ -61,13 +64,33 @@ def namespace_owner(agent_id: str, user_id: str) -> str:
     return quote(user_id or agent_id, safe="")
 
 
+def expand_prefix(prefix: str, *, agent_id: str, user_id: str, field: str = "namespace") -> str:
+    """Return a prefix of namespaces with `{actorId}` filled in; `/` is all of them. Raises NamespaceError."""
+    if prefix == EVERYTHING:
+        return prefix
+    return expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
+
+
 def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str = "namespace") -> str:
     """Return a namespace (or prefix) with `{actorId}` filled in.
 
-    Raises NamespaceError for one without a trailing slash: `/facts/ann` would also match `/facts/anna/`. How long it
+    Raises NamespaceError for other placeholders and wildcards, which would match nothing.
+
+    Raises it for one without a trailing slash, too: `/facts/ann` would also match `/facts/anna/`. How long it
     may be is told of what it becomes: what is written may be shorter, and each caller says how much.
     """
     expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
+    if found := _PATTERN.search(expanded):
+        raise NamespaceError(
+            field,
+            format_lazy(
+                _(
+                    "{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is."
+                ),
+                pattern=found[0][:50],
+                actor=ACTOR_PLACEHOLDER,
+            ),
+        )
     if not _NAMESPACE.match(expanded):
         raise NamespaceError(
             field,
@@ -117,7 +140,7 @@ def namespace_queries(
             if not check.holds(values[key]):
                 must = _("{name}: {key} must be {allowed}.")
                 raise NamespaceError(field, format_lazy(must, name=name, key=key, allowed=check.allowed))
-        expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
+        expanded = expand_prefix(prefix, agent_id=agent_id, user_id=user_id, field=field)
         if values["order"] == BY_STRENGTH and values["relevance_score"]:
             raise NamespaceError(
                 field,

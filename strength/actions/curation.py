@@ -27,6 +27,7 @@ from strength.actions.memories import end_superseded
 from strength.actions.revisions import (
     STRENGTH,
     BatchResult,
+    last_verb,
     parsed_dates,
     snapshot,
     state_beside,
@@ -35,7 +36,7 @@ from strength.actions.revisions import (
 )
 from strength.actions.search import index_memory
 from strength.actions.tombstones import BlockedByTombstone, find_tombstone, leave_tombstone, lift_tombstones
-from strength.actions.usage import set_strengths
+from strength.actions.usage import set_strengths, use_memories
 from strength.domain.duplicates import NEAR
 from strength.domain.memories import (
     CURATED,
@@ -47,11 +48,13 @@ from strength.domain.memories import (
     Status,
     TombstoneReason,
     WrongState,
+    check_metadata,
     check_scope,
     content_digest,
     values_after,
 )
 from strength.domain.policy import StrengthPolicy
+from strength.domain.sleep import Why
 from strength.models import Memory, MemoryRevision
 from strength.models.locks import lock_shared
 
@@ -134,6 +137,34 @@ def archive_memories(*, memories: Sequence[Memory], by: Principal, reason: str, 
     return archived
 
 
+@transaction.atomic
+def report_use(
+    *, memories: Sequence[Memory], perspective: str | None, task: str | None, by: Principal, now: datetime
+) -> tuple[list[Memory], int]:
+    """Reinforce memories that a client used; return them, and how many of them count; see `use_memories`.
+
+    By policy, what a sleep archived is reactivated first, and never weaker than it was. What a person archived, what
+    has ended, and what is pending or rejected is left out. Raises Forbidden.
+    """
+    usable = []
+    for memory in _in_lock_order(memories):
+        if memory.status == Status.ARCHIVED and _comes_back(memory, now):
+            with suppress(WrongState, DuplicateMemory, UnknownRow):
+                reason = "It was used."
+                usable.append(
+                    apply_transition(memory=memory, verb="reactivate", by=by, reason=reason, now=now)
+                )
+        elif memory.status == Status.ACTIVE:
+            usable.append(memory)
+    return usable, use_memories(memories=usable, perspective=perspective, task=task, by=by, now=now)
+
+
+def _comes_back(memory: Memory, now: datetime) -> bool:
+    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
+    has_ended = memory.valid_to is not None and memory.valid_to <= now
+    return policy.archived_use == "reactivate" and not has_ended and last_verb(memory) == SLEEP_VERB
+
+
 def restore_revision(
     *,
     memory: Memory,
@@ -206,9 +237,11 @@ def reactivated_strength(memory: Memory) -> float:
     archived = MemoryRevision.objects.filter(
         actor_id=memory.actor_id, memory=memory, changed_after__status=Status.ARCHIVED
     ).order_by("-number")
-    if archived.values_list("verb", flat=True).first() != SLEEP_VERB:
+    latest = archived.values_list("verb", "reason").first()
+    if latest is None or latest[0] != SLEEP_VERB or latest[1] == Why.EXPIRED:
         return memory.strength
-    return effective_policy(StrengthPolicy, memory.agent, memory.actor).reactivation_strength
+    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
+    return max(memory.strength, policy.reactivation_strength)
 
 
 def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal, now: datetime) -> None:
@@ -259,12 +292,14 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
         setattr(memory, name, value)
     if memory.status == Status.ACTIVE != was and memory.valid_to is None:
         memory.superseded_by = None  # it had been merged into another
-    memory.namespace = expand_namespace(memory.namespace, agent_id=actor.agent_id, user_id=actor.user_id)
+    if "namespace" in values:
+        memory.namespace = expand_namespace(memory.namespace, agent_id=actor.agent_id, user_id=actor.user_id)
     if memory.scope_level == ScopeLevel.DOMAIN and not memory.scope_domain:
         memory.scope_domain = memory.agent.domain
     if memory.pinned and memory.status != Status.ACTIVE:
         problem = _("A memory that is {status} cannot be pinned.")
         raise WrongState(format_lazy(problem, status=_(memory.status)))
+    check_metadata(memory.metadata)
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
         raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -23,6 +23,7 @@ from conversations.domain.messages import Role
 from conversations.models import Message, Session
 from memoryhub.api.health import Finding, Level
 from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import hold
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.jobs.models import Job
@@ -226,6 +227,33 @@ def extract(
         else:
             pass_episodes_over(actor=actor, now=run.now)
     return total
+
+
+@transaction.atomic
+def enqueue_extraction(*, session: Session) -> UUID:
+    """Enqueue the extraction of an actor's messages, this session's first; return the job that waits for it."""
+    hold(session.actor_id)
+    payload = {"session_id": str(session.pk)}
+    return enqueue(EXTRACT_KIND, actor_id=session.actor_id, key=EXTRACT_KEY, payload=payload)
+
+
+def extraction_state(*, session: Session) -> dict[str, Any]:
+    """Return how far each strategy has read a session, and the actor's latest extraction job."""
+    on = switched_on(session.actor.agent.strategies)
+    rows = StrategyCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
+    cursors = {each.strategy: each for each in rows}
+    strategies: list[dict[str, Any]] = []
+    for strategy in FROM_MESSAGES:
+        known = cursors.get(strategy.value) or StrategyCursor(strategy=strategy.value)
+        names = ("read_until", "passed_after", "passed_until")
+        reached = {name: getattr(known, name) or 0 for name in names}
+        strategies.append({"strategy": strategy.value, "is_on": strategy in on, **reached})
+    behind = [each for each in strategies if each["is_on"] and each["read_until"] < session.message_count]
+    job = Job.objects.filter(actor_id=session.actor_id, kind=EXTRACT_KIND).order_by("-created_at").first()
+    return {
+        "session_id": session.pk, "message_count": session.message_count, "is_complete": not behind,
+        "strategies": strategies, "job_id": job and job.pk, "job_state": job and job.state,
+    }  # fmt: skip
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:

@@ -1,6 +1,6 @@
 """Write memories without duplicates, and let new ones supersede old ones (SPEC M1-M3, M8, M10)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -23,18 +23,9 @@ from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from strength.actions.creation import NewRow, complete_new, sources_of
 from strength.actions.duplicates import near_duplicates
-from strength.actions.revisions import (
-    MARK,
-    RESEMBLES,
-    STRENGTH,
-    awaits_person,
-    keep_revision,
-    last_verb,
-    snapshot,
-    store_change,
-)
-from strength.actions.search import index_memory
+from strength.actions.revisions import RESEMBLES, awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
     BlockedByTombstone,
     atomic_but_for_tombstones,
@@ -55,16 +46,14 @@ from strength.domain.memories import (
     Status,
     TombstoneReason,
     WrongState,
+    check_metadata,
     check_scope,
     content_digest,
     default_namespace,
 )
 from strength.domain.policy import REVIEW, StrengthPolicy
-from strength.domain.strength import NEVER, initial_strength
-from strength.models import Memory, MemoryNumbers, MemorySource, PerspectiveStrength
+from strength.models import Memory, MemorySource
 from strength.models.locks import lock_shared
-from strength.models.memory import begin_clock
-from strength.sql import QUERIES, run_query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +71,7 @@ class NewMemory:
     strength: float | None = None
     strength_by_perspective: Mapping[str, float] = field(default_factory=dict)
     learnings: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     embedding: Sequence[float] | None = None
     pinned: bool = False
     source_message_ids: Sequence[UUID] = ()
@@ -107,8 +97,8 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
     """
     spaces = writing_spaces()
-    draft, messages = _judged_draft(actor, new, by, now)
-    entry = _entry(new, spaces)
+    draft, messages = judged_draft(actor, new, by, now)
+    entry = entry_of(new, index_entries([new.content], spaces)[0], spaces)
     with atomic_but_for_tombstones():
         lock_shared(actor.id)
         known, reason = _same_text(draft), ""
@@ -123,19 +113,14 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
         known = known or _insert_or_find(draft)
         if known is not None:
             return _repeat(known, draft, messages, by=by, now=now), False
-        beside: dict[str, Any] = _add_numbers(draft, new)
-        if new.resembles is not None:
-            beside[RESEMBLES] = [new.resembles[0], new.resembles[1].isoformat()]
-        _add_sources(draft, messages, now)
-        index_memory(draft, entry, spaces)
-        keep_revision(memory=draft, verb="create", before={}, by=by, reason=reason, now=now, beside=beside)
+        complete_new([new_row(draft, new, entry, messages, reason)], spaces, by=by, now=now)
     return draft, True
 
 
 @transaction.atomic
 def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -> Memory:
     """Reinforce an active memory that was said again; a pending one gets the sources only. Raises MemoryRefused."""
-    draft, messages = _judged_draft(memory.actor, new, by, now)
+    draft, messages = judged_draft(memory.actor, new, by, now)
     lock_shared(memory.actor_id)
     known = Memory.objects.of([memory.actor_id]).locked([memory.pk]).get(memory.pk)
     if known is None:
@@ -203,7 +188,7 @@ def _returning(
     """
     if draft.status != Status.ACTIVE:
         return None
-    archived = _of_text(draft).filter(status=Status.ARCHIVED).order_by("-updated_at").first()
+    archived = of_text(draft).filter(status=Status.ARCHIVED).order_by("-updated_at").first()
     archived = archived or _near_duplicate(draft, new, entry, spaces, [Status.ARCHIVED])
     if archived is None:
         return None
@@ -214,9 +199,8 @@ def _returning(
     archived.status = draft.status
     store_change(archived, verb=RETURN_VERB, before=before, by=by, reason="It was said again.", now=now)
     if by_sleep:
-        set_strengths(
-            memories=[archived], strengths={archived.pk: policy.reactivation_strength}, by=by, now=now
-        )
+        strength = max(archived.strength, policy.reactivation_strength)
+        set_strengths(memories=[archived], strengths={archived.pk: strength}, by=by, now=now)
     return archived
 
 
@@ -232,11 +216,32 @@ def _insert_or_find(draft: Memory) -> Memory | None:
     return None
 
 
-def _judged_draft(actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, list[Message]]:
-    """Return the unsaved memory, no more trusted than its source messages, and these. Raises MemoryRefused."""
+def new_row(
+    memory: Memory, new: NewMemory, entry: IndexEntry, messages: Sequence[Message], reason: str = ""
+) -> NewRow:
+    beside = {} if new.resembles is None else {RESEMBLES: [new.resembles[0], new.resembles[1].isoformat()]}
+    return NewRow(memory, entry, messages, reason, new.strength, new.strength_by_perspective, beside)
+
+
+def source_messages(actor: Actor, ids: Iterable[UUID]) -> dict[UUID, Message]:
+    return Message.objects.of([actor.id]).select_related("session").in_bulk(set(ids)) if ids else {}
+
+
+def judged_draft(
+    actor: Actor,
+    new: NewMemory,
+    by: Principal,
+    now: datetime,
+    known: Mapping[UUID, Message] | None = None,
+) -> tuple[Memory, list[Message]]:
+    """Return the unsaved memory, no more trusted than its source messages, and these. Raises MemoryRefused.
+
+    The messages may be `known` already.
+    """
     draft = _draft(actor, new, now)
     ids = new.source_message_ids
-    messages = list(Message.objects.of([actor.id]).filter(id__in=ids).select_related("session"))
+    found = source_messages(actor, ids) if known is None else known
+    messages = [found[key] for key in dict.fromkeys(ids) if key in found]
     if missing := set(ids) - {message.id for message in messages}:
         problem = format_lazy(_("No such message of this actor: {id}."), id=min(map(str, missing)))
         raise MemoryRefused("source_message_ids", problem)
@@ -259,6 +264,7 @@ def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
     check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
     if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
         raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
+    check_metadata(new.metadata)
     if new.confidence is not None and not 0 <= new.confidence <= 1:
         raise MemoryRefused("confidence", _("A confidence lies between 0 and 1."))
     project = new.scope_project if new.scope_project is not None else actor.agent.current_project
@@ -271,12 +277,13 @@ def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
         scope_domain=domain if new.scope_level is ScopeLevel.DOMAIN else "",
         scope_project=project if new.scope_level is ScopeLevel.PROJECT else "",
         pinned=new.pinned, source=new.source, channel=new.channel, confidence=new.confidence,
-        learnings=dict(new.learnings), valid_from=new.valid_from, valid_to=new.valid_to, created_at=now, updated_at=now,
+        learnings=dict(new.learnings), metadata=dict(new.metadata), valid_from=new.valid_from, valid_to=new.valid_to,
+        created_at=now, updated_at=now,
     )  # fmt: skip
 
 
-def _entry(new: NewMemory, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
-    entry = index_entries([new.content], spaces)[0]
+def entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
+    """Return an index entry with the vector that was stated, if any. Raises MemoryRefused."""
     if new.embedding is None:
         return entry
     try:
@@ -287,10 +294,10 @@ def _entry(new: NewMemory, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
 
 
 def _same_text(draft: Memory) -> Memory | None:
-    return _of_text(draft).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
+    return of_text(draft).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
 
 
-def _of_text(draft: Memory) -> QuerySet[Memory]:
+def of_text(draft: Memory) -> QuerySet[Memory]:
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     return rows.filter(
         actor_id=draft.actor_id, namespace=draft.namespace, content_digest=draft.content_digest,
@@ -318,46 +325,10 @@ def _repeat(
     return memory
 
 
-def _add_numbers(memory: Memory, new: NewMemory) -> dict[str, float | None]:
-    """Add the numbers of a new memory; return its strength and its mark, from which its history begins."""
-    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
-    strength = initial_strength(policy, source=Source(memory.source), stated=new.strength)
-    values = {
-        "actor_id": memory.actor_id,
-        "memory_id": memory.pk,
-        "now": memory.created_at,
-        "strength": strength,
-    }
-    [(mark, is_first)] = run_query(QUERIES["insert_numbers"], values)
-    PerspectiveStrength.objects.bulk_create(
-        PerspectiveStrength(
-            actor_id=memory.actor_id, memory=memory, perspective=name, strength=value, mark=mark,
-            as_of=memory.created_at,
-        )
-        for name, value in new.strength_by_perspective.items()
-    )  # fmt: skip
-    if is_first:
-        begin_clock(memory.actor_id, policy, memory.created_at)
-    # The memory's `numbers`, which need not be read: it is new.
-    MemoryNumbers(
-        memory=memory, actor_id=memory.actor_id, strength=strength, mark=mark, began_at=memory.created_at
-    )
-    return {STRENGTH: strength, MARK: mark if mark > NEVER else None}
-
-
 def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
     sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
     known = sources.filter(message_id__in=[message.id for message in messages]).count()
-    MemorySource.objects.bulk_create(
-        [
-            MemorySource(
-                actor_id=memory.actor_id, memory=memory, message_id=message.id, session_id=message.session_id,
-                channel=message.session.channel, trust=message.trust, created_at=now,
-            )
-            for message in messages
-        ],
-        ignore_conflicts=True,
-    )  # fmt: skip
+    MemorySource.objects.bulk_create(sources_of(memory, messages, now), ignore_conflicts=True)
     return known < len(messages)
 
 

@@ -1,6 +1,7 @@
 """Record, undo and read a memory's history: revisions, strength over time, chain of replacements (SPEC M8, M9, A11)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
@@ -8,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
+from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 
@@ -29,7 +31,7 @@ from strength.domain.memories import (
 )
 from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
-from strength.models import Memory, MemoryNumbers, MemoryRevision, SleepRun, StrengthPoint
+from strength.models import Memory, MemoryChange, MemoryNumbers, MemoryRevision, SleepRun, StrengthPoint
 from strength.models.locks import lock_shared, settle
 from strength.sql import QUERIES, run_query
 
@@ -111,18 +113,44 @@ def keep_revision(
     beside: Mapping[str, Any] | None = None,
     batch: UUID | None = None,
 ) -> MemoryRevision:
+    revision = _revision(memory, verb, before, by=by, reason=reason, now=now, beside=beside, batch=batch)
+    revision.save(force_insert=True)
+    audit.record(
+        by=by, verb=verb, row=memory, reason=reason,
+        details={"fields": sorted(revision.changed_after)}, now=now,
+    )  # fmt: skip
+    return revision
+
+
+def keep_creations(
+    created: Sequence[tuple[Memory, str, Mapping[str, Any]]], *, by: Principal, now: datetime
+) -> None:
+    """Store the first revisions of one actor's memories, each with its reason and what stands beside its values."""
+    revisions = MemoryRevision.objects.bulk_create(
+        _revision(memory, "create", {}, by=by, reason=reason, now=now, beside=beside)
+        for memory, reason, beside in created
+    )
+    alike: dict[tuple[str, ...], list[UUID]] = defaultdict(list)
+    for each in revisions:
+        alike[each.reason, *sorted(each.changed_after)].append(each.memory_id)
+    for (reason, *names), memory_ids in alike.items():
+        audit.record_each(
+            by=by, verb="create", object_kind="memory", object_ids=memory_ids, actor=created[0][0].actor,
+            reason=reason, details={"fields": names}, now=now,
+        )  # fmt: skip
+
+
+def _revision(
+    memory: Memory, verb: str, before: Mapping[str, Any], *, by: Principal, reason: str, now: datetime,
+    beside: Mapping[str, Any] | None = None, batch: UUID | None = None,
+) -> MemoryRevision:  # fmt: skip
     after = snapshot(memory)
     changed_before, changed_after = changed(before, after)
-    revision = MemoryRevision.objects.create(
+    return MemoryRevision(
         actor_id=memory.actor_id, memory=memory, number=memory.version, verb=verb, who_kind=by.kind, who_id=by.id,
         who_name=by.name[:150], reason=reason, changed_before=changed_before, changed_after=changed_after, after=after,
         beside=beside or {}, batch=batch, created_at=now,
     )  # fmt: skip
-    audit.record(
-        by=by, verb=verb, row=memory, reason=reason,
-        details={"fields": sorted(changed_after)}, now=now,
-    )  # fmt: skip
-    return revision
 
 
 def last_verb(memory: Memory) -> str | None:
@@ -258,6 +286,21 @@ def thin_history(*, now: datetime, most: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(QUERIES["thin_history"], {"before": (now - KEPT_IN_FULL).date(), "most": most})
         return int(cursor.rowcount)
+
+
+FEED_LOCK: Final = 0x51EEA
+"""The advisory lock that the triggers of MemoryChange share until their transaction is committed."""
+
+
+@transaction.atomic
+def changes_after(cursor: int, *, whose: Q, most: int) -> list[MemoryChange]:
+    """Return the changes after a cursor, oldest first: each is read once, however many transactions write.
+
+    Waits for the transactions that are committing. The read is a statement of its own, so that it sees what they wrote.
+    """
+    run_query("SELECT pg_advisory_xact_lock(%(lock)s)", {"lock": FEED_LOCK})
+    rows = MemoryChange.objects.filter(whose, pk__gt=cursor).select_related("actor")
+    return list(rows.order_by("pk")[:most])
 
 
 MOST_STEPS: Final = 20  # in either direction

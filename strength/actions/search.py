@@ -16,8 +16,9 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Agent
-from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, expand_namespace, namespace_queries
+from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, expand_prefix, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
+from strength.actions.selection import of_status, valid_at
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import STANDING, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
@@ -44,6 +45,7 @@ class MemoryFilters:
     created_after: datetime | None = None
     created_before: datetime | None = None
     as_of: datetime | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +85,23 @@ class SearchResults:
 
 
 def search_memories(
-    *, tenant: Tenant, search: MemorySearch, by: Principal, mark: bool, now: datetime
+    *,
+    tenant: Tenant,
+    search: MemorySearch,
+    by: Principal,
+    mark: bool,
+    now: datetime,
+    others: Sequence[Tenant] = (),
 ) -> SearchResults:
-    """Return the best memories that the tenant may see; `mark` counts them as candidates."""
+    """Return the best memories that the tenant, or one of the `others`, may see; `mark` counts them as candidates.
+
+    The policy is the tenant's.
+    """
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
-    visible = _visible(tenant, by, search.project)
-    found, candidate_count = _found(tenant, visible, search, policy, now)
+    whose = Q()
+    for each in (tenant, *others):
+        whose |= _visible(each, by, search.project) & _matching(each, search, now)
+    found, candidate_count = _found(whose, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for each in found])
     return SearchResults(found, candidate_count, (EMBEDDER_AWAY,) if search.query.degraded else ())
@@ -111,14 +124,15 @@ def retrieve_memories(
     found = {}
     for each in wanted:
         if each.order == BY_STRENGTH:
-            rows = Memory.objects.filter(visible, _valid(now), namespace__startswith=each.prefix).active()
+            rows = Memory.objects.filter(visible, valid_at(now), namespace__startswith=each.prefix).active()
             found[each.prefix] = _strongest(rows, each.top_k, policy, now)
             continue
         search = MemorySearch(
             query=query, limit=each.top_k, relevance_floor=each.relevance_score,
             filters=MemoryFilters(namespace=each.prefix),
         )  # fmt: skip
-        found[each.prefix], _count = _found(tenant, visible, search, policy, now)
+        whose = visible & _matching(tenant, search, now)
+        found[each.prefix], _count = _found(whose, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for group in found.values() for each in group])
     return found
@@ -140,7 +154,7 @@ def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datet
 def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
-    rows = Memory.objects.filter(_visible(tenant, by, project), _valid(now), pinned=True).active()
+    rows = Memory.objects.filter(_visible(tenant, by, project), valid_at(now), pinned=True).active()
     return list(rows.order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most])
 
 
@@ -166,12 +180,12 @@ def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, mos
 
 
 def _found(
-    tenant: Tenant, visible: Q, search: MemorySearch, policy: SearchPolicy, now: datetime
+    whose: Q, search: MemorySearch, policy: SearchPolicy, now: datetime
 ) -> tuple[list[FoundMemory], int]:
     limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
     among = candidates(
-        MemoryIndex.objects.filter(visible, _matching(tenant, search, now)),
+        MemoryIndex.objects.filter(whose),
         search.query,
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,
@@ -185,7 +199,7 @@ def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
     filters, names = search.filters, {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
     optional: dict[str, Any] = {
         "kind__in": list(filters.kinds),
-        "namespace__startswith": filters.namespace and expand_namespace(filters.namespace, **names),
+        "namespace__startswith": filters.namespace and expand_prefix(filters.namespace, **names),
         "tags__contains": list(filters.tags),
         "created_at__gte": filters.created_after,
         "created_at__lte": filters.created_before,
@@ -193,7 +207,10 @@ def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
     columns = {name: value for name, value in optional.items() if value}
     if search.exclude_pinned:
         columns["pinned"] = False
-    return Q(status=filters.status, **columns) & _valid(filters.as_of or now)
+    if filters.metadata:
+        columns["memory__metadata__contains"] = dict(filters.metadata)
+    status = of_status(filters.status, as_of=filters.as_of, now=now)
+    return status & Q(**columns) & valid_at(filters.as_of or now)
 
 
 def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
@@ -215,10 +232,6 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
 
 def _current_project(tenant: Tenant, project: str | None) -> str:
     return project or (tenant.agent.current_project if tenant.agent else "")
-
-
-def _valid(at: datetime) -> Q:
-    return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))
 
 
 def _best(
@@ -271,12 +284,22 @@ def nearest_memories(
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
     """Replace a memory's index rows in the given spaces; inside the caller's transaction."""
     MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory).delete()
-    facets = MemoryIndex.repeated(memory)
+    index_new_memories([(memory, entry)], spaces)
+
+
+def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequence[EmbeddingSpace]) -> None:
+    """Add index rows of one actor's memories that have none in these spaces; inside the caller's transaction."""
     MemoryIndex.objects.bulk_create(
-        MemoryIndex(actor_id=memory.actor_id, memory=memory, **facets, **entry.row_values(space.id))
+        MemoryIndex(
+            actor_id=memory.actor_id,
+            memory=memory,
+            **MemoryIndex.repeated(memory),
+            **entry.row_values(space.id),
+        )
+        for memory, entry in new
         for space in spaces
     )
-    after_indexing([entry], memory.actor_id)
+    after_indexing([entry for _memory, entry in new], new[0][0].actor_id)
 
 
 def sync_facets(memory: Memory) -> None:

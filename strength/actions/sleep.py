@@ -52,12 +52,16 @@ Step = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class SleepRequest:
-    """The principal, trigger and moment of a sleep; `group` is shared by those of one API call."""
+    """The principal, trigger and moment of a sleep; `group` is shared by those of one API call.
+
+    A preview may be of a later moment, `at`: what would happen then if nothing was used or written meanwhile.
+    """
 
     trigger: Trigger
     by: Principal
     now: datetime
     group: UUID | None = None
+    at: datetime | None = None
 
 
 def sleep(
@@ -187,8 +191,12 @@ def _settle_bounded(run: SleepRun, state: SleepState) -> None:
 
 
 def _archive_step(run: SleepRun, state: SleepState) -> None:
-    """Archive memories at or below the threshold, then the weakest above the limit, some at a time."""
+    """Archive the expired, then memories at or below the threshold, then the weakest above the limit, in slices."""
     policy = policy_of(run)
+    if run.phase == Phase.FADE and (expired := expired_memories(run, most=SLICE)):
+        run.archived_count += _archive(run, expired, Why.EXPIRED)
+        run.save()
+        return
     if run.phase == Phase.FADE:
         values, why = {**run_values(run, policy), "clock": state.clock, "most": SLICE}, Why.WEAK
         query = SLEEP_QUERIES["weak"]
@@ -203,6 +211,11 @@ def _archive_step(run: SleepRun, state: SleepState) -> None:
     elif is_all:
         _begin_comparing(run, state, policy)
     run.save()
+
+
+def expired_memories(run: SleepRun, *, most: int | None = None) -> list[UUID]:
+    values = {"actor_id": run.actor_id, "now": run.now, "most": most}
+    return [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["expired"], values)]
 
 
 def _counts(run: SleepRun, state: SleepState) -> tuple[int, int, int]:

@@ -21,6 +21,7 @@ from strength.actions.duplicates import pairs_among, to_compare
 from strength.actions.merges import CannotMerge, undo_merge
 from strength.actions.sleep import (
     SleepRequest,
+    expired_memories,
     lock_state,
     move_memories,
     policy_of,
@@ -68,9 +69,10 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
     state = SleepState.objects.filter(actor_id=actor.id).first() or SleepState(actor_id=actor.id)
     policy = effective_policy(StrengthPolicy, actor.agent, actor)
     run = SleepRun(
-        actor=actor, dry_run=True, state=RunState.DONE, group=request.group, trigger=request.trigger, now=request.now,
-        policy=policy.values(), tasks_completed=state.tasks_completed, compared_at=state.compared_until,
-        who_kind=request.by.kind, who_id=request.by.id, who_name=request.by.name[:150], processed_at=request.now,
+        actor=actor, dry_run=True, state=RunState.DONE, group=request.group, trigger=request.trigger,
+        now=request.at or request.now, policy=policy.values(), tasks_completed=state.tasks_completed,
+        compared_at=state.compared_until, who_kind=request.by.kind, who_id=request.by.id,
+        who_name=request.by.name[:150], processed_at=request.now,
     )  # fmt: skip
     fading = _fading(run, policy, state)
     gone = {change["memory_id"] for change in fading if change["change"] == ChangeKind.ARCHIVE}
@@ -116,7 +118,9 @@ def _fading(run: SleepRun, policy: StrengthPolicy, state: SleepState) -> list[Ch
             changes.append(_change(ChangeKind.ARCHIVE, memory_id, why, before=before, after=after))
         else:
             changes.append(_number_change(memory_id, before, after, level, new_level))
-    return changes
+    expired = expired_memories(run)
+    run.archived_count += len(expired)
+    return [*(_change(ChangeKind.ARCHIVE, key, Why.EXPIRED) for key in expired[:MOST_CHANGES]), *changes]
 
 
 def _number_change(memory_id: UUID, before: float, after: float, level: int, new_level: int) -> Change:

@@ -17,10 +17,11 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import check_storable, storable_text
+from strength.actions.curation import report_use
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.actions.tombstones import BlockedByTombstone
-from strength.actions.usage import LEARNABLE, apply_impact, detect_use, draw_learning, use_memories
+from strength.actions.usage import LEARNABLE, apply_impact, detect_use, draw_learning
 from strength.domain.memories import Kind, MemoryRefused, Source, Status
 from strength.domain.ranking import ScoreBreakdown
 from strength.domain.sleep import Trigger
@@ -215,7 +216,10 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
                 used.append(found[key])
     elif findings.used or completion.run_sleep_phase:
         findings.errors.append("The key is not trusted: nothing was strengthened, and no sleep was begun.")
-    use_memories(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
+    taken, _count = report_use(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
+    left = {memory.pk for memory in used} - {memory.pk for memory in taken}
+    findings.errors += [f"The memory {key} is archived; it was not strengthened." for key in sorted(left)]
+    used = [memory for memory in used if memory.pk not in left]
     if completion.impact is not None:
         apply_impact(memories=used, impact=completion.impact, by=by, now=now)
     task.state, task.completed_at, task.result = TaskState.COMPLETED, now, completion.result

@@ -61,6 +61,7 @@ FIELDS: Final[Words] = {
     "status": _("state"),
     "pinned": _("pinned"),
     "learnings": _("learnings"),
+    "metadata": _("metadata"),
     "confidence": _("confidence"),
     "valid_from": _("holds from"),
     "valid_to": _("holds until"),
@@ -98,6 +99,7 @@ WHYS: Final[Words] = {
     Why.USED_ENOUGH: _("it has been used often enough for another level"),
     Why.WEAK: _("its strength is at the archive threshold or below"),
     Why.CROWDED: _("there are more active memories than the policy allows, and it is among the weakest"),
+    Why.EXPIRED: _("the time in which it holds is over"),
     Why.SAME: _("it says the same as another"),
 }
 MERGE_STATES: Final[Words] = {

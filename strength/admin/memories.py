@@ -84,7 +84,7 @@ WHOLE: Final = "whole"
 ROW: Final = "row"
 """Said by the buttons of a list's rows: they lead back to their row."""
 
-LONG_FIELDS: Final = ("content", "learnings")
+LONG_FIELDS: Final = ("content", "learnings", "metadata")
 LONGEST_IN_FORM: Final = 60_000
 """Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
 ROW_VERBS: Final = {
@@ -162,6 +162,7 @@ class MemoryAdmin(CuratedAdmin):
                     ("confidence", "superseded_by"),
                     "supersedes",
                     "learnings",
+                    "metadata",
                 ),
             },
         ),
@@ -170,7 +171,7 @@ class MemoryAdmin(CuratedAdmin):
     add_fieldsets = (
         (None, {"fields": (("agent", "user_id"), "content", ("kind", "pinned"), "namespace", "tags")}),
         (_("Scope"), {"fields": ("scope_level", ("scope_domain", "scope_project"))}),
-        (_("Validity"), {"fields": ("valid_from", "valid_to", "confidence", "learnings")}),
+        (_("Validity"), {"fields": ("valid_from", "valid_to", "confidence", "learnings", "metadata")}),
     )
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_outer_before_template = "admin/strength/memory/head.html"

@@ -33,12 +33,13 @@ class MemoryValuesForm(ActionForm):
         label=_("Learnings"),
         help_text=_("What was learnt, by perspective, as JSON."),
     )
+    metadata = ObjectField(label=_("Metadata"), help_text=_("Values of the client's own, as a JSON object."))
 
     class Meta:
         model = Memory
         fields = (
             "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "pinned",
-            "confidence", "learnings", "valid_from", "valid_to",
+            "confidence", "learnings", "metadata", "valid_from", "valid_to",
         )  # fmt: skip
 
     # The actions decide about the values, and say what is wrong with them.

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -22,7 +23,7 @@ from unfold.contrib.filters.admin import (
     RangeDateTimeFilter,
     RelatedDropdownFilter,
 )
-from unfold.widgets import UnfoldBooleanWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
 from memoryhub.admin.base import (
     OwnedMixin,
@@ -190,9 +191,10 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             dry_run = request.POST.get("verb") != SLEEP
             try:
                 actor = form.actor(principal(request))
+                ahead = (form.cleaned_data["ahead_days"] or 0) if dry_run else 0
                 if form.cleaned_data["all_users"]:
-                    return self._go_on(request, SleepRound(new_id(), actor.agent_id, dry_run=dry_run))
-                run = _sleep(request, actor, group=None, dry_run=dry_run)
+                    return self._go_on(request, SleepRound(new_id(), actor.agent_id, None, dry_run, ahead))
+                run = _sleep(request, actor, group=None, dry_run=dry_run, ahead_days=ahead)
             except DomainError as error:
                 form.add_error(None, str(error))
             else:
@@ -208,7 +210,9 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         if not self.has_decide_permission(request):
             raise PermissionDenied
         agent_id, after = submitted_text(request, "agent"), as_uuid(submitted_text(request, "after"))
-        begun = SleepRound(group, agent_id, after, dry_run=submitted_text(request, "dry") == "1")
+        ahead = submitted_number(request, "ahead")
+        is_dry, days = submitted_text(request, "dry") == "1", ahead if ahead in AHEAD else 0
+        begun = SleepRound(group, agent_id, after, dry_run=is_dry, ahead_days=days)
         if request.method == "POST":
             return self._go_on(request, begun)
         sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in COUNTS})
@@ -229,7 +233,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
 
     def _go_on(self, request: HttpRequest, begun: "SleepRound") -> HttpResponse:
         actors, dry_run = begun.next(), begun.dry_run
-        runs = [_sleep(request, actor, group=begun.group, dry_run=dry_run) for actor in actors]
+        how: dict[str, Any] = {"group": begun.group, "dry_run": dry_run, "ahead_days": begun.ahead_days}
+        runs = [_sleep(request, actor, **how) for actor in actors]
         for run in runs:
             self.log_change(request, run, PREVIEW if dry_run else SLEEP)
         if len(actors) == STEP and (later := replace(begun, after=actors[-1].pk)).next():
@@ -323,6 +328,7 @@ class SleepRound:
     agent_id: str
     after: UUID | None = None
     dry_run: bool = True
+    ahead_days: int = 0
 
     def _actors(self) -> QuerySet[Actor]:
         return Actor.objects.filter(agent_id=self.agent_id).select_related("agent").order_by("pk")
@@ -342,11 +348,16 @@ class SleepRound:
     @property
     def address(self) -> str:
         values = {"agent": self.agent_id, "after": str(self.after or ""), "dry": "1" if self.dry_run else "0"}
+        values |= {"ahead": str(self.ahead_days)} if self.ahead_days else {}
         return f"{reverse('admin:strength_sleeprun_round', args=[self.group])}?{urlencode(values)}"
 
 
-def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool) -> SleepRun:
-    sleep_request = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=clock(), group=group)
+def _sleep(
+    request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool, ahead_days: int = 0
+) -> SleepRun:
+    now = clock()
+    at = now + timedelta(days=ahead_days) if dry_run and ahead_days else None
+    sleep_request = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=now, group=group, at=at)
     [run] = sleep_many(actor=actor, request=sleep_request, all_users=False, dry_run=dry_run)
     return run
 
@@ -378,12 +389,24 @@ def _undo_url(run: SleepRun) -> str | None:
     return reverse("admin:strength_sleeprun_undo", args=[run.pk]) if _can_be_undone(run) else None
 
 
+# How many days ahead a preview may look.
+AHEAD: Final = {0: _("now"), 7: _("in 7 days"), 30: _("in 30 days"), 90: _("in 90 days")}
+
+
 class SleepForm(OwnerForm):
     all_users = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanWidget(),
         label=_("The agent and all its users"),
         help_text=_("Each has a sleep run of its own; the user above is ignored."),
+    )
+    ahead_days = forms.TypedChoiceField(
+        required=False,
+        coerce=int,
+        choices=[*AHEAD.items()],
+        widget=UnfoldAdminSelectWidget(choices=[*AHEAD.items()]),
+        label=_("Preview for"),
+        help_text=_("What would happen by then without any use. A sleep run itself is always now."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -1,11 +1,15 @@
 """Memories over REST: read, write, curate."""
 
+import math
+from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Value
 from django.db.models.functions import Coalesce
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers, status
 from rest_framework.request import Request
@@ -15,6 +19,8 @@ from rest_framework.views import APIView
 from memoryhub.api.fields import (
     IdField,
     MomentField,
+    MomentOrDayField,
+    ObjectField,
     OneOf,
     OwnedOut,
     ReasonSerializer,
@@ -23,14 +29,18 @@ from memoryhub.api.fields import (
     TenantQuery,
     TenantSerializer,
     TextField,
+    moment_of,
 )
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.tenancy.namespaces import expand_namespace
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.validators import UnusableJSON, parse_json
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
+from strength.actions.selection import ALL, MemorySelection, select_memories
 from strength.actions.tasks import GENERAL
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel, Source, Status
@@ -72,6 +82,11 @@ class TagsField(serializers.ListField):
         super().__init__(**{"max_length": 50, **kwargs})
 
 
+def _finite(value: float) -> None:
+    if not math.isfinite(value):
+        raise serializers.ValidationError("must be a number.")
+
+
 def _short_keys(value: dict[Any, Any]) -> None:
     if len(value) > 50 or any(not 0 < len(key) <= 100 for key in value):
         raise serializers.ValidationError("has at most 50 perspectives of 1 to 100 characters.")
@@ -88,6 +103,7 @@ class CuratedIn(StrictSerializer):
     scope_domain = StringField(max_length=255, allow_blank=True)
     scope_project = StringField(max_length=255, allow_blank=True)
     learnings = LearningsField(validators=[_short_keys])
+    metadata = ObjectField()
     pinned = serializers.BooleanField()
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True)
     valid_from = MomentField(allow_null=True)
@@ -106,8 +122,8 @@ class MemoryPatch(CuratedIn):
     reason = TextField(required=False, allow_blank=True, max_length=1000)
 
 
-class MemoryIn(CuratedIn, TenantSerializer):
-    """A memory to write."""
+class MemoryItemIn(CuratedIn):
+    """A memory to write, of an actor that is named beside it."""
 
     perspective = TextField(max_length=100)
     learning = TextField(max_length=10_000)
@@ -121,7 +137,16 @@ class MemoryIn(CuratedIn, TenantSerializer):
         fields = super().get_fields()
         # `source` is a field's own attribute, so it cannot stand in the class body.
         fields["source"] = OneOf(choices=_values(Source), required=False)
-        fields["agent_id"].required = fields["content"].required = True
+        fields["content"].required = True
+        return fields
+
+
+class MemoryIn(MemoryItemIn, TenantSerializer):
+    """A memory to write."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        fields = super().get_fields()
+        fields["agent_id"].required = True
         return fields
 
 
@@ -180,8 +205,8 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
             "id", "agent_id", "user_id", "content", "namespace", "kind", "tags", "scope_level", "scope_domain",
             "scope_project", "status", "pinned", "locked", "source", "channel", "trust", "confidence", "strength",
             "strength_by_perspective", "access_count", "candidate_count", "last_accessed_at", "impact_score",
-            "consolidation_level", "learnings", "said_on", "valid_from", "valid_to", "superseded_by", "sources",
-            "version", "created_at", "updated_at", "last_decay_at",
+            "consolidation_level", "learnings", "metadata", "said_on", "valid_from", "valid_to", "superseded_by",
+            "sources", "version", "created_at", "updated_at", "last_decay_at",
         )  # fmt: skip
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
@@ -197,12 +222,64 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
         }
 
 
-class MemoryQuery(TenantQuery):
-    status = OneOf(choices=[*_values(Status), "all"], default=Status.ACTIVE.value)
-    kind = OneOf(choices=_values(Kind), required=False)
+@extend_schema_field(OpenApiTypes.STR)
+class ObjectTextField(ObjectField):
+    """A JSON object as text, in a query string."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if isinstance(data, str):
+            try:
+                data = parse_json(data.encode("utf-8", "surrogatepass"))
+            except UnusableJSON:
+                self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class SelectionSerializer(serializers.Serializer):
+    """Filters of memories, in query strings and bodies; `kind`, `tag` and `source` may be repeated."""
+
+    status = OneOf(choices=[*_values(Status), ALL], default=Status.ACTIVE.value)
+    kind = serializers.ListField(child=OneOf(choices=_values(Kind)), required=False)
     namespace = StringField(required=False, max_length=500)
-    tag = StringField(required=False, max_length=100)
+    tag = TagsField(required=False, help_text="All of them.")
+    trust = OneOf(choices=[trust.value for trust in Trust], required=False)
+    channel = StringField(required=False, allow_blank=True, max_length=100)
+    text = TextField(required=False, max_length=1000, help_text="Part of the content, in any case.")
     pinned = serializers.BooleanField(required=False, allow_null=True, default=None)
+    metadata = ObjectTextField(required=False, help_text="A JSON object that the metadata contain.")
+    ended = serializers.BooleanField(
+        default=False, help_text="Whether superseded and expired ones are included."
+    )
+    as_of = MomentOrDayField(required=False)
+    created_after = MomentField(required=False)
+    created_before = MomentField(required=False)
+    updated_after = MomentField(required=False)
+    updated_before = MomentField(required=False)
+    used_after = MomentField(required=False)
+    used_before = MomentField(required=False)
+    min_strength = serializers.FloatField(
+        required=False, min_value=0, max_value=STRONGEST, validators=[_finite]
+    )
+    max_strength = serializers.FloatField(
+        required=False, min_value=0, max_value=STRONGEST, validators=[_finite]
+    )
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        sources = serializers.ListField(child=OneOf(choices=_values(Source)), required=False)
+        return {**super().get_fields(), "source": sources}
+
+    @staticmethod
+    def selection(values: Mapping[str, Any], tenant: Tenant) -> MemorySelection:
+        """Return validated values as a selection."""
+        names = {each.name for each in fields(MemorySelection)}
+        given = {name: value for name, value in values.items() if name in names}
+        if "as_of" in given:
+            given["as_of"] = moment_of(given["as_of"], zone_of(tenant.agent, tenant.actor))
+        return MemorySelection(**given)
+
+
+class MemoryQuery(TenantQuery, SelectionSerializer):
+    """An actor's memories that match filters."""
 
 
 class MemoryListQuery(MemoryQuery, PageQuery):
@@ -256,19 +333,7 @@ class MemoryView(ApiView):
 
     def listed(self, tenant: Tenant, values: dict[str, Any]) -> MemoryQuerySet:
         """Return an actor's memories narrowed by a list's query string."""
-        rows = Memory.objects.of([tenant.actor_id])
-        if values["status"] != "all":
-            rows = rows.filter(status=values["status"])
-        if values.get("kind"):
-            rows = rows.filter(kind=values["kind"])
-        if values.get("namespace"):
-            names = {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
-            rows = rows.filter(namespace__startswith=expand_namespace(values["namespace"], **names))
-        if values.get("tag"):
-            rows = rows.filter(tags__contains=[values["tag"]])
-        if values["pinned"] is not None:
-            rows = rows.filter(pinned=values["pinned"])
-        return rows
+        return select_memories(tenant, SelectionSerializer.selection(values, tenant), now=self.now)
 
 
 class Memories(MemoryView):
@@ -277,7 +342,7 @@ class Memories(MemoryView):
     @extend_schema(operation_id="memories_list", parameters=[MemoryListQuery], responses=page_of(MemoryOut))
     def get(self, request: Request) -> Response:
         """List an actor's memories."""
-        values = self.validated(MemoryListQuery, request.query_params.dict())
+        values = self.query(MemoryListQuery)
         sign = "-" if values["ordering"].startswith("-") else ""
         column = ORDERINGS[values["ordering"].lstrip("-")]
         tenant = self.reading(values)
@@ -306,7 +371,7 @@ class MemoryCount(MemoryView):
     @extend_schema(operation_id="memories_count", parameters=[MemoryQuery], responses=CountOut)
     def get(self, request: Request) -> Response:
         """Count an actor's memories that match these filters."""
-        values = self.validated(MemoryQuery, request.query_params.dict())
+        values = self.query(MemoryQuery)
         return Response({"count": self.listed(self.reading(values), values).count()})
 
 

@@ -35,6 +35,8 @@ from strength.actions.search import (
 from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _values
 from strength.domain.memories import LONGEST_CONTENT, Kind, Status
 
+MOST_OTHERS = 20
+
 
 class KindsField(serializers.ListField):
     """One kind, or a list of kinds."""
@@ -53,6 +55,7 @@ class FiltersIn(StrictSerializer):
     created_after = MomentField(required=False)
     created_before = MomentField(required=False)
     as_of = MomentOrDayField(required=False)
+    metadata = ObjectField(required=False)
 
     @staticmethod
     def filters(values: dict[str, Any], zone: tzinfo) -> MemoryFilters:
@@ -64,8 +67,11 @@ class FiltersIn(StrictSerializer):
 
 
 class SearchIn(TenantSerializer):
-    """A search, by text or by vector."""
+    """A search, by text or by vector. `others` are users or agents whose memories are searched as well."""
 
+    others = serializers.ListField(
+        child=TenantSerializer(), required=False, default=list, max_length=MOST_OTHERS
+    )
     query = TextField(required=False, max_length=LONGEST_CONTENT)
     embedding = EmbeddingField(required=False)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
@@ -142,7 +148,10 @@ class MemorySearchView(MemoryView):
             **given,
         )
         marks = values["mark_candidates"] and Scope.WRITE in self.principal.scopes
-        found = search_memories(tenant=tenant, search=search, by=self.principal, mark=marks, now=self.now)
+        others = [self.reading(each) for each in values["others"]]
+        found = search_memories(
+            tenant=tenant, search=search, by=self.principal, mark=marks, now=self.now, others=others
+        )
         messages: Sequence[FoundMessage] = ()
         if values["include_messages"]:
             limit = values.get("limit", 10)

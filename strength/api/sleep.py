@@ -107,7 +107,7 @@ class SleepRuns(SleepView):
     @extend_schema(operation_id="sleep_runs_list", parameters=[SleepListQuery], responses=page_of(SleepOut))
     def get(self, request: Request) -> Response:
         """List an actor's sleeps, newest first."""
-        values = self.validated(SleepListQuery, request.query_params.dict())
+        values = self.query(SleepListQuery)
         rows = SleepRun.objects.filter(actor_id=self.reading(values).actor_id).select_related("actor")
         if values["dry_run"] is not None:
             rows = rows.filter(dry_run=values["dry_run"])
@@ -174,7 +174,7 @@ class Merges(MemoryView):
     @extend_schema(operation_id="merges_list", parameters=[MergeListQuery], responses=page_of(MergeOut))
     def get(self, request: Request) -> Response:
         """List an actor's merges, newest first: those that wait for a decision, or others by `state`."""
-        values = self.validated(MergeListQuery, request.query_params.dict())
+        values = self.query(MergeListQuery)
         rows = Merge.objects.filter(actor_id=self.reading(values).actor_id).with_memories()
         if values["state"] != "all":
             rows = rows.filter(state=values["state"])

@@ -3,11 +3,12 @@
 from django.urls import path
 
 from strength.actions.curation import TRANSITIONS
-from strength.api import memories, search, sleep, usage
+from strength.api import batches, extraction, memories, search, sleep, usage
 from strength.api.memories import with_operation_id
 
 urlpatterns = [
     path("memories", memories.Memories.as_view(), name="memories"),
+    path("memories/batch", batches.MemoriesBatch.as_view(), name="memories-batch"),
     path("memories/count", memories.MemoryCount.as_view(), name="memories-count"),
     path("memories/search", search.MemorySearchView.as_view(), name="memories-search"),
     path("memories/retrieve", search.MemoryRetrieve.as_view(), name="memories-retrieve"),
@@ -30,6 +31,13 @@ urlpatterns = [
     path("memories/<uuid:memory_id>/used", usage.MemoryUsed.as_view(), name="memory-used"),
     path("memories/<uuid:memory_id>/impact", usage.MemoryImpact.as_view(), name="memory-impact"),
     path("memories/<uuid:memory_id>/strength", usage.MemoryStrength.as_view(), name="memory-strength"),
+    path("changes", batches.Changes.as_view(), name="changes"),
+    path("sessions/<uuid:session_id>/extract", extraction.SessionExtract.as_view(), name="session-extract"),
+    path(
+        "sessions/<uuid:session_id>/extraction",
+        extraction.SessionExtraction.as_view(),
+        name="session-extraction",
+    ),
     path("tasks", usage.Tasks.as_view(), name="tasks"),
     path("tasks/<uuid:task_id>", usage.OneTask.as_view(), name="task"),
     path("tasks/<uuid:task_id>/complete", usage.TaskComplete.as_view(), name="task-complete"),

@@ -23,10 +23,10 @@ from memoryhub.api.fields import (
 )
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow, resolve_many
-from strength.actions.curation import archive_memories
+from strength.actions.curation import archive_memories, report_use
 from strength.actions.revisions import strength_history
 from strength.actions.tasks import Completion, begin_task, complete_task, outcome_of
-from strength.actions.usage import impact_memory, mark_candidates, set_strengths, use_memories, use_memory
+from strength.actions.usage import NotUsable, impact_memory, mark_candidates, set_strengths
 from strength.api.memories import STRONGEST, MemoryOut, MemoryView
 from strength.api.search import FoundMemoryOut
 from strength.domain.memories import LONGEST_CONTENT
@@ -195,13 +195,10 @@ class MemoryUsed(MemoryView):
         """Strengthen a memory that was used; with a `task_id`, once for that task."""
         values = self.validated(UsedIn)
         memory = self.memory(memory_id)
-        use_memory(
-            memory=memory,
-            perspective=values["perspective"],
-            task=values["task_id"],
-            by=self.principal,
-            now=self.now,
-        )
+        report = {"perspective": values["perspective"], "task": values["task_id"], "now": self.now}
+        usable, _count = report_use(memories=[memory], by=self.principal, **report)
+        if not usable:
+            raise NotUsable(f"A memory that is {memory.status} cannot have been used.")
         return self.answer(memory)
 
 
@@ -211,7 +208,7 @@ class MemoriesUsed(ManyMemoriesView):
         """Strengthen the memories that were used; with a `task_id`, each once for that task."""
         values = self.validated(ManyUsedIn)
         known = self.known(values["ids"])
-        count = use_memories(
+        _usable, count = report_use(
             memories=list(known.values()), perspective=values["perspective"], task=values["task_id"],
             by=self.principal, now=self.now,
         )  # fmt: skip

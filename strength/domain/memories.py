@@ -1,14 +1,17 @@
 """Kinds, states, scopes and sources of memories, their identity, and what revisions keep of them (SPEC M1, M2, M9)."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from memoryhub.errors import DomainError, Message, _
+from memoryhub.errors import DomainError, Message, _, format_lazy
 from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
 
 LONGEST_CONTENT = 100_000
+LONGEST_METADATA = 4_096
+"""Bytes as JSON."""
 
 
 class Kind(StrEnum):
@@ -83,6 +86,14 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
         )
 
 
+def check_metadata(metadata: Mapping[str, Any]) -> None:
+    """Raise MemoryRefused for metadata that are too long as JSON."""
+    if len(json.dumps(metadata, ensure_ascii=False).encode()) > LONGEST_METADATA:
+        raise MemoryRefused(
+            "metadata", format_lazy(_("must have at most {most} bytes as JSON."), most=LONGEST_METADATA)
+        )
+
+
 class WrongState(DomainError):
     code = "wrong_state"
 
@@ -105,6 +116,17 @@ RETURN_VERB = "return"
 """The verb of revisions of archived memories that were said again."""
 
 
+class FeedChange(StrEnum):
+    """Kinds of changes in the feed; whatever is no other kind is `changed`."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
+    REJECTED = "rejected"
+    ERASED = "erased"
+
+
 class TombstoneReason(StrEnum):
     DELETED = "deleted"
     REJECTED = "rejected"
@@ -116,7 +138,7 @@ AUTOMATIC = frozenset({Source.EXTRACTION, Source.TASK, Source.EDUCATION})
 
 CURATED = (
     "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "status", "pinned",
-    "locked", "learnings", "confidence", "valid_from", "valid_to",
+    "locked", "learnings", "metadata", "confidence", "valid_from", "valid_to",
 )  # fmt: skip
 """The fields that revisions keep. Strength has a history of its own."""
 

@@ -100,6 +100,7 @@ class StrengthPolicy(Policy):
     near_duplicates: str = "propose"
     archived_repeats: str = REVIEW
     use_detection: str = "keywords"
+    archived_use: str = "reactivate"
     impact_user_positive: float = 2.0
     impact_task_success: float = 1.5
     impact_prevented_error: float = 2.0
@@ -123,6 +124,7 @@ class StrengthPolicy(Policy):
         "near_duplicates": one_of("propose", "merge", "off"),
         "archived_repeats": one_of(REVIEW, "reactivate"),
         "use_detection": one_of("keywords", "embedding", "llm"),
+        "archived_use": one_of("reactivate", "refuse"),
         "impact_user_positive": number(0, 1000),
         "impact_task_success": number(0, 1000),
         "impact_prevented_error": number(0, 1000),

@@ -54,6 +54,7 @@ class Why(StrEnum):
     USED_ENOUGH = "uses_reach_another_level"
     WEAK = "at_or_below_archive_threshold"
     CROWDED = "above_max_active_memories"
+    EXPIRED = "no_longer_valid"
     SAME = "says_the_same"
 
 

@@ -9,13 +9,14 @@ from strength.models.memory import (
     MemorySource,
     PerspectiveStrength,
 )
-from strength.models.revision import MemoryRevision, Merge, Tombstone
+from strength.models.revision import MemoryChange, MemoryRevision, Merge, Tombstone
 from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
 
 __all__ = [
     "Facets",
     "Memory",
+    "MemoryChange",
     "MemoryIndex",
     "MemoryNumbers",
     "MemoryQuerySet",

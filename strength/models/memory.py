@@ -88,6 +88,9 @@ class Memory(Facets):
     trust = models.CharField(max_length=10, choices=choices(Trust), default=Trust.TRUSTED)
     confidence = models.FloatField(null=True, blank=True)
     learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
+    metadata = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="Values of the client's own, by key."
+    )
     said_on = models.DateField(null=True, blank=True, editable=False)
     superseded_by = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"

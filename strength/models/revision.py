@@ -1,4 +1,4 @@
-"""Records of curation: revisions, merges of near-duplicates, and tombstones."""
+"""Records of curation: revisions, the feed of changes, merges of near-duplicates, and tombstones."""
 
 from typing import ClassVar
 
@@ -8,8 +8,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import PrincipalKind
-from memoryhub.tenancy.models import ActorRow
-from strength.domain.memories import TombstoneReason
+from memoryhub.tenancy.models import Actor, ActorRow
+from strength.domain.memories import FeedChange, TombstoneReason
 from strength.domain.sleep import MergeState
 from strength.models.memory import Memory
 from strength.models.sleep import SleepRun, choices
@@ -53,6 +53,28 @@ class MemoryRevision(ActorRow):
 
     def __str__(self) -> str:
         return f"{self.verb} #{self.number}"
+
+
+class MemoryChange(models.Model):
+    """A committed change of a memory, in the feed of changes; written by triggers (migration 0007).
+
+    The triggers run when a transaction commits, under a lock that readers wait for: whoever reads a key
+    has seen all below it. `memory_id` is a plain id: the feed tells of memories that are gone.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    memory_id = models.UUIDField()
+    change = models.CharField(max_length=10, choices=choices(FeedChange))
+    version = models.PositiveIntegerField()
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["actor", "id"], name="change_of_actor")]
+
+    def __str__(self) -> str:
+        return f"{self.change} #{self.pk}"
 
 
 class MergeQuerySet(models.QuerySet["Merge"]):

@@ -86,7 +86,7 @@ class ProjectView(ApiView):
     """Base of the views of projects, whose owner is in the query."""
 
     def tenant(self) -> Tenant:
-        return self.reading(self.validated(TenantQuery, self.request.query_params.dict()))
+        return self.reading(self.query(TenantQuery))
 
     def project(self, name: str) -> Project:
         """Return the project of this name if the key may see it; 404 otherwise."""
@@ -98,7 +98,7 @@ class ProjectView(ApiView):
     @property
     def shows_pending(self) -> bool:
         """Return whether the query asks for texts with the entries that wait for approval."""
-        return bool(self.validated(DocumentQuery, self.request.query_params.dict())["pending"])
+        return bool(self.query(DocumentQuery)["pending"])
 
     def shown_text(self, text: str, pending: set[bytes]) -> str:
         return text if self.shows_pending else without_lines(text, pending)
@@ -411,7 +411,7 @@ class Events(ProjectView):
     )
     def get(self, request: Request) -> Response:
         """List events, newest first."""
-        values = self.validated(EventListQuery, request.query_params.dict())
+        values = self.query(EventListQuery)
         rows = ProjectEvent.objects.filter(actor_id=self.reading(values).actor_id)
         if "project" in values:
             rows = rows.filter(project_name=values["project"])
@@ -428,7 +428,7 @@ class DailyEvents(ProjectView):
     @extend_schema(operation_id="project_events_daily", parameters=[DailyQuery], responses=DaysOut)
     def get(self, request: Request) -> Response:
         """Return the number of events and tokens by day, project and kind."""
-        values = self.validated(DailyQuery, request.query_params.dict())
+        values = self.query(DailyQuery)
         tenant = self.reading(values)
         found = daily_events(
             actor_id=tenant.actor_id, days=values["days"], now=self.now, project=values.get("project"),

@@ -251,7 +251,7 @@ class Summaries(ApiView):
     )
     def get(self, request: Request) -> Response:
         """List an actor's summaries, that of the latest session first."""
-        tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
+        tenant = self.reading(self.query(TenantQuery))
         rows = Summary.objects.of(tenant.actor_id).select_related("actor")
         return self.page(rows, SummaryOut, ordering=("-end_time", "-id"))
 

@@ -205,6 +205,7 @@ BODIES: dict[tuple[str, str], Body] = {
     ("agent", "patch"): lambda planted: {"name": "renamed"},
     ("actors", "patch"): lambda planted: {"policy": {"recall_limit": 1}},
     ("sessions", "post"): lambda planted: {**planted.names, "session_id": planted.ids["session_id"]},
+    ("session-extract", "post"): lambda planted: {},
     ("session-end", "post"): lambda planted: {},
     ("messages", "post"): lambda planted: {"role": "user", "content": "one more"},
     ("context", "post"): lambda planted: {
@@ -226,6 +227,7 @@ BODIES: dict[tuple[str, str], Body] = {
         **planted.names, "session_id": planted.ids["session_id"], "message": "green tea?"
     },
     ("memories", "post"): lambda planted: {**planted.names, "content": "something new"},
+    ("memories-batch", "post"): lambda planted: {**planted.names, "memories": [{"content": "something else"}]},
     ("memories-search", "post"): lambda planted: {**planted.names, "query": "green tea", "include_messages": True},
     ("memories-retrieve", "post"): lambda planted: {**planted.names, "query": "green tea"},
     ("memory", "patch"): lambda planted: {"tags": ["changed"]},

@@ -60,6 +60,8 @@ def lived_in(client: APIClient, agent_id: str, user_id: str) -> Planted:
         made(client.post(f"{API}/{path}", body, headers={"Idempotency-Key": f"{mark} {number}"}))
     memory_id = planted.ids["memory_id"]
     made(client.post(f"{API}/memories/{memory_id}/unpin", {"reason": f"{mark} unpinned"}))
+    with connection.cursor() as cursor:  # the feed of changes is written when a transaction commits
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
     admin, _ = User.objects.get_or_create(username="admin")
     for model, pk in ((Memory, memory_id), (Session, planted.ids["session_id"]), (Actor, planted.actor_id)):
         LogEntry.objects.create(

@@ -287,6 +287,7 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "memory-impact": {"impact_type": "task_success"},
         "memories-used": {"ids": [memory_id], "perspective": "p", "task_id": "t"},
         "memories-candidates": {"ids": [memory_id]},
+        "memories-batch": {**names, "memories": [{"content": "a batch", "metadata": {"a": [1]}}]},
         "memories-archive": {"ids": [planted.ids["pending_id"]], "reason": "because"},
         "memories-strengths": {"updates": [{"id": memory_id, "strength": 1.5}]},
         "tasks": {**names, "query": "tea", "perspective": "p", "project": "auto"},
@@ -478,7 +479,7 @@ def test_bad_cursors_are_refused(fuzz_client: APIClient, planted: Planted) -> No
         f"sessions{query(planted)}",
         f"memories{query(planted)}",
         f"memories{query(planted)}&ordering=strength",
-        "agents?x=1",
+        "agents?limit=5",
     ]
     for address in lists:
         for value in ("x", "%00", "cD0yMDI2LTk5LTk5", "bnVsbA==", "\u00e9"):

@@ -55,6 +55,17 @@ def test_a_preview_of_all_is_told_line_by_line_as_json_and_changes_nothing() -> 
     assert set(MemoryNumbers.objects.with_strength().values_list("strength_now", flat=True)) == {1.0}
 
 
+def test_a_preview_of_a_day_to_come_foretells_it_and_changes_nothing() -> None:
+    remember("one", "Likes tea.", strength=0.5)
+    now = json.loads(sleep_phase("--dry-run", "--json"))
+    later = json.loads(
+        sleep_phase("--dry-run", "--json", "--at", f"{timezone.now() + timedelta(days=60):%Y-%m-%d}")
+    )
+    assert (now["archived_count"], later["archived_count"]) == (0, 1)
+    assert Memory.objects.get().status == "active"
+    assert SleepRun.objects.filter(dry_run=True).count() == 2
+
+
 def test_one_user_of_an_agent_sleeps_and_the_others_do_not() -> None:
     remember("one", "Likes tea.")
     remember("other", "Likes tea.")
@@ -66,6 +77,9 @@ def test_one_user_of_an_agent_sleeps_and_the_others_do_not() -> None:
     ("arguments", "said"),
     [
         (["--at-once", "0"], "1 or more"),
+        (["--at", "2999-01-01"], "--at needs --dry-run"),
+        (["--at", "2001-01-01", "--dry-run"], "a day to come"),
+        (["--at", "someday", "--dry-run"], "--at must be a day"),
         (["--user", "x"], "--user needs --agent"),
         (["--agent", "nobody"], "no agent 'nobody'"),
         (["--agent", "kana", "--user", "nobody"], "no memory of a user 'nobody'"),

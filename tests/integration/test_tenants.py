@@ -34,7 +34,7 @@ def planted(client: APIClient) -> Planted:
 def call(client: APIClient, route: Route, method: str, planted: Planted) -> Any:
     """Make one call about the planted rows, with a body that the call accepts."""
     address = route.address(planted.ids)
-    is_list = method in ("get", "patch", "delete", "head") and not route.places
+    is_list = method in ("get", "patch", "delete", "head") and not route.places and route.name != "agents"
     if is_list or "project_name" in route.places:
         address += f"?agent_id={planted.agent_id}&user_id={planted.user_id}"
     send: Callable[..., Any] = getattr(client, method)

@@ -1,21 +1,26 @@
 """`manage.py backfill`: catch up with summaries, extraction and embeddings of what was said before."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
-from django.utils.dateparse import parse_date, parse_datetime
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Selection
 from memoryhub.jobs.backfill import SOURCES, Piece, PieceState, Scope, run_piece
 from memoryhub.llm.errors import ProviderError
-from memoryhub.management import ResumableCommand
+from memoryhub.management import ResumableCommand, moment_option
 
 STUCK_AFTER: Final = 20
 """After so many in a row that had to wait, the others would have to wait as well."""
+
+WITHOUT_MODEL: Final = (
+    "No language model is configured here: summaries are made of the conversation's sentences, and nothing is "
+    "extracted. If the server has one, stop this, set MEMORYHUB_LLM_PROVIDER and its key as the server has them, and "
+    "run it again."
+)
 
 
 class Command(ResumableCommand):
@@ -44,8 +49,10 @@ class Command(ResumableCommand):
             Selection(options["agent"], options["user"]).check()
         except UnknownRow as error:
             raise CommandError(str(error)) from error
-        scope = Scope(options["agent"], options["user"], _moment(options["since"]))
+        scope = Scope(options["agent"], options["user"], moment_option("--since", options["since"]))
         chosen = [name for name in sources() if options[name]] or sources()
+        if settings.LLM.provider == "none" and chosen != ["embeddings"]:
+            self.stderr.write(WITHOUT_MODEL)
         for name in chosen:
             try:
                 missing = list(islice(SOURCES[name](scope), options["limit"]))
@@ -84,19 +91,3 @@ class Command(ResumableCommand):
 def sources() -> list[str]:
     """Return what can be backfilled; vectors last, for what the others write wants some, too."""
     return sorted(SOURCES, key="embeddings".__eq__)
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = parse_datetime(text)
-        day = None if moment else parse_date(text)
-    except ValueError:
-        moment = day = None
-    if moment is None and day is None:
-        raise CommandError(
-            f"--since must be a day as 2026-03-01, or a time as 2026-03-01T09:00+09:00, not {text!r}."
-        )
-    moment = moment or datetime.combine(day, datetime.min.time())  # type: ignore[arg-type]
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

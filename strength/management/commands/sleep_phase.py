@@ -13,7 +13,7 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.db_pool import run_parallel
-from memoryhub.management import ResumableCommand
+from memoryhub.management import ResumableCommand, moment_option
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import changes_of, sleep_many
@@ -42,6 +42,10 @@ class Command(ResumableCommand):
             "--dry-run", action="store_true", help="Say what would happen and why; change nothing."
         )
         parser.add_argument(
+            "--at", metavar="DATE",
+            help="With --dry-run: what would happen then, as 2026-03-01, if nothing was used or written until then.",
+        )  # fmt: skip
+        parser.add_argument(
             "--json", action="store_true", help="One JSON object for each sleep, one on a line."
         )
         parser.add_argument(
@@ -54,8 +58,13 @@ class Command(ResumableCommand):
             raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
         if options["at_once"] < 1:
             raise CommandError("--at-once is 1 or more.")
+        now, at = timezone.now(), moment_option("--at", options["at"])
+        if at is not None and not options["dry_run"]:
+            raise CommandError("--at needs --dry-run: memory sleeps now, not at another time.")
+        if at is not None and at < now:
+            raise CommandError("--at is a day to come.")
         actors = _actors(options["agent"], options["user"])
-        sleep_request = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
+        sleep_request = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=now, at=at)
         sums: Counter[str] = Counter()
         with self.progress_bar() as bar:
             shown = bar.add_task("Sleeping", total=len(actors))

@@ -20,7 +20,7 @@ from strength.actions.extraction import diagnose, passed_messages, rewind, unrea
 from strength.admin.panels import tiles
 from strength.domain.extraction import MOST_ITEMS, Strategy
 from strength.models import Memory, StrategyCursor
-from tests.conftest import run_jobs
+from tests.conftest import client_with_key, run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW
 from tests.integration.strength.talking import (
@@ -562,3 +562,32 @@ def test_reflection_that_is_off_passes_episodes_over(actor: Actor, llm: LLMServe
     due_now()
     run_jobs()
     assert texts(actor, kind="reflection") == ["Pin libraries."]
+
+
+def test_extraction_of_a_session_is_ordered_and_its_state_told(actor: Actor, llm: LLMServer) -> None:
+    Model(llm, {"facts": [item("The user lives in Osaka.")]})
+    session = talk(actor, "I live in Osaka.", ("assistant", "Noted."))
+    client = client_with_key()
+    address = f"/api/v1/sessions/{session.pk}"
+    before = client.get(f"{address}/extraction").json()
+    assert (before["is_complete"], before["message_count"]) == (False, 2)
+    assert {each["read_until"] for each in before["strategies"]} == {0}
+    ordered = client.post(f"{address}/extract", {})
+    assert ordered.status_code == 202, ordered.content
+    assert client.post(f"{address}/extract", {}).json() == ordered.json()
+    due_now()
+    run_jobs()
+    after = client.get(f"{address}/extraction").json()
+    assert (after["is_complete"], after["job_id"], after["job_state"]) == (
+        True,
+        ordered.json()["job_id"],
+        "done",
+    )
+    assert {each["read_until"] for each in after["strategies"] if each["is_on"]} == {2}
+    assert client_with_key(agent_ids=["another"]).get(f"{address}/extraction").status_code == 404
+
+
+def test_extraction_without_a_model_is_refused(actor: Actor) -> None:
+    session = talk(actor, "I live in Osaka.")
+    answer = client_with_key().post(f"/api/v1/sessions/{session.pk}/extract", {})
+    assert (answer.status_code, answer.json()["code"]) == (503, "llm_unavailable")

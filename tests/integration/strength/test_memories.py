@@ -677,3 +677,86 @@ def test_pages_end_where_thousands_share_a_value(client: APIClient) -> None:
     )
     pages = walk(client, f"{API}/memories?agent_id=kana&user_id=hiroki&limit=500&ordering=-strength")
     assert len({row["id"] for page in pages for row in page["results"]}) == 2_300
+
+
+# Lists tell the truth
+
+
+def listed(client: APIClient, **filters: Any) -> set[str]:
+    asked: Any = {**NAMES, **filters}
+    answer = client.get(f"{API}/memories", asked)
+    assert answer.status_code == 200, answer.content
+    found = {row["content"] for row in answer.json()["results"]}
+    assert client.get(f"{API}/memories/count", asked).json() == {"count": len(found)}
+    return found
+
+
+def test_lists_leave_out_what_has_ended_unless_asked(client: APIClient) -> None:
+    now = datetime.now(UTC)
+    day = timedelta(days=1)
+    wrote(client, "lives in Kyoto", valid_from=(now - 9 * day).isoformat())
+    wrote(client, "on holiday", valid_from=(now - 5 * day).isoformat(), valid_to=(now - day).isoformat())
+    wrote(client, "works until Friday", valid_to=(now + day).isoformat())
+    old = wrote(client, "drives a red car", valid_from=(now - 9 * day).isoformat())
+    at = (now - 3 * day).isoformat()
+    assert verb(client, old, "supersede", content="drives a bicycle", valid_from=at).status_code == 201
+    standing = {"lives in Kyoto", "works until Friday", "drives a bicycle"}
+    assert listed(client) == standing
+    assert listed(client, ended="true") == standing | {"on holiday", "drives a red car"}
+    then = {"lives in Kyoto", "on holiday", "drives a red car", "works until Friday"}
+    assert listed(client, as_of=(now - 4 * day).isoformat()) == then
+
+
+def test_lists_filter_by_every_facet(client: APIClient) -> None:
+    wrote(client, "Likes 100% Green Tea", tags=["tea", "drink"], kind="preference", strength=2.5, channel="slack",
+          metadata={"app": {"id": 7, "labels": ["x", "y"]}})  # fmt: skip
+    wrote(client, "likes cake", tags=["cake"], source="task", pinned=True, namespace="/tastes/{actorId}/")
+    tea, cake = {"Likes 100% Green Tea"}, {"likes cake"}
+    assert listed(client, text="100% green") == tea
+    assert listed(client, tag=["tea", "drink"]) == tea
+    assert listed(client, tag=["tea", "cake"]) == set()
+    assert listed(client, kind=["preference", "note"]) == tea | cake
+    assert listed(client, source="task") == listed(client, pinned="true") == cake
+    assert listed(client, channel="slack") == listed(client, min_strength="2.5") == tea
+    assert listed(client, max_strength="1.5", channel="") == listed(client, namespace="/tastes/") == cake
+    assert listed(client, metadata='{"app": {"labels": ["y"]}}') == tea
+    assert listed(client, metadata='{"app": {"id": 8}}') == set()
+    assert listed(client, trust="untrusted") == listed(client, used_after="2020-01-01T00:00:00Z") == set()
+    assert listed(client, updated_before="2020-01-01T00:00:00Z") == set()
+    found = search(client, "likes", filters={"metadata": {"app": {"id": 7}}})
+    assert set(texts(found)) == tea
+
+
+def test_metadata_are_bounded_edited_and_restored(client: APIClient) -> None:
+    memory = wrote(client, metadata={"a": 1})
+    address = f"{API}/memories/{memory['id']}"
+    assert client.patch(address, {"metadata": {"b": "é"}}).json()["metadata"] == {"b": "é"}
+    first = client.get(f"{address}/revisions").json()["results"][-1]
+    assert client.post(f"{address}/restore", {"revision_id": first["id"]}).json()["metadata"] == {"a": 1}
+    long = {"a": "x" * 4_096}
+    assert refused_field(client.patch(address, {"metadata": long})) == "metadata"
+    assert (
+        refused_field(client.post(f"{API}/memories", {**NAMES, "content": "x", "metadata": long}))
+        == "metadata"
+    )
+
+
+def test_search_of_several_users_checks_each(client: APIClient) -> None:
+    for user, text in (("hiroki", "likes green tea"), ("aoi", "grows green tea"), ("ken", "sells green tea")):
+        where = {"agent_id": "kana", "user_id": user, "namespace": "/tastes/{actorId}/"}
+        assert client.post(f"{API}/memories", {**where, "content": text}).status_code == 201
+    aoi = {"agent_id": "kana", "user_id": "aoi"}
+    assert set(texts(search(client))) == {"likes green tea"}
+    filters = {"namespace": "/tastes/{actorId}/"}
+    both = search(client, others=[aoi], filters=filters)
+    assert set(texts(both)) == {"likes green tea", "grows green tea"}
+    assert {each["memory"]["user_id"] for each in both["results"]} == {"hiroki", "aoi"}
+    bound = client_with_key(user_id="hiroki")
+    for other in (aoi, {"agent_id": "mira", "user_id": "aoi"}):
+        refused = bound.post(f"{API}/memories/search", {**NAMES, "query": "tea", "others": [other]})
+        assert refused.status_code == 403
+    only_kana = client_with_key(agent_ids=["kana"])
+    refused = only_kana.post(
+        f"{API}/memories/search", {**NAMES, "query": "tea", "others": [{"agent_id": "mira"}]}
+    )
+    assert refused.status_code == 403

@@ -128,8 +128,9 @@ def test_the_weak_are_archived_with_a_revision(write: Write, sleep_at: Sleep) ->
 
     run = sleep_at(NOW + DAY)
 
-    assert run.archived_count == 1
-    assert [state(each) for each in (weak, strong, kept, ended, to_come)] == ["archived", *["active"] * 4]
+    assert run.archived_count == 2
+    states = [state(each) for each in (weak, strong, kept, ended, to_come)]
+    assert states == ["archived", "active", "active", "archived", "active"]
     revision = MemoryRevision.objects.get(memory=weak, verb="sleep")
     assert (revision.reason, revision.changed_after) == (
         "at_or_below_archive_threshold",
@@ -605,3 +606,32 @@ def test_by_tasks_what_begins_later_fades_for_later_tasks_alone(
     complete(actor, 10)
     sleep_at(NOW + 32 * DAY)
     assert numbers(memory).strength == pytest.approx(0.95, rel=1e-12)
+
+
+def test_the_expired_are_archived_as_foretold_and_an_undo_brings_them_back(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    over = write("on holiday", valid_to=NOW + DAY)
+    pinned = write("at the fair", valid_to=NOW + DAY, pinned=True)
+    lasting = write("until spring", valid_to=NOW + 90 * DAY)
+    request = SleepRequest(trigger=Trigger.API, by=BY, now=NOW + 2 * DAY)
+    foretold = [
+        each
+        for each in changes_of(preview_sleep(actor=actor, request=request))
+        if each["change"] == "archive"
+    ]
+    run = sleep_at(NOW + 2 * DAY)
+    assert foretold == [each for each in changes_of(run) if each["change"] == "archive"]
+    assert [(each["memory_id"], each["why"]) for each in foretold] == [(str(over.pk), "no_longer_valid")]
+    assert (run.archived_count, state(over), state(pinned), state(lasting)) == (
+        1,
+        "archived",
+        "active",
+        "active",
+    )
+    before = numbers(over)
+    undo_sleep(run=run, by=BY, reason="", now=NOW + 2 * DAY)
+    assert state(over) == "active"
+    assert sleep_at(NOW + 3 * DAY).archived_count == 1
+    back = apply_transition(memory=over, verb="reactivate", by=BY, reason="", now=NOW + 4 * DAY)
+    assert (back.status, numbers(over).strength) == ("active", before.strength)

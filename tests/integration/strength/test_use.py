@@ -1,6 +1,7 @@
 """Two stages of reinforcement: being found counts, being used strengthens, once per task (SPEC S2, S3, S9)."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from conversations.actions.sessions import open_session
 from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor
-from strength.actions.curation import apply_transition
+from strength.actions.curation import apply_transition, report_use
 from strength.actions.revisions import strength_history, thin_history
 from strength.actions.usage import (
     NotUsable,
@@ -20,7 +21,8 @@ from strength.actions.usage import (
     use_memory,
 )
 from strength.domain.strength import Impact, PointKind
-from strength.models import StrengthPoint, UseReport
+from strength.models import Memory, StrengthPoint, UseReport
+from tests.conftest import client_with_key
 from tests.factories.values import NewMessageFactory
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write, numbers
 
@@ -153,3 +155,37 @@ def test_history_of_long_ago_keeps_a_point_a_month(write: Write) -> None:
     after = strength_history(memory=memory, now=NOW + 62 * DAY)
     assert (after[0].strength, after[-1].strength) == (before[0].strength, before[-1].strength)
     assert thin_history(now=NOW + 500 * DAY, most=100) == 0
+
+
+# Reports about archived memories
+
+
+def test_use_brings_back_what_a_sleep_archived_and_never_lowers(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    weak, strong = write("weak", strength=0.05), write("strong", strength=2.0)
+    by_person = write("put away")
+    apply_transition(memory=by_person, verb="archive", by=BY, reason="", now=NOW)
+    actor.agent.policy = {"max_active_memories": 1}
+    actor.agent.save()
+    write("stronger", strength=3.0)
+    sleep_at(NOW + timedelta(days=1))
+    rows = list(Memory.objects.select_related("actor__agent").filter(status="archived"))
+    assert {each.pk for each in rows} == {weak.pk, strong.pk, by_person.pk}
+    before = numbers(strong).strength
+    report: Any = {"perspective": None, "task": None, "by": BY, "now": NOW + timedelta(days=2)}
+    assert {each.pk for each in report_use(memories=rows, **report)[0]} == {weak.pk, strong.pk}
+    assert numbers(weak).strength == pytest.approx(0.6)
+    assert numbers(strong).strength == pytest.approx(before + 0.1)
+    assert Memory.objects.get(pk=by_person.pk).status == "archived"
+
+
+def test_use_of_what_was_archived_is_refused_by_policy(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    actor.agent.policy = {"archived_use": "refuse"}
+    actor.agent.save()
+    weak = write("weak", strength=0.05)
+    sleep_at(NOW + timedelta(days=1))
+    client = client_with_key()
+    answer = client.post(f"/api/v1/memories/{weak.pk}/used", {})
+    assert (answer.status_code, answer.json()["code"]) == (409, "wrong_state")
+    assert client.post("/api/v1/memories/used", {"ids": [str(weak.pk)]}).json()["reinforced"] == 0

@@ -302,6 +302,26 @@ class Operations:
         """Decide about a merge; 409 where it is decided already or its memories have changed since."""
         return _post(path("merges", merge_id, "undo"), fields)
 
+    @operation
+    def memories_batch(self, **fields: Unpack[t.MemoriesIn]) -> Call[t.MemoriesWritten]:
+        """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
+        return _post(path("memories", "batch"), fields, whose=True)
+
+    @operation
+    def session_extract(self, session_id: str, **fields: Unpack[t.Write]) -> Call[t.ExtractionJob]:
+        """Extract memories from a session's unread messages in the background, before those of other sessions."""
+        return _post(path("sessions", session_id, "extract"), fields)
+
+    @operation
+    def session_extraction(self, session_id: str) -> Call[t.Extraction]:
+        """Return how far the extraction of a session is."""
+        return _get(path("sessions", session_id, "extraction"))
+
+    @operation
+    def changes_list(self, **query: Unpack[t.ChangesListQuery]) -> Call[t.Changes]:
+        """List the changes of memories after a cursor, each once and in order per memory."""
+        return _get(path("changes"), query, whose="query")
+
     @listing
     def projects_list(self, **query: Unpack[t.ProjectsListQuery]) -> Call[t.Project]:
         """List an actor's projects by name."""

@@ -28,6 +28,7 @@ Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
 Language = Literal["en", "ja"]
+MemoryFeedChange = Literal["created", "changed", "superseded", "archived", "rejected", "erased"]
 MemoryKind = Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
 MemoryPlacement = Literal["auto", "before_history", "with_user_message"]
 MemoryScope = Literal["project", "domain", "universal"]
@@ -37,6 +38,7 @@ MergeState = Literal["proposed", "merged", "dismissed", "withdrawn", "undone"]
 MessageRole = Literal["user", "assistant", "system", "tool"]
 NewMessageRole = Literal["user", "assistant", "system", "tool", "kana", "yuno"]
 ProjectEventKind = Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "delete"]
+Result = Literal["created", "reinforced", "refused"]
 RoutingAction = Literal["route", "route_and_disclose", "ask", "propose_new"]
 RoutingConfidence = Literal["high", "medium", "low"]
 SleepRunState = Literal["running", "done", "undone"]
@@ -168,6 +170,14 @@ class Change(TypedDict):
     memory_id: str
     change: str
     why: str
+
+
+class Changes(TypedDict):
+    """Changes, oldest first, and the cursor to ask with next."""
+
+    results: list[MemoryChange]
+    cursor: int
+    has_more: bool
 
 
 class ChatIn(Write, total=False):
@@ -420,6 +430,21 @@ class EventPage(TypedDict):
     results: list[Event]
 
 
+class ExtractionJob(TypedDict):
+    job_id: str
+
+
+class Extraction(TypedDict):
+    """The state of a session's extraction; `is_complete`: every strategy that is on has read every message."""
+
+    session_id: str
+    message_count: int
+    is_complete: bool
+    strategies: list[StrategyState]
+    job_id: str | None
+    job_state: str | None
+
+
 class FiltersIn(TypedDict, total=False):
     """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
@@ -430,6 +455,7 @@ class FiltersIn(TypedDict, total=False):
     created_after: str
     created_before: str
     as_of: str
+    metadata: Any
 
 
 class FoundMemory(TypedDict):
@@ -464,6 +490,12 @@ class ImpactIn(Write, total=False):
     impact_type: Required[ImpactType]
 
 
+class ItemError(TypedDict):
+    field: str | None
+    code: str
+    detail: str
+
+
 class JobId(TypedDict):
     """Job that was enqueued."""
 
@@ -491,6 +523,32 @@ class ManyUsedIn(Write, total=False):
     ids: Required[list[str]]
 
 
+class MemoriesIn(Write, total=False):
+    """Memories to write, each as `POST memories` takes it, without agent and user."""
+
+    agent_id: str
+    user_id: str
+    memories: Required[list[MemoryItemIn]]
+
+
+class MemoriesWritten(TypedDict):
+    """An answer for each item, in their order."""
+
+    results: list[Written]
+
+
+class MemoryChange(TypedDict):
+    """A change of a memory. `version` is the memory's after it."""
+
+    id: int
+    agent_id: str
+    user_id: str
+    memory_id: str
+    change: MemoryFeedChange
+    version: int
+    at: str
+
+
 class MemoryIn(Write, total=False):
     """A memory to write."""
 
@@ -502,12 +560,39 @@ class MemoryIn(Write, total=False):
     scope_domain: str
     scope_project: str
     learnings: dict[str, str]
+    metadata: Any
     pinned: bool
     confidence: float | None
     valid_from: str | None
     valid_to: str | None
+    perspective: str
+    learning: str
+    strength: float
+    strength_by_perspective: dict[str, float]
+    embedding: list[float]
+    source_message_ids: list[str]
+    channel: str
     agent_id: str
     user_id: str
+    source: MemorySource
+
+
+class MemoryItemIn(TypedDict, total=False):
+    """A memory to write, of an actor that is named beside it."""
+
+    content: Required[str]
+    kind: MemoryKind
+    namespace: str
+    tags: list[str]
+    scope_level: MemoryScope
+    scope_domain: str
+    scope_project: str
+    learnings: dict[str, str]
+    metadata: Any
+    pinned: bool
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
     perspective: str
     learning: str
     strength: float
@@ -546,6 +631,7 @@ class Memory(TypedDict):
     impact_score: float
     consolidation_level: int
     learnings: NotRequired[Any]
+    metadata: NotRequired[Any]
     said_on: str | None
     valid_from: NotRequired[str | None]
     valid_to: NotRequired[str | None]
@@ -708,6 +794,7 @@ class MemoryPatch(TypedDict, total=False):
     scope_domain: str
     scope_project: str
     learnings: dict[str, str]
+    metadata: Any
     pinned: bool
     confidence: float | None
     valid_from: str | None
@@ -915,10 +1002,11 @@ class Routing(TypedDict):
 
 
 class SearchIn(Write, total=False):
-    """A search, by text or by vector."""
+    """A search, by text or by vector. `others` are users or agents whose memories are searched as well."""
 
     agent_id: str
     user_id: str
+    others: list[Tenant]
     query: str
     embedding: list[float]
     perspective: str | None
@@ -1048,6 +1136,16 @@ class StrategiesIn(TypedDict, total=False):
     reflection: bool
 
 
+class StrategyState(TypedDict):
+    """How far a strategy has read: up to a message's `seq`, and which it passed over unread."""
+
+    strategy: str
+    is_on: bool
+    read_until: int
+    passed_after: int
+    passed_until: int
+
+
 class StrengthIn(TypedDict, total=False):
     """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
@@ -1156,6 +1254,13 @@ class Task(TypedDict):
     routing: Routing | None
 
 
+class Tenant(TypedDict, total=False):
+    """Agent and user, as most bodies carry them."""
+
+    agent_id: str
+    user_id: str
+
+
 class Today(TypedDict):
     """The agent's usage today, all users together, and its caps."""
 
@@ -1249,18 +1354,48 @@ class WholeSleep(TypedDict):
     runs: list[Sleep]
 
 
+class Written(TypedDict):
+    """What became of an item: `created`, `reinforced`, or `refused` with its errors."""
+
+    result: Result
+    id: str | None
+    status: str | None
+    errors: list[ItemError]
+
+
 class AgentsListQuery(TypedDict, total=False):
     limit: int
 
 
-class MemoriesListQuery(Whose, total=False):
-    kind: Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
+class ChangesListQuery(Whose, total=False):
+    after: int
+    all_users: bool
     limit: int
+
+
+class MemoriesListQuery(Whose, total=False):
+    as_of: str
+    channel: str
+    created_after: str
+    created_before: str
+    ended: bool
+    kind: list[Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]]
+    limit: int
+    max_strength: float
+    metadata: str
+    min_strength: float
     namespace: str
     ordering: Literal["created_at", "-created_at", "strength", "-strength", "last_accessed_at", "-last_accessed_at"]
     pinned: bool | None
+    source: list[Literal["education", "task", "manual", "extraction", "import"]]
     status: Literal["active", "pending", "archived", "rejected", "all"]
-    tag: str
+    tag: list[str]
+    text: str
+    trust: Literal["trusted", "untrusted"]
+    updated_after: str
+    updated_before: str
+    used_after: str
+    used_before: str
 
 
 class MemoryRevisionsListQuery(TypedDict, total=False):
@@ -1268,11 +1403,26 @@ class MemoryRevisionsListQuery(TypedDict, total=False):
 
 
 class MemoriesCountQuery(Whose, total=False):
-    kind: Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
+    as_of: str
+    channel: str
+    created_after: str
+    created_before: str
+    ended: bool
+    kind: list[Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]]
+    max_strength: float
+    metadata: str
+    min_strength: float
     namespace: str
     pinned: bool | None
+    source: list[Literal["education", "task", "manual", "extraction", "import"]]
     status: Literal["active", "pending", "archived", "rejected", "all"]
-    tag: str
+    tag: list[str]
+    text: str
+    trust: Literal["trusted", "untrusted"]
+    updated_after: str
+    updated_before: str
+    used_after: str
+    used_before: str
 
 
 class MergesListQuery(Whose, total=False):

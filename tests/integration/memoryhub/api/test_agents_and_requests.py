@@ -344,13 +344,19 @@ def test_schema_says_what_can_be_sent(client: APIClient) -> None:
 
 def test_idempotency_counts_the_query_too(client: APIClient) -> None:
     """Calls that name the tenant in the query are different calls, not repeats."""
-    session = client.post(f"{API}/sessions", {"agent_id": "kana"}).json()
-    address = f"{API}/sessions/{session['id']}/end"
-    assert client.post(f"{address}?a=1", headers={"Idempotency-Key": "k"}).status_code == 200
-    assert (
-        client.post(f"{address}?a=1", headers={"Idempotency-Key": "k"}).headers["Idempotent-Replay"] == "true"
-    )
-    assert client.post(f"{address}?a=2", headers={"Idempotency-Key": "k"}).status_code == 422
+    for user in ("aoi", "hiroki"):
+        assert (
+            client.post(f"{API}/projects", {"agent_id": "kana", "user_id": user, "name": "atlas"}).status_code
+            == 201
+        )
+
+    def append(user: str) -> Any:
+        address = f"{API}/projects/atlas/documents/decisions.md/entries?agent_id=kana&user_id={user}"
+        return client.post(address, {"text": "We ship on Friday."}, headers={"Idempotency-Key": "k"})
+
+    assert append("aoi").status_code == 201
+    assert append("aoi").headers["Idempotent-Replay"] == "true"
+    assert append("hiroki").status_code == 422
 
 
 def test_page_of_the_interface_needs_no_network(client: APIClient) -> None:

@@ -9,6 +9,7 @@ from memoryhub.tenancy.namespaces import (
     NamespaceError,
     NamespaceQuery,
     expand_namespace,
+    expand_prefix,
     namespace_owner,
     namespace_queries,
 )
@@ -29,6 +30,19 @@ def test_namespace_without_both_slashes_is_refused(namespace: str) -> None:
         expand_namespace(namespace, agent_id="kana", user_id="")
     assert caught.value.field == "namespace"
     assert "2500" not in str(caught.value), "an interface takes less, and says so"
+
+
+@pytest.mark.parametrize("namespace", ["/notes/{sessionId}/", "/facts/*/", "/{actorId}*/", "/{}/"])
+def test_other_placeholders_and_wildcards_are_refused(namespace: str) -> None:
+    for expand in (expand_namespace, expand_prefix):
+        with pytest.raises(NamespaceError, match="stands for nothing here"):
+            expand(namespace, agent_id="kana", user_id="hiroki")
+
+
+def test_one_slash_is_all_of_an_actor_as_a_prefix_alone() -> None:
+    assert expand_prefix("/", agent_id="kana", user_id="") == "/"
+    assert expand_prefix("/facts/{actorId}/", agent_id="kana", user_id="") == "/facts/kana/"
+    assert namespace_queries({"/": {}}, agent_id="kana", user_id="") == [NamespaceQuery("/", 10, 0.0)]
 
 
 @pytest.mark.parametrize("namespace", ["/" + "x" * 2500 + "/", "/" + "{actorId}" * 9 + "/"])

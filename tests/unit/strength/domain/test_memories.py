@@ -7,6 +7,7 @@ from strength.domain.memories import (
     MemoryRefused,
     ScopeLevel,
     changed,
+    check_metadata,
     check_scope,
     content_digest,
     default_namespace,
@@ -59,3 +60,10 @@ def test_revision_tells_curated_values_that_differ() -> None:
 
 def test_restoring_takes_curated_values_alone() -> None:
     assert values_after({"content": "a", "strength": 3}) == {"content": "a"}
+
+
+def test_metadata_have_a_greatest_length_in_bytes() -> None:
+    check_metadata({"a": "é" * 2_040})
+    with pytest.raises(MemoryRefused, match="at most 4096 bytes") as caught:
+        check_metadata({"a": "é" * 2_050})
+    assert caught.value.field == "metadata"

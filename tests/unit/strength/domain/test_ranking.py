@@ -95,7 +95,7 @@ def test_defaults_are_as_specified() -> None:
         "expected_tasks_per_day": 10, "consolidation_thresholds": [0, 5, 15, 30, 60, 100],
         "daily_decay_targets": {"0": 0.95, "1": 0.97, "2": 0.98, "3": 0.99, "4": 0.995, "5": 0.998},
         "decay_clock": "elapsed", "sleeps_nightly": True, "near_duplicates": "propose", "archived_repeats": "review",
-        "use_detection": "keywords", "impact_user_positive": 2.0, "impact_task_success": 1.5,
+        "use_detection": "keywords", "archived_use": "reactivate", "impact_user_positive": 2.0, "impact_task_success": 1.5,
         "impact_prevented_error": 2.0, "impact_to_strength_ratio": 0.2, "max_active_memories": 5000,
     }  # fmt: skip
     search = SearchPolicy().values()

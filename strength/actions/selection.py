@@ -1,0 +1,97 @@
+"""Select an actor's memories by filters, as lists, counts and bulk jobs do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+
+from memoryhub.auth.tenancy import Tenant
+from memoryhub.tenancy.namespaces import expand_prefix
+from strength.domain.memories import Status
+from strength.models import Memory, MemoryQuerySet
+from strength.models.memory import STRENGTH_OF_MEMORY
+
+ALL = "all"
+"""As a status: all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySelection:
+    """Filters of a list; empty values do not filter.
+
+    Memories that have ended are left out, unless `ended` or an `as_of`, which selects what was valid then.
+    """
+
+    status: str = Status.ACTIVE
+    kind: Sequence[str] = ()
+    namespace: str | None = None
+    tag: Sequence[str] = ()
+    source: Sequence[str] = ()
+    trust: str | None = None
+    channel: str | None = None
+    text: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    pinned: bool | None = None
+    ended: bool = False
+    as_of: datetime | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    updated_after: datetime | None = None
+    updated_before: datetime | None = None
+    used_after: datetime | None = None
+    used_before: datetime | None = None
+    min_strength: float | None = None
+    max_strength: float | None = None
+
+
+def select_memories(tenant: Tenant, selection: MemorySelection, *, now: datetime) -> MemoryQuerySet:
+    """Return an actor's memories that match. Raises NamespaceError."""
+    rows = Memory.objects.of([tenant.actor_id]).filter(_status_and_validity(selection, now))
+    names = {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
+    lookups: dict[str, Any] = {
+        "kind__in": selection.kind,
+        "namespace__startswith": selection.namespace and expand_prefix(selection.namespace, **names),
+        "tags__contains": list(selection.tag),
+        "source__in": selection.source,
+        "trust": selection.trust,
+        "content__icontains": selection.text,
+        "metadata__contains": selection.metadata,
+        "created_at__gte": selection.created_after,
+        "created_at__lte": selection.created_before,
+        "updated_at__gte": selection.updated_after,
+        "updated_at__lte": selection.updated_before,
+        "numbers__last_accessed_at__gte": selection.used_after,
+        "numbers__last_accessed_at__lte": selection.used_before,
+    }
+    rows = rows.filter(**{name: value for name, value in lookups.items() if value})
+    # A channel may be empty, a strength 0, and what is not pinned is False.
+    rows = rows.alias(strength_of=STRENGTH_OF_MEMORY)
+    exact = {
+        "channel": selection.channel,
+        "pinned": selection.pinned,
+        "strength_of__gte": selection.min_strength,
+        "strength_of__lte": selection.max_strength,
+    }
+    return rows.filter(**{name: value for name, value in exact.items() if value is not None})
+
+
+def _status_and_validity(selection: MemorySelection, now: datetime) -> Q:
+    if selection.as_of is not None:
+        return of_status(selection.status, as_of=selection.as_of, now=now) & valid_at(selection.as_of)
+    is_any = Q() if selection.status == ALL else Q(status=selection.status)
+    return is_any if selection.ended else is_any & (Q(valid_to=None) | Q(valid_to__gt=now))
+
+
+def of_status(status: str, *, as_of: datetime | None, now: datetime) -> Q:
+    """Filter by status; as of a time, active ones include those that were archived when their validity had ended."""
+    if status == ALL:
+        return Q()
+    if as_of is None or status != Status.ACTIVE:
+        return Q(status=status)
+    return Q(status=status) | Q(status=Status.ARCHIVED, valid_to__lte=now)
+
+
+def valid_at(at: datetime) -> Q:
+    return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))

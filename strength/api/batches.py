@@ -1,0 +1,159 @@
+"""Many memories at once over REST: written in one call, and the feed of their changes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db.models import Q
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.api.fields import OwnedOut, TenantQuery, TenantSerializer
+from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
+from memoryhub.auth.domain import Forbidden, Scope
+from strength.actions.batches import MOST_AT_ONCE, BatchItem, write_memories
+from strength.actions.memories import NewMemory
+from strength.actions.revisions import changes_after
+from strength.api.memories import MemoryItemIn, MemoryView, new_memory
+from strength.models import MemoryChange
+
+MOST_KEY = 2**63 - 1
+
+
+class MemoriesIn(TenantSerializer):
+    """Memories to write, each as `POST memories` takes it, without agent and user."""
+
+    memories = serializers.ListField(child=MemoryItemIn(), min_length=1, max_length=MOST_AT_ONCE)
+
+
+class LenientMemoriesIn(TenantSerializer):
+    """The same, unread: each item is validated by itself, so that a wrong one keeps no other out."""
+
+    memories = serializers.ListField(child=serializers.JSONField(), min_length=1, max_length=MOST_AT_ONCE)
+
+
+class ItemErrorOut(serializers.Serializer):
+    field = serializers.CharField(allow_null=True)
+    code = serializers.CharField()
+    detail = serializers.CharField()
+
+
+class WrittenOut(serializers.Serializer):
+    """What became of an item: `created`, `reinforced`, or `refused` with its errors."""
+
+    result = serializers.ChoiceField(choices=["created", "reinforced", "refused"])
+    id = serializers.UUIDField(allow_null=True)
+    status = serializers.CharField(allow_null=True, help_text="The memory's.")
+    errors = ItemErrorOut(many=True)  # type: ignore[assignment]
+
+
+class MemoriesWrittenOut(serializers.Serializer):
+    """An answer for each item, in their order."""
+
+    results = WrittenOut(many=True)
+
+
+def _validated_items(items: list[Any]) -> list[NewMemory | list[dict[str, Any]]]:
+    """Return each item as a new memory, or what is wrong with it."""
+    checker = MemoryItemIn()
+    found: list[NewMemory | list[dict[str, Any]]] = []
+    for item in items:
+        try:
+            found.append(new_memory(checker.run_validation(item)))
+        except serializers.ValidationError as error:
+            found.append(
+                [
+                    {"field": name, "code": str(detail.code), "detail": str(detail)}
+                    for name, detail in _flat(error.detail)
+                ]
+            )
+    return found
+
+
+def _flat(detail: Any, name: str | None = None) -> Iterator[tuple[str | None, Any]]:
+    pairs = detail.items() if isinstance(detail, dict) else ((None, each) for each in detail)
+    for key, each in pairs:
+        place = ".".join(str(part) for part in (name, key) if part not in (None, "non_field_errors")) or None
+        if isinstance(each, dict | list):
+            yield from _flat(each, place)
+        else:
+            yield place, each
+
+
+def _written(item: BatchItem) -> dict[str, Any]:
+    error = item.error
+    if error is not None:
+        what = {"field": error.field or None, "code": error.code or "invalid", "detail": str(error)}
+        return _refused([what])
+    assert item.memory is not None
+    result = "created" if item.is_new else "reinforced"
+    return {"result": result, "id": item.memory.pk, "status": item.memory.status, "errors": []}
+
+
+def _refused(errors: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"result": "refused", "id": None, "status": None, "errors": errors}
+
+
+class MemoriesBatch(MemoryView):
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(operation_id="memories_batch", request=MemoriesIn, responses=MemoriesWrittenOut)
+    def post(self, request: Request) -> Response:
+        """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
+        values = self.validated(LenientMemoriesIn)
+        checked = _validated_items(values["memories"])
+        news = [each for each in checked if isinstance(each, NewMemory)]
+        written = iter(write_memories(actor=self.writing(values), news=news, by=self.principal, now=self.now))
+        results = [
+            _written(next(written)) if isinstance(each, NewMemory) else _refused(each) for each in checked
+        ]
+        return Response({"results": WrittenOut(results, many=True).data})
+
+
+class ChangesQuery(TenantQuery):
+    all_users = serializers.BooleanField(
+        default=False, help_text="Whether those of all the agent's users are asked for."
+    )
+    after = serializers.IntegerField(
+        min_value=0,
+        max_value=MOST_KEY,
+        default=0,
+        help_text="The `cursor` of the answer before; 0 for the beginning.",
+    )
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT)
+
+
+class MemoryChangeOut(OwnedOut, serializers.ModelSerializer):
+    """A change of a memory. `version` is the memory's after it."""
+
+    class Meta:
+        model = MemoryChange
+        fields = ("id", "agent_id", "user_id", "memory_id", "change", "version", "at")
+
+
+class ChangesOut(serializers.Serializer):
+    """Changes, oldest first, and the cursor to ask with next."""
+
+    results = MemoryChangeOut(many=True)
+    cursor = serializers.IntegerField()
+    has_more = serializers.BooleanField()
+
+
+class Changes(MemoryView):
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(operation_id="changes_list", parameters=[ChangesQuery], responses=ChangesOut)
+    def get(self, request: Request) -> Response:
+        """List the changes of memories after a cursor, each once and in order per memory."""
+        values = self.query(ChangesQuery)
+        tenant, limit = self.reading(values), values["limit"]
+        whose = Q(actor_id=tenant.actor_id)
+        if values["all_users"]:
+            if self.principal.user_id is not None:
+                raise Forbidden("This key is bound to one user; it cannot speak for all.")
+            whose = Q(actor__agent_id=tenant.agent_id)
+        rows = changes_after(values["after"], whose=whose, most=limit + 1)
+        page = rows[:limit]
+        cursor = page[-1].pk if page else values["after"]
+        return Response(ChangesOut({"results": page, "cursor": cursor, "has_more": len(rows) > limit}).data)

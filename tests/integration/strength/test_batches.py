@@ -1,0 +1,187 @@
+"""Many memories in one call, and the feed of changes."""
+
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
+from strength.actions.curation import apply_transition, delete_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.models import MemoryIndex, MemoryNumbers, MemoryRevision
+from tests.conftest import client_with_key
+
+API = "/api/v1"
+NAMES = {"agent_id": "kana", "user_id": "hiroki"}
+
+
+def batch(client: APIClient, *memories: Any) -> list[Any]:
+    answer = client.post(f"{API}/memories/batch", {**NAMES, "memories": list(memories)})
+    assert answer.status_code == 200, answer.content
+    results: list[Any] = answer.json()["results"]
+    return results
+
+
+def test_batch_writes_what_single_calls_write(client: APIClient) -> None:
+    given = {"kind": "preference", "tags": ["tea"], "metadata": {"a": 1}, "strength": 1.5, "learnings": {"cook": "hot"},
+             "strength_by_perspective": {"cook": 0.5}, "confidence": 0.8, "channel": "slack"}  # fmt: skip
+    [one] = batch(client, {"content": "likes green tea", **given})
+    assert (one["result"], one["status"], one["errors"]) == ("created", "active", [])
+    other = client.post(f"{API}/memories", {**NAMES, "content": "likes black coffee", **given}).json()
+    batched = client.get(f"{API}/memories/{one['id']}").json()
+    differing = {"id", "content", "created_at", "updated_at"}
+    assert {key: batched[key] for key in batched.keys() - differing} == {
+        key: other[key] for key in other.keys() - differing
+    }
+    revisions = [
+        MemoryRevision.objects.values("verb", "changed_after", "beside", "number").get(memory_id=key)
+        for key in (one["id"], other["id"])
+    ]
+    for revision in revisions:
+        del revision["changed_after"]["content"], revision["beside"]["mark"]
+    assert revisions[0] == revisions[1]
+    assert MemoryIndex.objects.filter(memory_id=one["id"]).count() == 1
+    found = client.post(f"{API}/memories/search", {**NAMES, "query": "green tea"}).json()["results"]
+    assert found[0]["memory"]["id"] == one["id"]
+    assert MemoryIndex.mend() == 0
+
+
+def test_batch_answers_for_each_item_in_order(client: APIClient) -> None:
+    known = client.post(f"{API}/memories", {**NAMES, "content": "likes cake"}).json()
+    gone = client.post(f"{API}/memories", {**NAMES, "content": "was born in Osaka in spring"}).json()
+    assert client.delete(f"{API}/memories/{gone['id']}").status_code == 204
+    results = batch(
+        client,
+        {"content": "lives in Kyoto"},
+        {"content": ""},
+        {"content": "likes cake"},
+        {"content": "lives in Kyoto"},
+        {"content": "x", "nonsense": 1},
+        "nothing",
+        {"content": "was born in Osaka in the spring"},
+        {"content": "drives a car", "confidence": 0.5, "valid_from": "2026-02-01T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"},
+        {"content": "was born in Osaka in spring", "source": "task"},
+        {"content": "has two cats"},
+    )  # fmt: skip
+    assert [(each["result"], each["status"]) for each in results] == [
+        ("created", "active"), ("refused", None), ("reinforced", "active"), ("reinforced", "active"), ("refused", None),
+        ("refused", None), ("created", "pending"), ("refused", None), ("refused", None), ("created", "active"),
+    ]  # fmt: skip
+    assert results[2]["id"] == known["id"]
+    assert results[3]["id"] == results[0]["id"]
+    errors = [(each["errors"][0]["field"], each["errors"][0]["code"]) for each in results if each["errors"]]
+    assert errors == [
+        ("content", "blank"), ("nonsense", "invalid"), ("body", "invalid"), ("valid_to", "invalid"), (None, "decided_against"),
+    ]  # fmt: skip
+    for wrong in ([], [{"content": "x"}] * 1_001):
+        assert client.post(f"{API}/memories/batch", {**NAMES, "memories": wrong}).status_code == 400
+
+
+def test_batch_of_an_untrusted_key_waits(client: APIClient) -> None:
+    untrusted = client_with_key(is_trusted=False)
+    [one] = batch(untrusted, {"content": "likes green tea", "pinned": True})
+    assert one["status"] == "pending"
+
+
+# The feed
+
+
+def feed(client: APIClient, **query: Any) -> Any:
+    answer = client.get(f"{API}/changes", {**NAMES, **query})
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def committed() -> None:
+    """Run what runs when a transaction commits; a test's own never does."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+
+
+def test_feed_tells_each_kind_of_change_once(client: APIClient) -> None:
+    results = batch(client, *({"content": f"fact {number}"} for number in range(5)))
+    ids = [each["id"] for each in results]
+    client.patch(f"{API}/memories/{ids[0]}", {"content": "another fact 0"})
+    client.post(f"{API}/memories/{ids[1]}/archive")
+    client.post(f"{API}/memories/{ids[2]}/supersede", {"content": "fact 2 is 3 now"})
+    client.delete(f"{API}/memories/{ids[3]}")
+    committed()
+    told = feed(client)
+    kinds = [(each["change"], each["memory_id"]) for each in told["results"]]
+    assert kinds[:5] == [("created", key) for key in ids]
+    assert ("changed", ids[0]) in kinds
+    assert ("archived", ids[1]) in kinds
+    assert ("superseded", ids[2]) in kinds
+    assert kinds[-1] == ("erased", ids[3])
+    assert told["has_more"] is False
+    assert feed(client, after=told["cursor"]) == {"results": [], "cursor": told["cursor"], "has_more": False}
+    page = feed(client, limit=2)
+    assert (page["has_more"], page["results"]) == (True, told["results"][:2])
+    assert feed(client, after=page["cursor"])["results"] == told["results"][2:]
+
+
+def test_feed_of_all_users_is_for_keys_of_all_users(client: APIClient) -> None:
+    for user in ("hiroki", "aoi"):
+        client.post(f"{API}/memories", {"agent_id": "kana", "user_id": user, "content": f"of {user}"})
+    client.post(f"{API}/memories", {"agent_id": "mira", "user_id": "aoi", "content": "of another agent"})
+    committed()
+    assert {each["user_id"] for each in feed(client)["results"]} == {"hiroki"}
+    told = feed(client, all_users="true")["results"]
+    assert [(each["agent_id"], each["user_id"]) for each in told] == [("kana", "hiroki"), ("kana", "aoi")]
+    bound = client_with_key(user_id="hiroki")
+    assert bound.get(f"{API}/changes", {**NAMES, "all_users": "true"}).status_code == 403
+    assert bound.get(f"{API}/changes", {"agent_id": "kana", "user_id": "aoi"}).status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+def test_feed_neither_skips_nor_repeats_while_others_write() -> None:
+    """Four writers, some of whose transactions fail, and a reader who polls meanwhile."""
+    by, now = command("test"), timezone.now()
+    actors = [actor_for_writing(by, "kana", user, now=now) for user in ("hiroki", "aoi")]
+
+    def work(number: int) -> None:
+        random = Random(number)
+        try:
+            for step in range(15):
+                actor = actors[random.randrange(2)]
+                with transaction.atomic():
+                    memory, _ = write_memory(
+                        actor=actor, new=NewMemory(content=f"thing{number}x{step}"), by=by, now=now
+                    )
+                    apply_transition(memory=memory, verb="pin", by=by, reason="", now=now)
+                    if random.random() < 0.3:
+                        transaction.set_rollback(True)
+                        continue
+                if random.random() < 0.3:
+                    delete_memory(memory=memory, expected_version=None, by=by, reason="", now=now)
+        finally:
+            connection.close()
+
+    reader, told, cursor = client_with_key(), [], 0
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(work, number) for number in range(4)]
+        while True:
+            is_over = all(future.done() for future in futures)
+            query: dict[str, Any] = {"agent_id": "kana", "all_users": "true", "after": cursor, "limit": 7}
+            page = reader.get(f"{API}/changes", query).json()
+            told += page["results"]
+            cursor = page["cursor"]
+            if is_over and not page["has_more"]:
+                break
+        for future in futures:
+            future.result()
+    keys = [(each["memory_id"], each["version"]) for each in told]
+    assert len(keys) == len(set(keys))
+    kept = set(MemoryRevision.objects.values_list("memory_id", "number"))
+    erased = {each["memory_id"] for each in told if each["change"] == "erased"}
+    assert {key for key in keys if key[0] not in erased} == {(str(memory), number) for memory, number in kept}
+    versions: dict[str, list[int]] = {}
+    for memory_id, version in keys:
+        versions.setdefault(memory_id, []).append(version)
+    assert all(each == list(range(1, len(each) + 1)) for each in versions.values())
+    assert MemoryNumbers.objects.count() == len(versions) - len(erased)
