@@ -4,6 +4,8 @@
 .venv/bin/python bench/promises.py                 all: the tests, and the drills in which machines die (an hour)
 .venv/bin/python bench/promises.py --only 1 7 8     these alone
 .venv/bin/python bench/promises.py --write          only write the page again
+.venv/bin/python bench/promises.py --reports A B    the tests' results from JUnit reports of `make test` and of
+                                                    `make test-slow` (PYTEST_ADDOPTS=--junitxml=A); no drills
 """
 
 import argparse
@@ -220,9 +222,14 @@ def run_tests(names: Sequence[str]) -> dict[str, dict[str, int]]:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         subprocess.run([*command, *dict.fromkeys(names)], cwd=harness.ROOT, stdout=sys.stderr)
-        cases = ElementTree.parse(report).iter("testcase")
-        counts: dict[str, Counter[str]] = {}
-        for case in cases:
+        return outcomes([report], names)
+
+
+def outcomes(reports: Sequence[Path], names: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return for each test how many of its cases passed, failed and were skipped, by JUnit's reports of runs."""
+    counts: dict[str, Counter[str]] = {}
+    for report in reports:
+        for case in ElementTree.parse(report).iter("testcase"):
             name = f"{case.get('classname')}::{str(case.get('name')).partition('[')[0]}"
             outcome = next((_OUTCOMES[part.tag] for part in case if part.tag in _OUTCOMES), "passed")
             counts.setdefault(name, Counter())[outcome] += 1
@@ -287,14 +294,17 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="run nothing, write the page from the last results"
     )
+    parser.add_argument("--reports", type=Path, nargs="+", help="JUnit reports of runs of the tests")
     options = parser.parse_args()
     chosen = [each for each in promises() if not options.only or each.number in options.only]
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"measures": {}, "tests": {}}
     if not options.write:
         at = {"at": datetime.now(UTC).date().isoformat()}
-        for name, counts in run_tests([name for each in chosen for name in each.tests]).items():
-            results["tests"][name] = {**counts, **at}
-        for name in dict.fromkeys(each.measure for each in chosen if each.measure):
+        names = [name for each in chosen for name in each.tests]
+        tests = outcomes(options.reports, names) if options.reports else run_tests(names)
+        results["tests"] |= {name: {**counts, **at} for name, counts in tests.items() if counts}
+        drills = [each.measure for each in chosen if each.measure and not options.reports]
+        for name in dict.fromkeys(drills):
             results["measures"][name] = {**MEASURES[name](), **at}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(page_of(promises(), results), encoding="utf-8")
