@@ -244,9 +244,9 @@ def extraction_state(*, session: Session) -> dict[str, Any]:
     cursors = {each.strategy: each for each in rows}
     strategies: list[dict[str, Any]] = []
     for strategy in FROM_MESSAGES:
-        known = cursors.get(strategy.value) or StrategyCursor(strategy=strategy.value)
+        known = cursors.get(strategy.value)
         names = ("read_until", "passed_after", "passed_until")
-        reached = {name: getattr(known, name) or 0 for name in names}
+        reached = {name: getattr(known, name) if known else 0 for name in names}
         strategies.append({"strategy": strategy.value, "is_on": strategy in on, **reached})
     behind = [each for each in strategies if each["is_on"] and each["read_until"] < session.message_count]
     job = Job.objects.filter(actor_id=session.actor_id, kind=EXTRACT_KIND).order_by("-created_at").first()
