@@ -124,7 +124,7 @@ def fetch(call: Call, id: str) -> dict[str, Any]:
 
 @resource("memoryhub://pinned", "Pinned memories")
 def pinned(call: Call) -> str:
-    """What must be known in every conversation."""
+    """Texts that are to be known in every conversation."""
     rows = pinned_memories(
         tenant=call.reading(), project=None, by=call.principal, now=call.now, most=MOST_PINNED
     )

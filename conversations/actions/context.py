@@ -263,14 +263,7 @@ def assemble_context(
     layers.append(LayerResult(degraded=_gaps(request, layer_request, routing, layers)))
     assembly = _assemble(request, layer_request, tuple(layers), routing)
     latency_ms = (time.perf_counter() - started) * 1000
-    metadata = {
-        **asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2),
-        "degraded": list(assembly.metadata.degraded),
-    }  # fmt: skip
-    if assembly.layer_budgets:
-        metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
-    if request.counts_exactly:
-        metadata["exact_tokens"] = _exact_tokens(assembly, request.format)
+    metadata = _metadata(request, assembly, latency_ms)
     if dry_run:
         return AssembledContext(assembly, metadata, None, routing)
     receipt = None
@@ -279,6 +272,19 @@ def assemble_context(
         receipt = _keep_receipt(actor, request, assembly, metadata, now)
     _observe(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
     return AssembledContext(assembly, metadata, receipt, routing)
+
+
+def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) -> dict[str, Any]:
+    """Return the figures of a context as answers and receipts hold them. Network where tokens are counted exactly."""
+    metadata = {
+        **asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2),
+        "degraded": list(assembly.metadata.degraded),
+    }  # fmt: skip
+    if assembly.layer_budgets:
+        metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
+    if request.counts_exactly:
+        metadata["exact_tokens"] = _exact_tokens(assembly, request.format)
+    return metadata
 
 
 def _turns_before(request: ContextRequest) -> list[tuple[str, str]]:

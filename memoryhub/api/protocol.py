@@ -94,7 +94,7 @@ class LimitedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the next thing to come is due from the client."""
+        """True while the next bytes are due from the client."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
 
     def _make_room(self) -> None:

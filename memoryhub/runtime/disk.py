@@ -16,7 +16,7 @@ WARNED_AT: Final = 5
 
 
 class Placement(Protocol):
-    """What of the environment says where the database lies and what it needs."""
+    """Settings that say where the database lies and how much space it needs."""
 
     @property
     def data_dir(self) -> Path: ...

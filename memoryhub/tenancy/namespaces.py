@@ -87,10 +87,9 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
                 _(
                     "{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is."
                 ),
-                pattern=found[0][:50],
-                actor=ACTOR_PLACEHOLDER,
+                pattern=found[0][:50], actor=ACTOR_PLACEHOLDER,
             ),
-        )
+        )  # fmt: skip
     if not _NAMESPACE.match(expanded):
         raise NamespaceError(
             field,

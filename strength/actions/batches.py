@@ -36,7 +36,7 @@ MOST_TOMBSTONES: Final = 2_000
 
 @dataclass
 class BatchItem:
-    """What became of one item: a memory, new or reinforced, or the error that kept it out."""
+    """Result of one item: a memory, new or reinforced, or the error that kept it out."""
 
     new: NewMemory
     memory: Memory | None = None

@@ -113,7 +113,9 @@ def keep_revision(
     beside: Mapping[str, Any] | None = None,
     batch: UUID | None = None,
 ) -> MemoryRevision:
-    revision = _revision(memory, verb, before, by=by, reason=reason, now=now, beside=beside, batch=batch)
+    revision = new_revision(
+        memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
+    )
     revision.save(force_insert=True)
     audit.record(
         by=by, verb=verb, row=memory, reason=reason,
@@ -127,7 +129,7 @@ def keep_creations(
 ) -> None:
     """Store the first revisions of one actor's memories, each with its reason and what stands beside its values."""
     revisions = MemoryRevision.objects.bulk_create(
-        _revision(memory, "create", {}, by=by, reason=reason, now=now, beside=beside)
+        new_revision(memory, verb="create", before={}, by=by, reason=reason, now=now, beside=beside)
         for memory, reason, beside in created
     )
     alike: dict[tuple[str, ...], list[UUID]] = defaultdict(list)
@@ -140,8 +142,8 @@ def keep_creations(
         )  # fmt: skip
 
 
-def _revision(
-    memory: Memory, verb: str, before: Mapping[str, Any], *, by: Principal, reason: str, now: datetime,
+def new_revision(
+    memory: Memory, *, verb: str, before: Mapping[str, Any], by: Principal, reason: str, now: datetime,
     beside: Mapping[str, Any] | None = None, batch: UUID | None = None,
 ) -> MemoryRevision:  # fmt: skip
     after = snapshot(memory)

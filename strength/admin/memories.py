@@ -463,7 +463,9 @@ def _revision(request: HttpRequest, memory: Memory) -> MemoryRevision:
 def _too_long(request: HttpRequest, memory: Memory) -> set[str]:
     if request.GET.get("text") == WHOLE:
         return set()
-    texts = {"content": memory.content, "learnings": json.dumps(memory.learnings, ensure_ascii=False)}
+    objects = {name: getattr(memory, name) for name in LONG_FIELDS if name != "content"}
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in objects.items()}
+    texts["content"] = memory.content
     return {name for name in LONG_FIELDS if len(escape(texts[name]).encode()) > LONGEST_IN_FORM}
 
 

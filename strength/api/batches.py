@@ -40,7 +40,7 @@ class ItemErrorOut(serializers.Serializer):
 
 
 class WrittenOut(serializers.Serializer):
-    """What became of an item: `created`, `reinforced`, or `refused` with its errors."""
+    """Result of an item: `created`, `reinforced`, or `refused` with its errors."""
 
     result = serializers.ChoiceField(choices=["created", "reinforced", "refused"])
     id = serializers.UUIDField(allow_null=True)

@@ -24,7 +24,7 @@ class ExtractionJobOut(serializers.Serializer):
 
 
 class StrategyStateOut(serializers.Serializer):
-    """How far a strategy has read: up to a message's `seq`, and which it passed over unread."""
+    """Progress of a strategy: the `seq` up to which it has read, and the messages that it passed over."""
 
     strategy = serializers.CharField()
     is_on = serializers.BooleanField()

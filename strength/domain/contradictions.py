@@ -73,7 +73,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """What becomes of a new statement; `resembles` is what a person decided against: a curator is to look at it."""
+    """Verdict on a new statement; `resembles` is a text that a person decided against, so that a curator is to look."""
 
     action: Action
     about: tuple[KnownMemory, ...] = ()

@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Model
 from django.urls import reverse
+from django.utils import timezone
 
 from conversations.models import Session
 from memoryhub.admin import base
+from memoryhub.auth.domain import command
+from strength.actions.large_batches import order_curation
 from strength.domain.sleep import RunState
-from strength.models import SleepRun
+from strength.models import Memory, SleepRun
 from summaries.models import Document, Project, Summary
 from tests.browser.seeing import accessible, scrolls_sideways
 
@@ -21,6 +25,7 @@ ROWS: dict[str, Callable[[], Any]] = {
     "summaries_document_change": lambda: project_memory(),
     "summaries_document_compact": lambda: project_memory(),
     "summaries_session_summarise": lambda: Session.objects.latest("id"),
+    "strength_memory_batch": lambda: ordered_selection(),
     "strength_sleeprun_undo": lambda: SleepRun.objects.filter(state=RunState.DONE).latest("now"),
 }
 """Which row a page is opened for, where the first of its model will not do; pages of no model need a line."""
@@ -29,6 +34,13 @@ ROWS: dict[str, Callable[[], Any]] = {
 def project_memory() -> Document:
     """Return the stage's long document."""
     return Document.objects.get(project__name="tidepool", name="MEMORY.md")
+
+
+def ordered_selection() -> Any:
+    """Return the batch of a large selection whose job waits."""
+    now, keys = timezone.now(), [Memory.objects.order_by("pk").values_list("pk", flat=True)[0]]
+    batch = order_curation(memory_ids=keys, verb="pin", by=command("stage"), reason="", seen_at=now, now=now)
+    return SimpleNamespace(pk=batch)
 
 
 NOT_SWEPT = {

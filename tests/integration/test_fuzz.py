@@ -297,6 +297,7 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
             "run_sleep_phase": True,
         },
         "sleep-runs": {**names, "all_users": False, "dry_run": True},
+        "session-extract": {},
         "memories-retrieve": {**names, "query": "tea", "config": {"/facts/{actorId}/": {"top_k": 5, "relevance_score": 0.5}}},
     }  # fmt: skip
 

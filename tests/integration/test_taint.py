@@ -168,6 +168,7 @@ def _attack_conversations(send: Any, place: Place, text: str) -> None:
     asked = {**WHO, "message": text, "author": text[:255].strip() or MARK, "perspective": text[:100]}
     place.ids["untrusted_receipt_id"] = send("post", "context", "context", asked).get("receipt_id", "")
     send("post", "chat", "chat", {**asked, "session_id": own, "project": "auto"})
+    send("post", "session-extract", f"sessions/{own}/extract", {})
     send("post", "session-end", f"sessions/{own}/end", {})
 
 
@@ -183,6 +184,8 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     place.ids["untrusted_memory_id"] = memory["id"]
     shared = {"agent_id": "kana", "content": f"{text[:90_000]} shared", "scope_level": "universal"}
     send("post", "memories", "memories", shared)
+    batch = {**WHO, "memories": [{"content": f"{text[:90_000]} batch", "metadata": {"note": text[:1_000]}}]}
+    send("post", "memories-batch", "memories/batch", batch)
     for key in (memory["id"], place.ids["memory_id"]):
         send(
             "post",
@@ -276,6 +279,19 @@ OF_A_MARKED_ROW = {"memory-revisions"}
 """They show the history of one row, which says itself that it is not trusted."""
 
 
+def _opened(client: APIClient, address: str) -> Any:
+    """Return a route's answer about the whole of the user, as far as it takes such parameters."""
+    query: dict[str, Any] = {**WHO, "status": "all", "state": "all", "limit": 200}
+    while True:
+        answer = client.get(address, query)
+        if answer.status_code != 400:
+            return answer
+        refused = query.keys() & {each["field"] for each in answer.json()["errors"]}
+        if not refused:
+            return answer
+        query = {name: value for name, value in query.items() if name not in refused}
+
+
 def read(client: APIClient, place: Place) -> Iterator[tuple[str, Any]]:
     """Yield every answer of every read, by route."""
     values = {**place.ids, "run_id": "0198d1a2-0000-7000-8000-000000000000", "merge_id": "", "job_id": ""}
@@ -287,11 +303,7 @@ def read(client: APIClient, place: Place) -> Iterator[tuple[str, Any]]:
                 **values,
                 **{n.removeprefix(key): v for n, v in values.items() if key and n.startswith(key)},
             }
-            for extra in ("&status=all", "&state=all", ""):
-                address = route.address(at) + WHOSE + extra + "&limit=200"
-                answer = client.get(address)
-                if answer.status_code != 400:
-                    break
+            answer = _opened(client, route.address(at))
             assert answer.status_code in (200, 404), (route.name, answer.content[:300])
             if answer.status_code == 200:
                 yield route.name, _parsed(answer)

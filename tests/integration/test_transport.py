@@ -95,7 +95,10 @@ def test_a_nonce_is_used_once(boss: Client) -> None:
         (
             unfold,
             "admin/actions.html",
-            {"{width: changeListWidth + 'px'}": "'width: ' + changeListWidth + 'px'"},
+            {
+                "{width: changeListWidth + 'px'}": "'width: ' + changeListWidth + 'px'",
+                "total_count=cl.shown_count|default:cl.result_count": "cl.result_count as total_count",
+            },
         ),
     ],
 )

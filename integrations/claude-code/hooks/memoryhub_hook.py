@@ -214,6 +214,7 @@ def recalled(hub: Hub, event: dict[str, Any], prompt: str) -> str:
         "max_tokens": 8_000,
         "include_pinned": False,
         "include_project": False,
+        "include_profile": False,
     }
     asked = {**hub.whose, "message": prompt[:LONGEST_PROMPT], "options": {**options, "include_clock": False}}
     session = session_of(event)

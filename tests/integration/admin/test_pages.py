@@ -27,6 +27,7 @@ from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import (
     Memory,
+    MemoryChange,
     MemoryIndex,
     MemoryNumbers,
     MemoryRevision,
@@ -66,11 +67,10 @@ MACHINERY = {
     SleepState,
     ReflectionCursor,
     StrategyCursor,
-    ReflectionCursor,
-    StrategyCursor,
     UseReport,
     ProjectCursor,
     SummaryDraft,
+    MemoryChange,
 }
 MOST_QUERIES = 25
 REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)

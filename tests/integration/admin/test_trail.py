@@ -17,7 +17,7 @@ from memoryhub.auth.roles import ADMINISTRATOR
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Agent
 from strength.actions.curation import TRANSITIONS
-from strength.actions.revisions import keep_revision
+from strength.actions.revisions import new_revision
 from strength.actions.sleep import move_memories
 from strength.admin import labels
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
@@ -76,14 +76,14 @@ def test_kinds_are_called_as_their_screens() -> None:
 
 WRITERS = {
     "the trail": ((audit.record, audit.record_each), VERBS),
-    "a memory's story": ((keep_revision, move_memories), labels.VERBS),
+    "a memory's story": ((new_revision, move_memories), labels.VERBS),
 }
 
 
 @pytest.mark.parametrize("where", WRITERS)
 def test_the_verbs_that_are_written_are_those_that_have_words(where: str) -> None:
     writers, in_words = WRITERS[where]
-    found = verbs_given_to(writers, closed={"apply_transition": TRANSITIONS})
+    found = verbs_given_to(writers, closed={"apply_transition": TRANSITIONS, "order_curation": TRANSITIONS})
     assert not found.unread
     assert found.written == set(in_words)
 

@@ -145,6 +145,8 @@ def test_what_ends_leaves_the_clock_where_it_stood(actor: Actor, write: Write, s
     edit_memory(
         memory=memory, values={"valid_to": None}, expected_version=None, by=BY, reason="", now=NOW + 7 * DAY
     )
+    # The sleep has archived what ended.
+    apply_transition(memory=memory, verb="reactivate", by=BY, reason="", now=NOW + 7 * DAY)
     sleep_at(NOW + 8 * DAY)
     assert numbers(memory).strength == pytest.approx(0.95**3, rel=1e-12)
 

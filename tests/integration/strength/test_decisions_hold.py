@@ -112,7 +112,7 @@ def test_what_waits_says_what_it_looks_like(
     again = extract_all(actor, ["The user is fond of spicy cuisine."])
     assert again == {}, "said twice, it waits all the same"
     page = admin_client.get(reverse("review"), follow=True).content.decode()
-    assert "It looks like what a person rejected on March 1, 2026." in page
+    assert "It looks like what a person rejected on 1 Mar 2026." in page
 
 
 def test_an_untrusted_text_that_was_rejected_blocks_no_trusted_one_but_lets_it_wait(

@@ -1137,7 +1137,7 @@ class StrategiesIn(TypedDict, total=False):
 
 
 class StrategyState(TypedDict):
-    """How far a strategy has read: up to a message's `seq`, and which it passed over unread."""
+    """Progress of a strategy: the `seq` up to which it has read, and the messages that it passed over."""
 
     strategy: str
     is_on: bool
@@ -1355,7 +1355,7 @@ class WholeSleep(TypedDict):
 
 
 class Written(TypedDict):
-    """What became of an item: `created`, `reinforced`, or `refused` with its errors."""
+    """Result of an item: `created`, `reinforced`, or `refused` with its errors."""
 
     result: Result
     id: str | None
