@@ -131,6 +131,7 @@ class Filled:
         """Return which texts a dry run's context for a new message of the session holds, and its tokens."""
         from conversations.actions.context import ContextRequest, assemble_context
 
+        options = {"include_profile": False, **options}  # of memories that nobody asked for
         request = ContextRequest(message=question.text, session=session, options=options)
         assembly = assemble_context(
             tenant=self.tenant, request=request, by=_principal(), now=datetime.now(UTC), dry_run=True

