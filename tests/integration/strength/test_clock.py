@@ -316,8 +316,9 @@ def test_perspectives_stand_still_and_fade_on_with_their_memory(write: Write, sl
 WRITE_ALL = f"""
 UPDATE strength_memorynumbers AS numbers SET strength = {FRAGMENTS["strength_now"]}, slept_in = state.runs,
     taken = {FRAGMENTS["taken"]},
-    mark = CASE WHEN numbers.mark = '-Infinity' THEN numbers.mark ELSE {FRAGMENTS["mark"]} END
+    mark = {FRAGMENTS["mark"]}
 FROM strength_rhythm AS state WHERE state.actor_id = numbers.actor_id AND numbers.actor_id = %s
+    AND numbers.mark > '-Infinity'
 """
 
 SAME = ("The user likes green tea.", "The user really likes green tea")
@@ -330,8 +331,7 @@ def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:
         for text, more in [
             *((f"memory number {place}", {"strength": 0.11 + 0.3 * place}) for place in range(6)),
             (SAME[0], {"strength_by_perspective": {"cost": 0.6}}), (SAME[1], {}),
-            # None ends: a sleep archives what has ended, and its perspectives do not yet come out alike both ways.
-            ("for a while", {"valid_to": NOW + 99.2 * DAY}), ("later", {"valid_from": NOW + 6.7 * DAY}),
+            ("for a while", {"valid_to": NOW + 12.2 * DAY}), ("later", {"valid_from": NOW + 6.7 * DAY}),
         ]
     ]  # fmt: skip
     evenings = []
@@ -440,3 +440,13 @@ def test_an_undone_night_leaves_no_rates_behind() -> None:
         strengths.append(numbers(memory).strength)
     assert strengths[0] == pytest.approx(strengths[1], rel=1e-9)
     assert strengths[0] < 0.7
+
+
+def test_an_undo_gives_a_perspective_back_where_the_memory_itself_had_nothing(
+    write: Write, sleep_at: Sleep
+) -> None:
+    memory = write("weightless", strength=0.0, strength_by_perspective={"cost": 0.8})
+    run = sleep_at(NOW + DAY)
+    assert run.archived_count == 1
+    undo_sleep(run=run, by=BY, reason="", now=NOW + DAY)
+    assert seen(memory.perspectives.get()) == pytest.approx(0.8, rel=1e-12)

@@ -310,8 +310,11 @@ def test_schema_says_how_to_send_a_key(client: APIClient) -> None:
     content = shapes["MessageInRequest"]["properties"]["content"]
     assert [choice["type"] for choice in content["oneOf"]] == ["string", "array"]
     assert content["oneOf"][1]["items"] == {"$ref": "#/components/schemas/BlockInRequest"}
-    names = {"type", "text", "name", "media_type", "url", "data", "tool_use_id", "content"}
-    assert names <= set(shapes["BlockInRequest"]["properties"])
+    assert set(shapes["BlockInRequest"]["properties"]) == {
+        "type", "text", "name", "media_type", "url", "data",
+        "id", "input", "tool_use_id", "toolset_name", "content", "is_error", "caller",
+        "source", "image_url", "citations", "cache_control", "thinking", "signature",
+    }  # fmt: skip
     assert shapes["BlockInRequest"]["required"] == ["type"]
 
 
