@@ -132,7 +132,7 @@ def _keep_receipt(
 
 
 def forget_source(*, source_id: UUID) -> None:
-    """Remove the text of a deleted memory or message from every receipt.
+    """Remove the text of a deleted or rejected memory, or of a deleted message, from every receipt.
 
     Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
     """

@@ -256,7 +256,7 @@ class ReceiptItemOut(serializers.Serializer):
 
     layer = serializers.CharField()
     source_id = serializers.CharField(allow_null=True)
-    excerpt = serializers.CharField()
+    excerpt = serializers.CharField(help_text="Empty where the text was rejected or deleted since.")
     tokens = serializers.IntegerField()
     relevance = serializers.FloatField(allow_null=True)
     final_score = serializers.FloatField(allow_null=True)

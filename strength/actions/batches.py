@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from conversations.models import Message
 from memoryhub.auth.domain import Principal
@@ -24,7 +25,7 @@ from strength.actions.memories import (
     source_messages,
     write_memory,
 )
-from strength.domain.duplicates import fingerprint
+from strength.domain.duplicates import fingerprint, wording_digest
 from strength.domain.memories import Source
 from strength.models import Memory, Tombstone
 from strength.models.locks import lock_shared
@@ -90,17 +91,20 @@ def _drafts(
 
 def _plain(actor: Actor, drafts: Sequence[_Draft]) -> list[_Draft]:
     """Return the drafts that no memory, no tombstone and no earlier draft has anything to do with."""
-    memories = [draft.memory for draft in drafts]
-    same = Memory.objects.of([actor.pk]).filter(content_digest__in=[each.content_digest for each in memories])
-    met = {bytes(digest) for digest in same.values_list("content_digest", flat=True)}
+    contents = [bytes(draft.memory.content_digest) for draft in drafts]
+    wordings = [wording_digest(draft.memory.content) for draft in drafts]
+    same = Memory.objects.of([actor.pk]).filter(
+        Q(content_digest__in=contents) | Q(wording_digest__in=wordings)
+    )
+    known = same.values_list("content_digest", "wording_digest")
+    met = {bytes(digest) for pair in known for digest in pair if digest is not None}
     held = _held_against(actor, drafts)
     plain = []
-    for draft in drafts:
-        digest = bytes(draft.memory.content_digest)
-        is_alone = draft.item.new.source is not Source.EXTRACTION and digest not in met
+    for draft, *digests in zip(drafts, contents, wordings, strict=True):
+        is_alone = draft.item.new.source is not Source.EXTRACTION and met.isdisjoint(digests)
         if is_alone and draft.memory.content not in held:
             plain.append(draft)
-        met.add(digest)
+        met.update(digests)
     return plain
 
 

@@ -217,6 +217,8 @@ def _change(
         if by.kind is not PrincipalKind.JOB and (verb == "edit" or (verb == "approve" and is_rewritten)):
             locked.locked = True
         _update_tombstones(locked, before, by, now)
+        if locked.status == Status.REJECTED != before["status"]:
+            forget_source(source_id=locked.pk)
         if entry is not None and is_rewritten:
             index_memory(locked, entry, spaces)
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from typing import Any
+from datetime import date, datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -35,6 +35,7 @@ from strength.actions.tombstones import (
     lift_tombstones,
 )
 from strength.actions.usage import reinforce, set_strengths
+from strength.domain.duplicates import wording_digest
 from strength.domain.memories import (
     AUTOMATIC,
     RETURN_VERB,
@@ -54,6 +55,8 @@ from strength.domain.memories import (
 from strength.domain.policy import REVIEW, StrengthPolicy
 from strength.models import Memory, MemorySource
 from strength.models.locks import lock_shared
+
+RETRIED_WITHIN: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,8 @@ class NewMemory:
     needs_approval: bool = False
     resembles: tuple[TombstoneReason, date] | None = None
     """A decision against a text that this one may repeat, and its day: it waits for approval."""
+    is_told_from_retries: bool = False
+    """The client names its retries by keys, so that a repetition within a minute is meant."""
     unlike: frozenset[UUID] = frozenset()
     """Memories that it contradicts: however near their words are, they are no duplicates of it."""
 
@@ -89,10 +94,11 @@ class NewMemory:
 def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
     """Write a memory and return it with True, or reinforce its duplicate and return that with False.
 
-    A duplicate has the same text; for extracted text, near words too. Text from an untrusted key, channel or source
-    message, or below the confidence floor, is `pending` and reinforces nothing. Where a tombstone matches, automatic
-    writes are blocked (BlockedByTombstone) or answered with the memory that stands in the text's place, clients' writes
-    are `pending`, and a curator's write lifts the tombstone.
+    A duplicate has the same text, but for case, width, punctuation and emphasis; for extracted text, near words too. A
+    repetition within a minute is no use of it, unless the client tells it from a retry. Text from an untrusted key,
+    channel or source message, or below the confidence floor, is `pending` and reinforces nothing. Where a tombstone
+    matches, automatic writes are blocked (BlockedByTombstone) or answered with the memory that stands in the text's
+    place, clients' writes are `pending`, and a curator's write lifts the tombstone.
 
     Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
     """
@@ -101,7 +107,7 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     entry = entry_of(new, index_entries([new.content], spaces)[0], spaces)
     with atomic_but_for_tombstones():
         lock_shared(actor.id)
-        known, reason = _same_text(draft), ""
+        known, reason = _same_text(draft, new.unlike), ""
         if known is None or known.status != Status.ACTIVE:
             replacement, reason = _match_tombstones(draft, new, by, now)
             if replacement is not None:
@@ -112,7 +118,8 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
         known = known or _returning(draft, new, entry, spaces, by, now)
         known = known or _insert_or_find(draft)
         if known is not None:
-            return _repeat(known, draft, messages, by=by, now=now), False
+            is_meant = new.is_told_from_retries or not _may_be_retry(known, messages, now)
+            return _repeat(known, draft, messages, by=by, now=now, counts=is_meant), False
         complete_new([new_row(draft, new, entry, messages, reason)], spaces, by=by, now=now)
     return draft, True
 
@@ -188,7 +195,7 @@ def _returning(
     """
     if draft.status != Status.ACTIVE:
         return None
-    archived = of_text(draft).filter(status=Status.ARCHIVED).order_by("-updated_at").first()
+    archived = of_text(draft, new.unlike).filter(status=Status.ARCHIVED).first()
     archived = archived or _near_duplicate(draft, new, entry, spaces, [Status.ARCHIVED])
     if archived is None:
         return None
@@ -293,20 +300,38 @@ def entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]
     return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: given})
 
 
-def _same_text(draft: Memory) -> Memory | None:
-    return of_text(draft).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
+def _same_text(draft: Memory, unlike: Iterable[UUID] = ()) -> Memory | None:
+    return of_text(draft, unlike).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
 
 
-def of_text(draft: Memory) -> QuerySet[Memory]:
+def of_text(draft: Memory, unlike: Iterable[UUID] = ()) -> QuerySet[Memory]:
+    """Return the memories of the same text, or of the same kind and scope that differ in punctuation or emphasis."""
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    alike = Q(wording_digest=wording_digest(draft.content)) & ~Q(pk__in=list(unlike))
+    alike &= Q(
+        **{name: getattr(draft, name) for name in ("kind", "scope_level", "scope_domain", "scope_project")}
+    )
+    is_same = Q(content_digest=draft.content_digest)
     return rows.filter(
-        actor_id=draft.actor_id, namespace=draft.namespace, content_digest=draft.content_digest,
-        superseded_by=None, valid_to=None,
-    )  # fmt: skip
+        is_same if draft.valid_to or draft.valid_from else is_same | alike,
+        actor_id=draft.actor_id, namespace=draft.namespace, superseded_by=None, valid_to=None,
+    ).order_by(Case(When(is_same, then=0), default=1), "created_at")  # fmt: skip
+
+
+def _may_be_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
+    """Say whether a repetition without sources follows a write or use so closely that a client may have retried."""
+    latest = max(memory.created_at, memory.numbers.last_accessed_at or memory.created_at)
+    return not messages and now - latest < RETRIED_WITHIN
 
 
 def _repeat(
-    memory: Memory, draft: Memory, messages: Sequence[Message], *, by: Principal, now: datetime
+    memory: Memory,
+    draft: Memory,
+    messages: Sequence[Message],
+    *,
+    by: Principal,
+    now: datetime,
+    counts: bool = True,
 ) -> Memory:
     """Add the sources; an active draft reinforces the memory unless all were known, and activates a pending one."""
     is_new_evidence = _add_sources(memory, messages, now) or not messages
@@ -320,7 +345,7 @@ def _repeat(
         reason = "A trusted source said the same."
         store_change(memory, verb="confirm", before=before, by=by, reason=reason, now=now)
         end_superseded(memory, by=by, now=now)
-    if is_new_evidence:
+    if is_new_evidence and counts:
         reinforce(memory=memory, now=now)
     return memory
 

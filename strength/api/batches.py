@@ -54,13 +54,13 @@ class MemoriesWrittenOut(serializers.Serializer):
     results = WrittenOut(many=True)
 
 
-def _validated_items(items: list[Any]) -> list[NewMemory | list[dict[str, Any]]]:
+def _validated_items(items: list[Any], *, is_keyed: bool) -> list[NewMemory | list[dict[str, Any]]]:
     """Return each item as a new memory, or what is wrong with it."""
     checker = MemoryItemIn()
     found: list[NewMemory | list[dict[str, Any]]] = []
     for item in items:
         try:
-            found.append(new_memory(checker.run_validation(item)))
+            found.append(new_memory(checker.run_validation(item), is_keyed=is_keyed))
         except serializers.ValidationError as error:
             found.append(
                 [
@@ -102,7 +102,7 @@ class MemoriesBatch(MemoryView):
     def post(self, request: Request) -> Response:
         """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
         values = self.validated(LenientMemoriesIn)
-        checked = _validated_items(values["memories"])
+        checked = _validated_items(values["memories"], is_keyed="Idempotency-Key" in request.headers)
         news = [each for each in checked if isinstance(each, NewMemory)]
         written = iter(write_memories(actor=self.writing(values), news=news, by=self.principal, now=self.now))
         results = [

@@ -164,7 +164,7 @@ class SupersedeIn(ReasonSerializer):
         return {**super().get_fields(), "source": OneOf(choices=_values(Source), required=False)}
 
 
-def new_memory(values: dict[str, Any]) -> NewMemory:
+def new_memory(values: dict[str, Any], *, is_keyed: bool = False) -> NewMemory:
     """Return the validated values of a body as a new memory."""
     names = {"agent_id", "user_id", "perspective", "learning", "reason"}
     given: dict[str, Any] = {key: value for key, value in values.items() if key not in names}
@@ -174,7 +174,7 @@ def new_memory(values: dict[str, Any]) -> NewMemory:
     if "learning" in values:
         perspective = values.get("perspective", GENERAL)
         given["learnings"] = {**given.get("learnings", {}), perspective: values["learning"]}
-    return NewMemory(**given)
+    return NewMemory(**given, is_told_from_retries=is_keyed)
 
 
 class SourceOut(serializers.ModelSerializer):
@@ -353,11 +353,18 @@ class Memories(MemoryView):
         operation_id="memories_create", request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut}
     )
     def post(self, request: Request) -> Response:
-        """Write a memory; the same text again in the same namespace reinforces the existing one and answers 200."""
-        values = self.validated(MemoryIn)
+        """Write a memory; the same text again in the same namespace reinforces the existing one and answers 200.
+
+        So does a text of the same kind and scope that differs in case, width, punctuation or words of emphasis.
+        Within a minute, and without an `Idempotency-Key`, a repetition is taken for a retry and reinforces nothing.
+        """
+        values, is_keyed = self.validated(MemoryIn), "Idempotency-Key" in request.headers
         try:
             memory, is_new = write_memory(
-                actor=self.writing(values), new=new_memory(values), by=self.principal, now=self.now
+                actor=self.writing(values),
+                new=new_memory(values, is_keyed=is_keyed),
+                by=self.principal,
+                now=self.now,
             )
         except BlockedByTombstone as error:
             # Not raised: that would roll back the count of blocked writes.

@@ -64,6 +64,14 @@ _EDGE: Final = -1
 _END: Final = (_EDGE,)
 _SELF_WORD: Final = "user"
 
+_EMPHASIS: Final = re.compile(
+    r"\b(?:really|very|truly|absolutely|definitely|extremely|totally)\b"
+    "|本当に|ほんとうに|ほんとに|とても|すっ?ごく|まじで|マジで|めっちゃ|めちゃくちゃ|非常に"
+)
+_NEGATION: Final = re.compile(
+    r"\b(?:not|no|never|hardly|cannot)\b|n['’]?t\b|ない|なく|なかった|ませ|ずに|ぬ\b"
+)
+
 _HIRAGANA: Final = "\u3041-\u3096\u309d\u309e"
 _KATAKANA: Final = "\u30a1-\u30fa\u30fc-\u30fe\u31f0-\u31ff"
 _HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -263,6 +271,17 @@ def fingerprint(text: str) -> Fingerprint:
     order = [term_id(name) + above.get(kind, 0) for kind, name in pieces] if len(pieces) <= MAX_ORDER else []
     few = sorted(terms)[:MAX_TERMS]
     return Fingerprint(digest, frozenset(few), frozenset(map(term_id, marks)), tuple(order))
+
+
+def wording_digest(text: str) -> bytes:
+    """Return a hash of a text without case, width, space, punctuation and words of emphasis.
+
+    Stricter than `likeness`, for texts that nobody compares: tense and synonyms count. In a negated text emphasis
+    counts too, since "not really" is less than "not".
+    """
+    folded = fold(text)
+    plain = folded if _NEGATION.search(folded) else _EMPHASIS.sub(" ", folded)
+    return hashlib.sha256(_written(plain).encode("utf-8", "surrogatepass")).digest()
 
 
 def likeness(one: Fingerprint, other: Fingerprint, idf: Mapping[int, float]) -> float:

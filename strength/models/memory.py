@@ -19,6 +19,7 @@ from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, Agent
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
+from strength.domain.duplicates import wording_digest
 from strength.domain.memories import STANDING, Kind, ScopeLevel, Source, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
@@ -48,6 +49,16 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
             Prefetch("perspectives", queryset=PerspectiveStrength.objects.filter(**whose)),
             Prefetch("sources", queryset=MemorySource.objects.filter(**whose)),
         )
+
+
+class WordingDigestField(models.BinaryField):
+    """The digest by which a text that is written again is found; follows the content."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "max_length": 32, "null": True, "editable": False})
+
+    def pre_save(self, model_instance: Any, add: bool) -> bytes:
+        return wording_digest(model_instance.content)
 
 
 class Facets(models.Model):
@@ -80,6 +91,7 @@ class Memory(Facets):
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     content = models.TextField()
     content_digest = models.BinaryField(max_length=32, editable=False)
+    wording_digest = WordingDigestField()
     locked = models.BooleanField(
         default=False, help_text="A person edited it; nothing rewrites it automatically."
     )
@@ -102,6 +114,7 @@ class Memory(Facets):
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
 
+    not_exported: ClassVar = frozenset({"wording_digest"})
     imported_in_doubt: ClassVar[Mapping[str, Any]] = {
         "trust": Trust.UNTRUSTED, "status": Status.PENDING, "pinned": False, "supersedes": None,
     }  # fmt: skip
@@ -132,6 +145,7 @@ class Memory(Facets):
         ]
         indexes = [
             models.Index(fields=["actor", "status", "-created_at", "-id"], name="memory_newest_first"),
+            models.Index(fields=["actor", "wording_digest"], name="memory_by_wording"),
             # What a sleep compares: what has changed since the last.
             models.Index(fields=["actor", "updated_at", "id"], name="memory_last_changed"),
             # Few memories are pinned; without this, looking for them reads every agent's memories.

@@ -79,7 +79,10 @@ class Command(BaseCommand):
 
     def _explain(self) -> None:
         for item in self.last.receipt.items if self.last and self.last.receipt else []:
-            verdict, opening = "in " if item["included"] else "out", one_line(item["excerpt"])[:80]
+            verdict, opening = (
+                "in " if item["included"] else "out",
+                one_line(item["excerpt"] or "(text removed)")[:80],
+            )
             self.stdout.write(
                 f"{verdict} {item['layer']:<16} {item['tokens']:>6}  {opening}  ({item['reason']})"
             )

@@ -446,6 +446,14 @@ def test_restore_of_no_revision_is_told(boss: Client, hub: Hub, number: str) -> 
     assert "no such revision" in told(response)
 
 
+def test_reject_empties_what_old_receipts_quoted(boss: Client, hub: Hub) -> None:
+    boss.post(list_of(Memory), {"action": "reject", "_selected_action": [hub.memory.pk], "post": "yes"})
+    hub.receipt.refresh_from_db()
+    excerpts = [item["excerpt"] for item in hub.receipt.items if item["source_id"] == str(hub.memory.pk)]
+    assert excerpts and not any(excerpts)
+    assert "(text removed)" in boss.get(page_of(hub.receipt)).content.decode()
+
+
 def test_delete_goes_through_the_action(boss: Client, hub: Hub) -> None:
     other = hub.remember("Plays the koto")
     assert b"Likes matcha" not in boss.get(page_of(hub.memory, "delete")).content

@@ -113,13 +113,49 @@ def test_wrong_values_are_named(client: APIClient, body: dict[str, Any], field: 
 
 def test_equal_text_reinforces(client: APIClient) -> None:
     first = wrote(client)
-    again = client.post(f"{API}/memories", {**NAMES, "content": "  likes green tea\n"})
+    headers = {"Idempotency-Key": "said-again"}
+    again = client.post(f"{API}/memories", {**NAMES, "content": "  likes green tea\n"}, headers=headers)
     assert again.status_code == 200
     body = again.json()
     assert body["id"] == first["id"]
     assert (body["access_count"], body["strength"]) == (1, pytest.approx(1.1))
     assert body["last_accessed_at"]
     assert len(client.get(f"{API}/memories/{first['id']}/revisions").json()["results"]) == 1
+
+
+def test_text_that_differs_in_punctuation_or_emphasis_reinforces(client: APIClient) -> None:
+    first, ja = wrote(client), wrote(client, content="コーヒーが好き", kind="preference")
+    for content, kind, known in [
+        ("Really likes green tea.", "note", first), ("ＬＩＫＥＳ  green tea!", "note", first),
+        ("コーヒーがまじで好き。", "preference", ja), ("ｺｰﾋｰがとても好き", "preference", ja),
+    ]:  # fmt: skip
+        again = client.post(f"{API}/memories", {**NAMES, "content": content, "kind": kind})
+        assert (again.status_code, again.json()["id"], again.json()["content"]) == (
+            200,
+            known["id"],
+            known["content"],
+        )
+        assert again.json()["access_count"] == 0, "within a minute it may be a retry"
+    others = [
+        {"kind": "fact"},
+        {"valid_to": "2030-01-01T00:00:00Z"},
+        {"scope_project": "tea"},
+        {"content": "liked green tea"},
+    ]
+    assert (
+        len(
+            {wrote(client, **{"content": "likes green tea!", **each})["id"] for each in others}
+            | {first["id"]}
+        )
+        == 5
+    )
+    batch = client.post(f"{API}/memories/batch", {**NAMES, "memories": [
+        {"content": "likes green tea?"}, {"content": "has a dog"}, {"content": "Has a dog."}
+    ]})  # fmt: skip
+    assert [each["result"] for each in batch.json()["results"]] == ["reinforced", "created", "reinforced"]
+    verb(client, first, "archive")
+    returned = client.post(f"{API}/memories", {**NAMES, "content": "likes green tea."}).json()
+    assert (returned["id"], returned["status"]) == (first["id"], "pending")
 
 
 def test_equal_text_elsewhere_is_another_memory(client: APIClient) -> None:
@@ -137,8 +173,12 @@ def test_equal_text_of_an_archived_memory_waits_in_its_row(client: APIClient) ->
 def test_consolidation_level_rises_with_use(client: APIClient) -> None:
     wrote(client)
     levels = [
-        client.post(f"{API}/memories", {**NAMES, "content": "likes green tea"}).json()["consolidation_level"]
-        for _ in range(15)
+        client.post(
+            f"{API}/memories",
+            {**NAMES, "content": "likes green tea"},
+            headers={"Idempotency-Key": str(number)},
+        ).json()["consolidation_level"]
+        for number in range(15)
     ]
     assert levels == [0] * 4 + [1] * 10 + [2]
 

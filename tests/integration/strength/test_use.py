@@ -38,6 +38,16 @@ def a_message(actor: Actor) -> Message:
     return add_messages(session=session, batch=batch, by=BY, now=NOW).messages[0]
 
 
+def test_a_repetition_within_a_minute_is_no_use(write: Write) -> None:
+    memory, uses = write("likes tea"), []
+    for seconds in (59, 60, 90, 121):
+        assert write("Likes tea.", at=NOW + timedelta(seconds=seconds)) == memory
+        uses.append(numbers(memory).access_count)
+    assert uses == [0, 1, 1, 2]
+    write("likes tea", at=NOW + timedelta(seconds=122), is_told_from_retries=True)
+    assert numbers(memory).access_count == 3
+
+
 def test_being_found_counts_and_does_not_strengthen(write: Write) -> None:
     memory = write("tea")
     mark_candidates(memories=[memory])

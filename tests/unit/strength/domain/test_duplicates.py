@@ -25,6 +25,7 @@ from strength.domain.duplicates import (
     Fingerprint,
     fingerprint,
     likeness,
+    wording_digest,
 )
 
 Pairs = list[tuple[str, str]]
@@ -635,3 +636,26 @@ def test_likeness_is_symmetrical_and_between_zero_and_one(one: str, other: str) 
     assert 0 <= value <= 1
     assert value == pytest.approx(likeness(second, first, UNIFORM))
     assert likeness(first, first, UNIFORM) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("The user likes coffee.", "the user really likes COFFEE!!", True),
+        ("User lives in Ｔｏｋｙｏ", "user lives in tokyo。", True),
+        ("The user is very fond of tea", "The user is fond of tea", True),
+        ("ユーザーはコーヒーが好き。", "ユーザーはコーヒーが本当に好き", True),
+        ("ユーザーはコーヒーがまじで好き", "ユーザーはコーヒーがとても好き！", True),
+        ("ユーザーはｺｰﾋｰが好き", "ユーザーはコーヒーがめっちゃ好き", True),
+        ("The user lives in Kyoto", "The user lived in Kyoto", False),
+        ("The user is married", "The user was married", False),
+        ("The user likes coffee", "The user loves coffee", False),
+        ("The user does not like tea", "The user does not really like tea", False),
+        ("The user isn't very tall", "The user isn't tall", False),
+        ("ユーザーは本当に好きではない", "ユーザーは好きではない", False),
+        ("The user knows C", "The user knows C#", False),
+        ("Rent is 1.5 million", "Rent is 15 million", False),
+    ],
+)
+def test_wording_differs_by_more_than_punctuation_and_emphasis(one: str, other: str, is_same: bool) -> None:
+    assert (wording_digest(one) == wording_digest(other)) is is_same
