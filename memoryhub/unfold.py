@@ -1,9 +1,12 @@
 """The admin's frame: title, sidebar and assets, as django-unfold reads them from the settings."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import NoReverseMatch, reverse, reverse_lazy
+from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy as _
 
 # A drawing in the address itself: browsers ask for no file.
@@ -13,29 +16,126 @@ FAVICON = (
 )
 
 
-def _screen(title: Any, icon: str, name: str) -> dict[str, Any]:
-    """Return a sidebar entry; it is seen by whoever may see the list behind it."""
-    if name == "index":
-        return {"title": title, "icon": icon, "link": reverse_lazy("admin:index")}
+Screen = tuple[Any, str]
+"""A page's title, and its name: a model's list (`app_model`), or a page that belongs to no single model."""
+
+
+def may_open(name: str, request: Any) -> bool:
+    """Return whether a person may open a screen: may see the rows behind a list, or holds what a page needs."""
+    from memoryhub.admin.base import PAGES  # the admin is loaded after these settings
+
     app, _sep, model = name.partition("_")
+    needs = next((page.needs for page in PAGES if page.name == name), (f"{app}.view_{model}",))
+    return bool(request.user.has_perms(needs))
+
+
+def address_of(name: str) -> str:
+    try:
+        return reverse(name)
+    except NoReverseMatch:
+        return reverse(f"admin:{name}_changelist")
+
+
+def _area(icon: str, *screens: Screen, title: Any = None, **options: Any) -> dict[str, Any]:
+    """Return a sidebar entry with the screens that are its tabs; it opens the first that the person may see."""
+
+    def first(request: Any) -> str:
+        return next((address_of(name) for _title, name in screens if may_open(name, request)), "")
+
+    def is_active(request: Any) -> bool:
+        return any(request.path.startswith(address_of(name)) for _title, name in screens)
+
     return {
-        "title": title,
+        "title": screens[0][0] if title is None else title,
         "icon": icon,
-        "link": reverse_lazy(f"admin:{name}_changelist"),
-        "permission": lambda request: request.user.has_perm(f"{app}.view_{model}"),
+        "link": first,
+        "active": is_active,
+        "permission": lambda request: bool(first(request)),
+        "screens": screens,
+        **options,
     }
 
 
-def _page(title: Any, icon: str, name: str) -> dict[str, Any]:
-    """Return a sidebar entry of a page that belongs to no single model: for whom it opens."""
+def _tabs(area: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    screens = area["screens"]
+    if len(screens) > 1:
+        items = [
+            {"title": title, "link": lazy(address_of, str)(name), "permission": partial(may_open, name)}
+            for title, name in screens
+        ]
+        models = [name.replace("_", ".", 1) for _title, name in screens if "_" in name]
+        for name in (name for _title, name in screens if "_" not in name):
+            yield {"page": name, "items": items}
+        yield {"models": models, "items": items}
 
-    def may(request: Any) -> bool:
-        from memoryhub.admin.base import needs_of  # the admin is loaded after these settings
 
-        return bool(request.user.has_perms(needs_of(name)))
+AREAS = [
+    _area(
+        "rule",
+        (_("Review"), "review"),
+        badge="strength.admin.review.badge",
+        badge_variant="primary",
+    ),
+    _area("neurology", (_("Memories"), "strength_memory")),
+    _area(
+        "forum",
+        (_("Conversations"), "conversations_session"),
+        (_("Messages"), "conversations_message"),
+        (_("Summaries"), "summaries_summary"),
+        (_("Questions"), "conversations_chatturn"),
+        (_("Receipts"), "conversations_receipt"),
+    ),
+    _area(
+        "folder_open",
+        (_("Projects"), "summaries_project"),
+        (_("Documents"), "summaries_document"),
+        (_("Routing"), "summaries_routingdecision"),
+        (_("Events"), "summaries_projectevent"),
+    ),
+    _area(
+        "bedtime",
+        (_("Calendar"), "sleep"),
+        (_("Sleep runs"), "strength_sleeprun"),
+        (_("Merge proposals"), "strength_merge"),
+        (_("Tasks"), "strength_task"),
+        title=_("Sleep"),
+    ),
+    _area("science", (_("Playground"), "playground")),
+    _area("gavel", (_("Kept out"), "strength_tombstone")),
+    _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
+]
+"""What a curator works with: one sidebar entry each, its further screens as tabs."""
 
-    return {"title": title, "icon": icon, "link": reverse_lazy(name), "permission": may}
+ADMINISTRATION = [
+    _area("key", (_("API keys"), "memoryhub_apikey")),
+    _area(
+        "group",
+        (_("Accounts"), "auth_user"),
+        (_("Groups"), "auth_group"),
+        (_("Failed logins"), "memoryhub_failedlogin"),
+    ),
+    _area("history", (_("Audit trail"), "memoryhub_auditentry")),
+    _area(
+        "payments",
+        (_("Spending"), "spending"),
+        (_("Usage"), "memoryhub_ledgerentry"),
+        (_("Token factors"), "memoryhub_tokenfactors"),
+    ),
+    _area(
+        "work_history",
+        (_("Jobs"), "memoryhub_job"),
+        (_("Workers"), "memoryhub_worker"),
+        (_("Schedules"), "memoryhub_schedulestate"),
+        (_("Embedding spaces"), "memoryhub_embeddingspace"),
+        (_("Idempotency records"), "memoryhub_idempotencyrecord"),
+    ),
+]
 
+
+SCREENS: dict[str, Screen] = {
+    screen[1]: (screen[0], area["icon"]) for area in (*AREAS, *ADMINISTRATION) for screen in area["screens"]
+}
+"""Title and icon of every screen, by its name; lists, breadcrumbs and the palette call it the same."""
 
 UNFOLD = {
     "SITE_TITLE": "memoryhub",
@@ -57,63 +157,17 @@ UNFOLD = {
     "SCRIPTS": [lambda request: static("memoryhub/labels.js")],
     "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",
     "SIDEBAR": {
-        "show_search": False,
+        "show_search": True,
+        "command_search": True,
         "navigation": [
-            {"items": [_screen(_("Dashboard"), "space_dashboard", "index")]},
-            {
-                "title": _("Memory"),
-                "separator": True,
-                "items": [
-                    _screen(_("Memories"), "neurology", "strength_memory"),
-                    {
-                        **_page(_("Review"), "rule", "review"),
-                        "badge": "strength.admin.review.badge",
-                        "badge_variant": "primary",
-                    },
-                    _page(_("Playground"), "science", "playground"),
-                    _screen(_("Merge proposals"), "merge", "strength_merge"),
-                    _screen(_("Sleep runs"), "bedtime", "strength_sleeprun"),
-                    _screen(_("Kept out"), "gavel", "strength_tombstone"),
-                    _screen(_("Tasks"), "task_alt", "strength_task"),
-                    _screen(_("Sessions"), "forum", "conversations_session"),
-                    _screen(_("Messages"), "chat", "conversations_message"),
-                    _screen(_("Summaries"), "summarize", "summaries_summary"),
-                    _screen(_("Projects"), "folder_open", "summaries_project"),
-                    _screen(_("Project documents"), "description", "summaries_document"),
-                    _screen(_("Routing"), "alt_route", "summaries_routingdecision"),
-                    _screen(_("Project events"), "timeline", "summaries_projectevent"),
-                    _screen(_("Questions"), "contact_support", "conversations_chatturn"),
-                    _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
-                ],
-            },
-            {
-                "title": _("Agents and actors"),
-                "separator": True,
-                "items": [
-                    _screen(_("Agents"), "smart_toy", "memoryhub_agent"),
-                    _screen(_("Actors"), "person_pin", "memoryhub_actor"),
-                ],
-            },
+            {"items": AREAS},
             {
                 "title": _("Administration"),
                 "separator": True,
                 "collapsible": True,
-                "items": [
-                    _screen(_("API keys"), "key", "memoryhub_apikey"),
-                    _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
-                    _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
-                    _page(_("Spending"), "bar_chart", "spending"),
-                    _screen(_("Usage"), "payments", "memoryhub_ledgerentry"),
-                    _screen(_("Token factors"), "tune", "memoryhub_tokenfactors"),
-                    _screen(_("Jobs"), "work_history", "memoryhub_job"),
-                    _screen(_("Workers"), "engineering", "memoryhub_worker"),
-                    _screen(_("Schedules"), "schedule", "memoryhub_schedulestate"),
-                    _screen(_("Idempotency records"), "replay", "memoryhub_idempotencyrecord"),
-                    _screen(_("Users"), "group", "auth_user"),
-                    _screen(_("Groups"), "groups", "auth_group"),
-                    _screen(_("Failed logins"), "lock_person", "memoryhub_failedlogin"),
-                ],
+                "items": ADMINISTRATION,
             },
         ],
     },
+    "TABS": [tabs for area in (*AREAS, *ADMINISTRATION) for tabs in _tabs(area)],
 }

@@ -15,13 +15,13 @@ class StrengthConfig(AppConfig):
         from memoryhub.jobs.backfill import SOURCES
         from strength.actions.extraction import backfill_pieces, diagnose
         from strength.actions.importexport import CHATGPT, MEM0, memories_as_csv
-        from strength.admin import panels, review, tiles
+        from strength.admin import nights, panels, review, tiles
 
         SOURCES["extraction"] = backfill_pieces
         DIAGNOSES.append(diagnose)
         LEFT_OUT["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
         IMPORT_FORMATS.update(mem0=MEM0, chatgpt=CHATGPT)
         EXPORT_FORMATS["csv"] = memories_as_csv
-        base.PAGES.extend(review.PAGES)
+        base.PAGES.extend([*review.PAGES, *nights.PAGES])
         dashboard.PANELS.append(tiles)
         ENTRY_KINDS.extend([panels.BORN, panels.USED])

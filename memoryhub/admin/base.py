@@ -40,6 +40,7 @@ from memoryhub.auth.domain import Principal, curator
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
+from memoryhub.unfold import SCREENS
 
 EXCERPT = 120
 READ_FOR_EXCERPT = 400
@@ -141,7 +142,6 @@ class HubAdmin(ModelAdmin):
     id_fields: Sequence[str] = ("pk",)
     long_text: str | None = None
     list_deferred: Sequence[str] = ()
-    list_title: Any = None
     allows: frozenset[str] = frozenset({"add", "change", "delete"})
     """What can be done here at all, by those who have the permission for it."""
 
@@ -167,7 +167,7 @@ class HubAdmin(ModelAdmin):
         return [list_column(self.model, name) for name in super().get_list_display(request)]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        title = self.list_title or capfirst(str(self.opts.verbose_name_plural))
+        title, _icon = SCREENS[f"{self.opts.app_label}_{self.opts.model_name}"]
         answer = super().changelist_view(request, {"title": title, **(extra_context or {})})
         context = getattr(answer, "context_data", None) or {}
         if (found := context.get("cl")) is not None:
@@ -220,6 +220,11 @@ class HubAdmin(ModelAdmin):
     def title_of(self, row: Any) -> Any:
         """Return a row's title as plain text; None: its `__str__`."""
         return None
+
+    def words_of(self, row: Any) -> str:
+        """Return the words by which people know a row: the beginning of its text, else its title."""
+        text = getattr(row, "opening", None) if self.long_text else None
+        return truncated(text, EXCERPT) if text else str(self.title_of(row) or row)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)

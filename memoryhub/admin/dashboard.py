@@ -1,22 +1,27 @@
-"""The admin's first page: counts, pending decisions, recent activity, providers.
+"""The admin's first page: what waits and where to begin, what the last night did, 30 days in curves, what was done.
 
-Each app registers its own tiles (`PANELS`). Counting stays cheap: all are counted together, and
+Each app registers its own panels (`PANELS`). Counting stays cheap: all are counted together, and
 where the planner expects a count to read much of a large table, its own estimate is shown instead, marked as one.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, cast
 
 from django.conf import settings
 from django.contrib import admin
 from django.db import connection, transaction
-from django.db.models import Model, QuerySet, Value
+from django.db.models import Count as CountRows
+from django.db.models import DateTimeField, F, FloatField, Model, QuerySet, Value
+from django.db.models.functions import Cast, TruncDate
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
-from django.utils.formats import number_format
+from django.utils import timezone
+from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -32,7 +37,9 @@ from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.disk import disk_space
 from memoryhub.search.models import EmbeddingSpace, index_models
-from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.models import Agent
+from memoryhub.unfold import may_open
+from memoryhub.zones import day_start
 
 # In the planner's unit, about one page read in order each: some 100,000 narrow rows, tens of milliseconds.
 DEAREST_COUNT = 5_000.0
@@ -40,6 +47,7 @@ DEAREST_COUNT = 5_000.0
 RECENT = timedelta(days=7)
 LOOKED_THROUGH = 40
 MOST_HAPPENINGS = 10
+CURVE_DAYS = 30
 MOST_WAITING = 10_000
 
 
@@ -56,18 +64,11 @@ class Count:
 
 
 class Section(StrEnum):
-    """Sections of the page, in order."""
+    """Parts of the page, in order."""
 
     DECIDE = "decide"
     BACKGROUND = "background"
     HOLDINGS = "holdings"
-
-
-SECTION_TITLES: dict[Section, Any] = {
-    Section.DECIDE: _("Needs a decision"),
-    Section.BACKGROUND: _("In the background"),
-    Section.HOLDINGS: _("Contents"),
-}
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Happening:
     who: str
     model: type[Model]
     key: object = None
+    words: str = ""
 
     @property
     def href(self) -> str:
@@ -133,7 +135,89 @@ def may_see(model: type[Model]) -> str:
     return f"{model._meta.app_label}.view_{model._meta.model_name}"
 
 
-Panel = Callable[[datetime], Iterable[Tile | Happening]]
+@dataclass(frozen=True)
+class Sentence:
+    """What happened by itself, with the way to it, and to a page that asks whether to undo it."""
+
+    text: str
+    model: type[Model]
+    href: str
+    at: datetime
+    undo_href: str = ""
+    undo_permission: str = ""
+
+    @property
+    def permission(self) -> str:
+        return may_see(self.model)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure of each of the last CURVE_DAYS days: the sum of `value` over rows by the moment or day in `by`."""
+
+    title: Any
+    rows: QuerySet[Any]
+    by: str
+    model: type[Model]
+    value: Any = None
+    query: str = ""
+    page: str = ""
+    is_money: bool = False
+
+    @property
+    def permission(self) -> str:
+        return may_see(self.model)
+
+    @property
+    def href(self) -> str:
+        opts = self.model._meta
+        name = f"admin:{opts.app_label}_{opts.model_name}_changelist"
+        return reverse(self.page) if self.page else reverse(name) + self.query
+
+    def sums(self, number: int, first: date) -> QuerySet[Any]:
+        """Return the days' sums as rows of this curve's number, the day and the sum."""
+        is_moment = isinstance(self.rows.model._meta.get_field(self.by), DateTimeField)
+        since = day_start(first, timezone.get_current_timezone()) if is_moment else first
+        day = TruncDate(self.by) if is_moment else F(self.by)
+        found = self.rows.order_by().filter(**{f"{self.by}__gte": since})
+        summed = found.values(curve=Value(number), on=day).annotate(sum=self.value or CountRows("*"))
+        rows: QuerySet[Any] = summed.values_list("curve", "on", Cast("sum", FloatField()))
+        return rows
+
+
+def _drawn(curves: Sequence[Curve], now: datetime) -> Iterator[dict[str, Any]]:
+    """Yield the sum of each curve, and its days as data of unfold's bar chart; they are read by one statement."""
+    today = timezone.localdate(now)
+    days = [today - timedelta(days=back) for back in range(CURVE_DAYS - 1, -1, -1)]
+    statements = [curve.sums(number, days[0]) for number, curve in enumerate(curves)]
+    rows = statements[0].union(*statements[1:], all=True) if statements else []
+    sums = {(number, day): total or 0.0 for number, day, total in rows}
+    labels = [date_format(each, "MONTH_DAY_FORMAT") for each in days]
+    for number, curve in enumerate(curves):
+        values = [sums.get((number, day), 0.0) for day in days]
+        words = partial(number_format, decimal_pos=2 if curve.is_money else 0, force_grouping=True)
+        dataset = {"data": values, "backgroundColor": "var(--color-primary-600)", "borderRadius": 2}
+        yield {
+            "title": curve.title,
+            "total": f"{words(sum(values))} USD" if curve.is_money else words(sum(values)),
+            "highest": words(max(values)),
+            "href": curve.href,
+            "data": json.dumps({"labels": labels, "datasets": [dataset]}),
+        }
+
+
+CURVE_OPTIONS: Final = json.dumps(
+    {
+        "animation": False,
+        "responsive": True,
+        "maintainAspectRatio": False,
+        "plugins": {"legend": {"display": False}},
+        "scales": {"x": {"display": False}, "y": {"display": False, "beginAtZero": True}},
+    }
+)
+
+Offer = Tile | Happening | Sentence | Curve
+Panel = Callable[[datetime], Iterable[Offer]]
 
 PANELS: Final[list[Panel]] = []
 """The panels of all apps, in order; apps register theirs when they are ready."""
@@ -176,12 +260,11 @@ def _together(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
     return " UNION ALL ".join(counts), [value for _, values in compiled for value in values]
 
 
-def ground_tiles(now: datetime) -> list[Tile | Happening]:
+def ground_tiles(now: datetime) -> list[Offer]:
     usable = ApiKey.objects.usable(now)
     return [
         Tile(_("Agents"), Agent.objects.all(), _("with a memory of their own"), Agent),
-        Tile(_("Actors"), Actor.objects.all(), _("agents and their users"), Actor),
-        Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable"),
+        Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND),
         _background_tile(now),
         *(
             Happening(
@@ -255,6 +338,18 @@ def _disk_alarms() -> list[DiskAlarm]:
     return [DiskAlarm(sentence % words, advice)]
 
 
+def _worded(request: HttpRequest, happenings: Iterable[Happening]) -> list[Happening]:
+    """Return the latest with the words of their rows, read by one statement for each kind of row."""
+    latest = sorted(happenings, key=lambda each: each.at)[: -MOST_HAPPENINGS - 1 : -1]
+    words: dict[tuple[type[Model], str], str] = {}
+    for model in {each.model for each in latest if each.key is not None}:
+        screen: Any = admin.site._registry[model]
+        keys = {str(each.key) for each in latest if each.model is model}
+        for row in screen.get_queryset(request).filter(pk__in=keys):
+            words[model, str(row.pk)] = screen.words_of(row)
+    return [replace(each, words=words.get((each.model, str(each.key)), "")) for each in latest]
+
+
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add what this person may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
     now, user = clock(), cast(Any, request.user)
@@ -262,15 +357,26 @@ def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     seen = [each for each in offered if user.has_perm(each.permission)]
     tiles = counted([each for each in seen if isinstance(each, Tile)])
     tiles.sort(key=lambda tile: not tile.is_waiting)
-    happenings = sorted((each for each in seen if isinstance(each, Happening)), key=lambda each: each.at)
+    waiting = [tile for tile in tiles if tile.is_waiting]
+    may_review = may_open("review", request)
+    in_review = [tile for tile in waiting if tile.page == "review" and may_review]
     context |= {
+        "title": _("Home"),
         "tiles": tiles,
-        "sections": [
-            {"name": section, "title": title, "tiles": [tile for tile in tiles if tile.section is section]}
-            for section, title in SECTION_TITLES.items()
+        "waiting": waiting,
+        "to_review": Count(
+            sum(tile.figure.number for tile in in_review), any(tile.figure.is_estimate for tile in in_review)
+        ),
+        "background": [tile for tile in tiles if tile.section is Section.BACKGROUND],
+        "contents": [tile for tile in tiles if tile.section is Section.HOLDINGS],
+        "sentences": [
+            (each, not each.undo_permission or user.has_perm(each.undo_permission))
+            for each in seen
+            if isinstance(each, Sentence)
         ],
-        "nothing_to_decide": not any(tile.is_waiting for tile in tiles),
-        "happenings": happenings[: -MOST_HAPPENINGS - 1 : -1],
+        "curves": list(_drawn([each for each in seen if isinstance(each, Curve)], now)),
+        "curve_options": CURVE_OPTIONS,
+        "happenings": _worded(request, (each for each in seen if isinstance(each, Happening))),
         "alarms": [*_disk_alarms(), *(tile.alarm for tile in tiles if tile.alarm is not None)],
         "providers": list(_providers(now, with_calls=user.has_perm(may_see(LedgerEntry)))),
         "sees_anything": bool(tiles),

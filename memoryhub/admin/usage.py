@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import number_format
@@ -26,7 +27,7 @@ from memoryhub.admin.base import (
     render_page,
     title_with_time,
 )
-from memoryhub.admin.dashboard import Section, Tile
+from memoryhub.admin.dashboard import Curve, Offer, Section, Tile
 from memoryhub.admin.times import full_time
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy
@@ -52,13 +53,19 @@ def dollars(amount: Any) -> str:
     return "-" if amount is None else f"{number_format(amount, decimal_pos=4, force_grouping=True)} USD"
 
 
-def usage_tiles(now: datetime) -> list[Tile]:
+def usage_tiles(now: datetime) -> list[Offer]:
     today = LedgerEntry.objects.filter(created_at__gte=today_start(now, get_default_timezone()))
     spent = spent_in(today)
     title, figure = _("Spent today"), dollars(spent.cost)
     if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
         title, figure = _("Tokens today"), number_format(spent.tokens, force_grouping=True)
-    return [Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending")]
+    return [
+        Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending"),
+        Curve(
+            _("Spent"), LedgerEntry.objects.all(), "created_at", LedgerEntry, value=Sum("cost"), page="spending",
+            is_money=True,
+        ),
+    ]  # fmt: skip
 
 
 def _state(now: datetime) -> str:

@@ -252,7 +252,6 @@ class FailedLoginAdmin(HubAdmin):
     """Wrong passwords of the last minutes; deleting them unlocks the account and the address."""
 
     allows = frozenset({"delete"})
-    list_title = _("Failed logins")
     list_display = ("account", "address", "failures", "last_at")
     search_fields = ("username", "ip_address")
     search_help_text = _("The name of an account, or an address.")

@@ -1,39 +1,38 @@
 """Dashboard tiles and session timeline entries of memories and sleep runs."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
+from django.db.models import Sum
 from django.db.models.functions import Left
 from django.urls import reverse
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import ChatTurn
-from memoryhub.admin.base import actor_title
-from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile
+from memoryhub.admin.dashboard import RECENT, Count, Curve, Offer, Section, Tile
 from strength.actions.extraction import unread_messages
 from strength.actions.review import MOST_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUSES
-from strength.domain.memories import Source, Status
-from strength.models import Memory, MemorySource, Merge, SleepRun, UseReport
+from strength.admin.nights import last_night
+from strength.domain.memories import SLEEP_VERB, Source, Status
+from strength.domain.strength import PointKind
+from strength.models import Memory, MemoryRevision, MemorySource, Merge, StrengthPoint, UseReport
 
-LATEST_SLEEPS = 4
 
-
-def tiles(now: datetime) -> list[Tile | Happening]:
+def tiles(now: datetime) -> list[Offer]:
     memories = Memory.objects.all()
     # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
     open_ = open_merges(now)[: MOST_COUNTED + 1].count()
     pairs = Count(min(open_, MOST_COUNTED), is_estimate=open_ > MOST_COUNTED)
-    slept = SleepRun.objects.filter(dry_run=False, now__gte=now - timedelta(hours=24))
+    archived = MemoryRevision.objects.filter(verb__in=(SLEEP_VERB, "archive"))
+    used = StrengthPoint.objects.filter(kind=PointKind.USED)
     unread = Count(max(unread_messages().values(), default=0))
     states = [
         (Status.ACTIVE, _("Active"), _("memories may enter contexts")),
         (Status.ARCHIVED, _("Archived"), _("memories that are not used")),
-        (Status.REJECTED, _("Rejected"), _("memories were rejected")),
     ]
     return [
         Tile(
@@ -50,26 +49,14 @@ def tiles(now: datetime) -> list[Tile | Happening]:
             for state, title, note in states
         ),
         Tile(
-            _("Sleep runs"), slept, _("in the last 24 hours"), SleepRun, "?dry_run__exact=0",
-            section=Section.BACKGROUND,
-        ),
-        Tile(
             _("Extraction"), unread, _("messages wait for long-term strategies"), Memory,
             f"?source__exact={Source.EXTRACTION}", section=Section.BACKGROUND,
         ),
-        *_latest_sleeps(),
+        *last_night(now),
+        Curve(_("Written"), memories, "created_at", Memory),
+        Curve(_("Archived"), archived, "created_at", Memory, query=f"?status__exact={Status.ARCHIVED}"),
+        Curve(_("Used"), used, "day", Memory, value=Sum("times")),
     ]  # fmt: skip
-
-
-def _latest_sleeps() -> Iterator[Happening]:
-    text = gettext("%(actor)s slept: %(archived)d archived, %(merged)d merged, %(proposed)d proposed")
-    runs = SleepRun.objects.filter(dry_run=False).select_related("actor").order_by("-pk")[:LATEST_SLEEPS]
-    for run in runs:
-        counts = {
-            "archived": run.archived_count, "merged": run.merged_count, "proposed": run.proposed_count
-        }  # fmt: skip
-        words = text % {"actor": actor_title(run.actor), **counts}
-        yield Happening(run.started_at, words, run.who_name, SleepRun, run.pk)
 
 
 EXCERPT: Final = 200

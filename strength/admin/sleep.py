@@ -20,13 +20,13 @@ from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import (
     BooleanRadioFilter,
     ChoicesDropdownFilter,
-    RangeDateTimeFilter,
     RelatedDropdownFilter,
 )
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
 from memoryhub.admin.base import (
     OwnedMixin,
+    PeriodFilter,
     UserFilter,
     as_uuid,
     clock,
@@ -120,9 +120,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         ("trigger", ChoicesDropdownFilter),
         ("actor__agent", RelatedDropdownFilter),
         UserFilter,
-        ("now", RangeDateTimeFilter),
+        ("now", PeriodFilter),
     )
-    list_title = _("Sleep runs")
     list_select_related = ("actor",)
     search_fields = ("who_name",)
     search_help_text = _("Who started it, or the id of a sleep run or of a batch.")
@@ -201,10 +200,12 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
                 self.log_change(request, run, PREVIEW if dry_run else SLEEP)
                 report_done(request, _summary(1, dry_run=dry_run), undo=_undo_url(run))
                 return HttpResponseRedirect(change_url(run))
-        page, media = "admin/strength/sleeprun/begin.html", self.media + form.media
-        return render_page(
-            request, page, title=_("Start a sleep run"), opts=self.opts, form=form, media=media
+        page, title, media = (
+            "admin/strength/sleeprun/begin.html",
+            _("Start a sleep run"),
+            self.media + form.media,
         )
+        return render_page(request, page, title=title, opts=self.opts, form=form, media=media)
 
     def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         if not self.has_decide_permission(request):
@@ -295,7 +296,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))
         title, template = _("Undo this sleep run?"), "admin/strength/sleeprun/undo.html"
-        return render_page(request, template, title=title, opts=self.opts, original=run)
+        context = {"action": reverse("admin:strength_sleeprun_undo", args=[run.pk]), "back": change_url(run)}
+        return render_page(request, template, title=title, opts=self.opts, original=run, **context)
 
     # What a sleep's page tells.
 

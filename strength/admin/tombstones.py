@@ -47,7 +47,6 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         ("created_at", RangeDateTimeFilter),
         ("last_held_back_at", RangeDateTimeFilter),
     )
-    list_title = _("Kept out")
     list_select_related = ("actor",)
     search_fields = ("who_name",)
     search_help_text = _("Who decided, or the id of an entry or of the memory that replaced it.")

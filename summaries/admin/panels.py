@@ -146,9 +146,5 @@ def tiles(now: datetime) -> list[Tile]:
             _("Summaries"), summaries, _("of sessions"), Summary,
             recent=summaries.filter(created_at__gte=now - RECENT),
         ),
-        Tile(
-            _("Locked summaries"), summaries.filter(locked=True), _("no job rewrites them"), Summary,
-            "?locked__exact=1",
-        ),
         Tile(_("Projects"), Project.objects.all(), _("with their documents"), Project),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.timezone import localdate
 
 from conversations.models import Session
 from memoryhub.admin import base
@@ -26,7 +27,8 @@ ROWS: dict[str, Callable[[], Any]] = {
     "summaries_document_compact": lambda: project_memory(),
     "summaries_session_summarise": lambda: Session.objects.latest("id"),
     "strength_memory_batch": lambda: ordered_selection(),
-    "strength_sleeprun_undo": lambda: SleepRun.objects.filter(state=RunState.DONE).latest("now"),
+    "sleep_undo": lambda: SimpleNamespace(pk=localdate(latest_sleep().now).isoformat()),
+    "strength_sleeprun_undo": lambda: latest_sleep(),
 }
 """Which row a page is opened for, where the first of its model will not do; pages of no model need a line."""
 
@@ -34,6 +36,10 @@ ROWS: dict[str, Callable[[], Any]] = {
 def project_memory() -> Document:
     """Return the stage's long document."""
     return Document.objects.get(project__name="tidepool", name="MEMORY.md")
+
+
+def latest_sleep() -> SleepRun:
+    return SleepRun.objects.filter(state=RunState.DONE, dry_run=False).latest("now")
 
 
 def ordered_selection() -> Any:
@@ -46,7 +52,8 @@ def ordered_selection() -> Any:
 NOT_SWEPT = {
     "autocomplete": "what a field asks for while somebody types, not a page",
     "jsi18n": "a script",
-    "search": "what the command palette loads, not a page",
+    "search": "unfold's own palette, which ours replaces",
+    "palette": "what the command palette loads, not a page",
     "login": "in test_people.py, by somebody who is not logged in",
     "logout": "a button",
     "view_on_site": "no model has a page outside of the admin",

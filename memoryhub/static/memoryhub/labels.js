@@ -31,9 +31,9 @@ function hideIcons() {
     }
 }
 
-// A link without an address that opens something is a button, and takes the keys of one.
+// A link without an address, or a heading, that opens something is a button, and takes the keys of one.
 function giveKeys() {
-    for (const link of document.querySelectorAll("a:not([href])[x-on\\:click]")) {
+    for (const link of document.querySelectorAll("a:not([href])[x-on\\:click], #nav-sidebar-apps h2[x-on\\:click]")) {
         link.setAttribute("role", "button");
         link.tabIndex = 0;
         link.addEventListener("keydown", (event) => {

@@ -1,11 +1,13 @@
 """The first page: what is to be decided comes first, each sees what he may, and all of it is cheap."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 from django.db import connection
 from django.test import Client
@@ -14,17 +16,19 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memoryhub.admin.dashboard import MOST_HAPPENINGS
+from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import CURATOR
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.disk import disk_space
 from memoryhub.search.models import EmbeddingSpace
+from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.memories import Source
+from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, Merge
-from strength.models.sleep import SleepRun
 from summaries.models import RoutingDecision
-from tests.integration.admin.conftest import NOW, SECRET_USER, Hub, list_of, logged_in, page_of
+from tests.integration.admin.conftest import BY, Hub, list_of, logged_in, page_of
 from tests.integration.admin.test_roles import person
 
 MOST_QUERIES = 25
@@ -59,7 +63,8 @@ def test_what_waits_for_a_person_stands_first_and_leads_to_the_queue(boss: Clien
     Memory.objects.filter(pk=hub.memory.pk).update(status="pending")
     text = page(boss).content.decode()
     assert "Nothing needs a decision." not in text
-    assert text.index("Needs a decision") < text.index("In the background") < text.index("Contents")
+    assert "Start review, 1" in text
+    assert text.index("Start review") < text.index("Contents") < text.index("In the background")
     pending = tile(boss, "Pending")
     assert str(pending.figure) == "1" and pending.is_waiting and pending.href == reverse("review")
 
@@ -73,9 +78,26 @@ def test_unsure_routings_are_counted_until_they_are_put_right(boss: Client, hub:
     assert tile(boss, "Uncertain routings").figure.number == 0
 
 
-def test_every_tile_leads_to_a_page_that_opens(boss: Client, hub: Hub) -> None:
-    for each in page(boss).context["tiles"]:
-        assert boss.get(each.href).status_code == 200, each.title
+def test_every_tile_and_curve_leads_to_a_page_that_opens(boss: Client, hub: Hub) -> None:
+    context = page(boss).context
+    for href in [*(each.href for each in context["tiles"]), *(each["href"] for each in context["curves"])]:
+        assert boss.get(href).status_code == 200, href
+
+
+def test_thirty_days_are_added_up_by_the_day_of_the_person(boss: Client, hub: Hub) -> None:
+    boss.cookies[TIME_ZONE_COOKIE] = "Asia/Tokyo"
+    Memory.objects.update(created_at=timezone.now() - timedelta(days=40))
+    memory, noon = hub.remember("Drinks sencha"), timezone.now().replace(hour=3, minute=0)
+    # Three in the morning of Tokyo is the evening before in UTC.
+    Memory.objects.filter(pk=memory.pk).update(created_at=noon.replace(hour=18) - timedelta(days=2))
+    call(cost="0.25")
+    call(cost="0.50")
+    curves = {str(each["title"]): each for each in page(boss).context["curves"]}
+    assert (curves["Written"]["total"], curves["Spent"]["total"]) == ("1", "0.75 USD")
+    data = json.loads(curves["Written"]["data"])
+    [day] = [label for label, count in zip(data["labels"], data["datasets"][0]["data"], strict=True) if count]
+    local = (noon - timedelta(days=1)).astimezone(ZoneInfo("Asia/Tokyo"))
+    assert day == f"{local:%B} {local.day}"
 
 
 def test_growth_is_told_beside_what_there_is(boss: Client, hub: Hub) -> None:
@@ -87,18 +109,25 @@ def test_growth_is_told_beside_what_there_is(boss: Client, hub: Hub) -> None:
 
 def test_what_was_done_lately_tells_who_and_leads_to_the_row(boss: Client, hub: Hub) -> None:
     boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
-    run = SleepRun.objects.create(
-        actor=hub.actor, number=1, trigger="hand", now=NOW, who_kind="job", who_id="x", who_name="night",
-        archived_count=3,
-    )  # fmt: skip
     happenings = {str(each.text): each for each in page(boss).context["happenings"]}
+    assert happenings["Memory pinned"].words == hub.memory.content
     assert happenings["Memory pinned"].who == "boss" and happenings["Memory pinned"].href == page_of(
         hub.memory
     )
-    slept = next(each for told, each in happenings.items() if "3 archived" in told)
-    assert slept.href == page_of(run) and slept.who == "night"
-    told = str(slept.text).replace("\u2068", "").replace("\u2069", "")
-    assert told.startswith(f"kana / {SECRET_USER} slept") and str(hub.actor) not in told
+
+
+def test_last_night_is_a_sentence_with_its_undo_for_those_who_may(
+    boss: Client, hub: Hub, staff: Callable[..., Client]
+) -> None:
+    assert page(boss).context["sentences"] == []
+    weak = hub.remember("Said in passing", strength=0.05)
+    sleep(actor=hub.actor, request=SleepRequest(Trigger.SCHEDULE, BY, timezone.now()))
+    assert Memory.objects.get(pk=weak.pk).status == "archived"
+    [(sentence, may_undo)] = page(boss).context["sentences"]
+    assert "archived" in sentence.text and may_undo
+    text = page(boss).content.decode()
+    assert sentence.text in text and f'href="{sentence.undo_href}"' in text
+    assert f'href="{sentence.undo_href}"' not in page(staff("view_sleeprun")).content.decode()
 
 
 def test_extraction_leads_to_the_memories_that_were_extracted(boss: Client, hub: Hub) -> None:

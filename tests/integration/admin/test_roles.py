@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import pytest
 from django.apps import apps
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.db import connection, transaction
@@ -28,6 +27,8 @@ from memoryhub.auth.roles import (
     departures,
     is_granted,
 )
+from memoryhub.unfold import ADMINISTRATION, address_of, may_open
+from memoryhub.unfold import SCREENS as SCREENS_OF_SIDEBAR
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
 
 PASSWORD = "a long password"
@@ -50,7 +51,7 @@ SCREENS = {
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
-    "review": ALL, "playground": ALL, "own_password": ALL, "time_zone": ALL,
+    "review": ALL, "playground": ALL, "own_password": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
     "spending": NOTHING, "spending_totals": NOTHING,
 }  # fmt: skip
@@ -113,7 +114,7 @@ def may(address: Address) -> str:
 CLOSABLE = [
     each
     for each in addresses()
-    if each.name not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "time_zone"}
+    if each.name not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "time_zone", "palette"}
 ]
 
 
@@ -238,22 +239,21 @@ def test_a_permission_opens_no_other_screen(hub: Hub) -> None:
 
 
 def test_the_sidebar_offers_a_page_to_those_for_whom_it_opens(db: None) -> None:
-    needs = {str(reverse(page.name)): page.needs for page in base.PAGES if "<" not in page.address}
-    entries = [
-        item
-        for group in settings.UNFOLD["SIDEBAR"]["navigation"]
-        for item in group["items"]
-        if str(item["link"]) in needs
-    ]
-    assert len(entries) >= 3
-    for number, item in enumerate(entries):
-        codes = [need.partition(".")[2] for need in needs[str(item["link"])]]
+    needs = {page.name: page.needs for page in base.PAGES}
+    pages = [name for name in SCREENS_OF_SIDEBAR if name in needs]
+    assert len(pages) >= 3
+    for name in pages:
+        codes = [need.partition(".")[2] for need in needs[name]]
         for left_out in (None, *codes):
-            user = User.objects.create_user(f"{number}-{left_out}", is_staff=True)
+            user = User.objects.create_user(f"{name}-{left_out}", is_staff=True)
             user.user_permissions.set(
                 Permission.objects.filter(codename__in=[code for code in codes if code != left_out])
             )
-            assert item["permission"](SimpleNamespace(user=user)) is (left_out is None)
+            assert may_open(name, SimpleNamespace(user=user)) is (left_out is None)
+
+
+def test_the_sidebar_and_its_tabs_have_every_list(db: None) -> None:
+    assert set(SCREENS_OF_SIDEBAR) >= {_name(model) for model in admin.site._registry}
 
 
 def test_the_sidebar_shows_what_the_role_may_open(hub: Hub) -> None:
@@ -264,7 +264,8 @@ def test_the_sidebar_shows_what_the_role_may_open(hub: Hub) -> None:
     hidden = [list_of(model) for model in admin.site._registry if SCREENS[_name(model)] == NOTHING]
     hidden.append(reverse("spending"))
     assert not [link for link in hidden if f'href="{link}' in curator]
-    assert not [link for link in hidden if f'href="{link}' not in administrator]
+    leading = [address_of(area["screens"][0][1]) for area in ADMINISTRATION]
+    assert not [link for link in leading if f'href="{link}' not in administrator]
     assert list_of(apps.get_model("strength", "Memory")) in curator
 
 

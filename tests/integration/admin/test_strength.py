@@ -639,13 +639,14 @@ def test_first_page_counts_what_waits_and_who_slept(boss: Client, nights: Nights
         return {str(tile.title): tile for tile in boss.get(reverse("admin:index")).context["tiles"]}
 
     tiles = tiles_now()
-    assert str(tiles["Merge proposals"].figure) == "1" and str(tiles["Sleep runs"].figure) == "0"
+    assert str(tiles["Merge proposals"].figure) == "1"
     wake(nights.hub, timezone.now())  # both memories have faded by now, and their proposal with them
     begin(boss)
     tiles = tiles_now()
-    assert str(tiles["Merge proposals"].figure) == "0" and str(tiles["Sleep runs"].figure) == "1"
-    for name in ("Merge proposals", "Sleep runs"):
-        assert boss.get(tiles[name].href).status_code == 200
+    assert str(tiles["Merge proposals"].figure) == "0"
+    assert boss.get(tiles["Merge proposals"].href).status_code == 200
+    [(sentence, may_undo)] = boss.get(reverse("admin:index")).context["sentences"]
+    assert may_undo and boss.get(sentence.href).status_code == boss.get(sentence.undo_href).status_code == 200
 
 
 # What holds for every screen

@@ -1,0 +1,234 @@
+"""The calendar of nights: what the sleep runs of a day did, in a sentence and bars, and the undo of a whole night."""
+
+import calendar as calendars
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models.functions import TruncDate
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.admin.base import Page, clock, grouped, principal, render_page
+from memoryhub.admin.dashboard import Sentence
+from memoryhub.admin.object_actions import submitted_reason, submitted_text
+from memoryhub.errors import DomainError
+from memoryhub.zones import day_end, day_start
+from strength.actions.sleep_runs import undo_sleeps
+from strength.domain.sleep import RunState
+from strength.models import SleepRun
+
+PARTS: Final = ("decayed_count", "archived_count", "proposed_count")
+LABELS: Final = {
+    "decayed_count": _("Faded"),
+    "archived_count": _("Archived"),
+    "proposed_count": _("Proposed to be merged"),
+}
+RECENT: Final = timedelta(hours=36)
+MOST_UNDONE: Final = 500
+FIRST_YEAR: Final = 2000
+LATEST: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number"))
+"""A run that is its actor's latest; an older one cannot be undone."""
+
+CHANGE: Final = "strength.change_sleeprun"
+LIST: Final = "admin:strength_sleeprun_changelist"
+
+
+@dataclass(frozen=True)
+class Night:
+    """What the sleep runs of a day did together; runs that were undone are counted apart."""
+
+    day: date
+    runs: int
+    undone: int
+    undoable: int
+    decayed_count: int
+    archived_count: int
+    merged_count: int
+    proposed_count: int
+    at: datetime
+
+    @property
+    def sentence(self) -> str:
+        if self.undone == self.runs:
+            return gettext("Undone.")
+        said = [text % {"count": grouped(count)} for count, text in self._said() if count]
+        return (
+            gettext("%(parts)s.") % {"parts": gettext(", ").join(said)}
+            if said
+            else gettext("Nothing changed.")
+        )
+
+    def _said(self) -> Iterator[tuple[int, str]]:
+        count = self.archived_count
+        yield count, ngettext("%(count)s memory was archived", "%(count)s memories were archived", count)
+        count = self.merged_count
+        yield count, ngettext("%(count)s pair was merged", "%(count)s pairs were merged", count)
+        count = self.proposed_count
+        yield (
+            count,
+            ngettext(
+                "%(count)s pair was proposed to be merged",
+                "%(count)s pairs were proposed to be merged",
+                count,
+            ),
+        )
+        count = self.decayed_count
+        yield count, ngettext("%(count)s memory faded", "%(count)s memories faded", count)
+
+    @property
+    def href(self) -> str:
+        # The list's own filter of a period.
+        day = self.day.isoformat()
+        return f"{reverse(LIST)}?dry_run__exact=0&now_from_0={day}&now_from_1=00:00:00&now_to_0={day}&now_to_1=23:59:59"
+
+
+def nights_of(rows: QuerySet[SleepRun], first: date, last: date) -> list[Night]:
+    """Return the nights with a sleep run from the first to the last day, in the person's zone; by one statement."""
+    rows = _within(rows.filter(dry_run=False), first, last)
+    stands = ~Q(state=RunState.UNDONE)
+    sums = {
+        name: Sum(name, filter=stands, default=0)
+        for name in ("decayed_count", "archived_count", "merged_count", "proposed_count")
+    }
+    by_day: QuerySet[Any] = (
+        rows.order_by()
+        .values(day=TruncDate("now"))
+        .annotate(
+            runs=Count("pk"),
+            undone=Count("pk", filter=~stands),
+            undoable=Count("pk", filter=LATEST),
+            at=Max("now"),
+            **sums,
+        )
+    )
+    return [Night(**row) for row in by_day.order_by("day")]
+
+
+def _within(rows: QuerySet[SleepRun], first: date, last: date) -> QuerySet[SleepRun]:
+    zone = timezone.get_current_timezone()
+    return rows.filter(now__gte=day_start(first, zone), now__lt=day_end(last, zone))
+
+
+def last_night(now: datetime) -> Iterable[Sentence]:
+    """Yield the latest night as a sentence of the dashboard."""
+    today = timezone.localdate(now)
+    nights = nights_of(SleepRun.objects.all(), today - timedelta(days=1), today)
+    if nights and now - nights[-1].at < RECENT:
+        night = nights[-1]
+        undo = reverse("sleep_undo", args=[night.day.isoformat()]) if night.undoable else ""
+        yield Sentence(night.sentence, SleepRun, night.href, night.at, undo, CHANGE)
+
+
+# The calendar
+
+
+def sleep_calendar(request: HttpRequest) -> HttpResponse:
+    first = _month(submitted_text(request, "month")) or timezone.localdate(clock()).replace(day=1)
+    last = first.replace(day=calendars.monthrange(first.year, first.month)[1])
+    nights = nights_of(SleepRun.objects.all(), first, last)
+    tallest = {name: max((getattr(night, name) for night in nights), default=0) for name in PARTS}
+    by_day = {night.day: night for night in nights}
+    weeks = calendars.Calendar(firstweekday=0).monthdatescalendar(first.year, first.month)
+    today = timezone.localdate(clock())
+    return render_page(
+        request,
+        "admin/strength/sleeprun/calendar.html",
+        title=_("Calendar"),
+        month=first,
+        weekdays=[date_format(day, "D") for day in weeks[0]],
+        days=[
+            {
+                "day": day,
+                "is_outside": day.month != first.month,
+                "is_today": day == today,
+                "night": by_day.get(day),
+                "bars": _bars(by_day.get(day), tallest),
+            }
+            for week in weeks
+            for day in week
+        ],
+        nights=nights,
+        labels=[(name, LABELS[name]) for name in PARTS],
+        totals=_totals(nights),
+        earlier=(first - timedelta(days=1)).replace(day=1) if first.year > FIRST_YEAR else None,
+        later=last + timedelta(days=1) if last < today else None,
+        may_begin=request.user.has_perm(CHANGE),
+    )
+
+
+def _month(text: str) -> date | None:
+    try:
+        month = datetime.strptime(text, "%Y-%m").date()
+    except ValueError:
+        return None
+    return month if FIRST_YEAR <= month.year <= FIRST_YEAR + 200 else None
+
+
+def _bars(night: Night | None, tallest: dict[str, int]) -> list[dict[str, Any]]:
+    """Return a bar for each part, in percent of the month's longest: parts differ by orders of magnitude."""
+    if night is None:
+        return []
+    counts = [(name, getattr(night, name), place) for place, name in enumerate(PARTS)]
+    return [
+        {"name": name, "percent": max(2, round(100 * count / tallest[name])), "y": 7 * place}
+        for name, count, place in counts
+        if count
+    ]
+
+
+def _totals(nights: Sequence[Night]) -> list[tuple[Any, str]]:
+    return [(LABELS[name], grouped(sum(getattr(night, name) for night in nights))) for name in PARTS]
+
+
+def undo_night(request: HttpRequest, day: str) -> HttpResponse:
+    """Ask whether to undo a night, with what that does; a POST undoes it as far as possible."""
+    if not request.user.has_perm(CHANGE):
+        raise PermissionDenied
+    try:
+        night_day = date.fromisoformat(day)
+        nights = nights_of(SleepRun.objects.filter(LATEST), night_day, night_day)
+    except (ValueError, OverflowError):
+        raise Http404 from None
+    back = f"{reverse('sleep')}?month={night_day:%Y-%m}"
+    if not nights:
+        messages.error(request, gettext("This night cannot be undone, or not any more."))
+        return HttpResponseRedirect(back)
+    if request.method == "POST":
+        rows = _within(SleepRun.objects.filter(LATEST), night_day, night_day)
+        _undo(request, list(rows.select_related("actor__agent").order_by("pk")[:MOST_UNDONE]))
+        return HttpResponseRedirect(back)
+    return render_page(
+        request,
+        "admin/strength/sleeprun/undo.html",
+        title=_("Undo this night?"),
+        original=nights[0],
+        action=reverse("sleep_undo", args=[day]),
+        back=back,
+    )
+
+
+def _undo(request: HttpRequest, runs: list[SleepRun]) -> None:
+    try:
+        undone = undo_sleeps(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
+    except DomainError as error:
+        messages.error(request, str(error))
+        return
+    count = sum(run.state == RunState.UNDONE for run in undone)
+    text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
+    messages.success(request, text % {"count": count})
+
+
+NEEDS: Final = ("strength.view_sleeprun",)
+PAGES = [
+    Page("sleep/", "sleep", sleep_calendar, NEEDS),
+    Page("sleep/<str:day>/undo/", "sleep_undo", undo_night, (*NEEDS, CHANGE)),
+]
