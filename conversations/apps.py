@@ -7,10 +7,15 @@ class ConversationsConfig(AppConfig):
     name = "conversations"
 
     def ready(self) -> None:
+        from conversations.actions import imports
         from conversations.admin import playground, tiles
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import base, dashboard
+        from memoryhub.importexport.imports import UNDOERS, WRITERS
+        from memoryhub.importexport.records import ImportedSession
 
+        WRITERS[ImportedSession] = imports.write_sessions
+        UNDOERS[imports.KIND] = imports.undo_sessions
         base.PAGES.extend(playground.PAGES)
         dashboard.PANELS.append(tiles)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

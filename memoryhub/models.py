@@ -2,6 +2,7 @@
 
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.importexport.models import Import, ImportedRow
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.search.models import EmbeddingSpace, TermStatistic

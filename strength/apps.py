@@ -7,20 +7,28 @@ class StrengthConfig(AppConfig):
     name = "strength"
 
     def ready(self) -> None:
+        from conversations.actions.imports import UNDONE
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import base, dashboard
         from memoryhub.api.health import DIAGNOSES
+        from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS
         from memoryhub.importexport.fields import LEFT_OUT
-        from memoryhub.importexport.formats import EXPORT_FORMATS, IMPORT_FORMATS
+        from memoryhub.importexport.imports import UNDOERS, WRITERS
+        from memoryhub.importexport.records import ImportedMemory
         from memoryhub.jobs.backfill import SOURCES
+        from strength.actions import imports
+        from strength.actions.exports import memories_as_csv
         from strength.actions.extraction import backfill_pieces, diagnose
-        from strength.actions.importexport import CHATGPT, MEM0, memories_as_csv
+        from strength.actions.notes import export_notes
         from strength.admin import nights, panels, review, tiles
 
         SOURCES["extraction"] = backfill_pieces
         DIAGNOSES.append(diagnose)
         LEFT_OUT["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
-        IMPORT_FORMATS.update(mem0=MEM0, chatgpt=CHATGPT)
+        WRITERS[ImportedMemory] = imports.write_imported
+        UNDOERS[imports.KIND] = imports.undo_memories
+        UNDONE.append(imports.undo_drawn)
+        TREE_EXPORTS.append(export_notes)
         EXPORT_FORMATS["csv"] = memories_as_csv
         base.PAGES.extend([*review.PAGES, *nights.PAGES])
         dashboard.PANELS.append(tiles)

@@ -10,13 +10,21 @@ class SummariesConfig(AppConfig):
         from conversations.actions import context, sessions
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import base, dashboard
+        from memoryhub.importexport.exporter import TREE_EXPORTS
         from memoryhub.importexport.fields import LEFT_OUT
+        from memoryhub.importexport.imports import UNDOERS, WRITERS
+        from memoryhub.importexport.records import ImportedDocument
         from memoryhub.jobs.backfill import SOURCES
+        from summaries.actions import imports
+        from summaries.actions.files import export_tree
         from summaries.actions.routing import route
         from summaries.actions.summaries import session_summary
         from summaries.actions.triggers import backfill_pieces
         from summaries.admin import panels, tiles
 
+        TREE_EXPORTS.append(export_tree)
+        WRITERS[ImportedDocument] = imports.write_documents
+        UNDOERS.update({imports.KIND: imports.undo_documents, imports.PROJECT: imports.undo_projects})
         sessions.SUMMARY_SOURCES.append(session_summary)
         context.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces

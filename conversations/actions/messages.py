@@ -63,7 +63,7 @@ def add_messages(
     spaces = writing_spaces()
     tokens = {id(message): count_raw(message.content) + _tokens_of_tools(message) for message in batch}
     zone = zone_of(session.actor.agent, session.actor)
-    entries = _index_entries(batch, spaces, now, zone)
+    entries = entries_of(batch, spaces, now, zone)
     policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
     trust = policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
     with transaction.atomic():
@@ -71,10 +71,11 @@ def add_messages(
         known = _known(locked, batch)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
         rows = Message.objects.bulk_create(
-            _row(locked, numbered, tokens[id(numbered.message)], trust, now) for numbered in placement.new
+            message_row(locked, numbered, tokens[id(numbered.message)], trust, now)
+            for numbered in placement.new
         )
         new_entries = [entries.get(id(numbered.message)) for numbered in placement.new]
-        _index(rows, new_entries, spaces)
+        index_messages(rows, new_entries, spaces)
         _extend(locked, rows, now)
         after_indexing([entry for entry in new_entries if entry is not None], locked.actor_id)
         if rows:
@@ -102,7 +103,7 @@ def _tokens_of_tools(message: NewMessage) -> int:
     return sum(map(count_raw, [*texts, *map(text_of_result, blocks)]))
 
 
-def _index_entries(
+def entries_of(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime, zone: tzinfo
 ) -> dict[int, IndexEntry]:
     findable = [message for message in batch if is_findable(message.role, message.content)]
@@ -136,7 +137,7 @@ def _known(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:
     return {str(row.client_message_id): row for row in rows}
 
 
-def _row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime) -> Message:
+def message_row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime) -> Message:
     message = numbered.message
     return Message(
         actor_id=locked.actor_id,
@@ -155,7 +156,7 @@ def _row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, now: da
     )
 
 
-def _index(
+def index_messages(
     rows: Sequence[Message], entries: Sequence[IndexEntry | None], spaces: Sequence[EmbeddingSpace]
 ) -> None:
     MessageIndex.objects.bulk_create(

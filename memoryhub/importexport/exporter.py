@@ -1,19 +1,35 @@
 """Streaming export of one actor, an agent with its users, or everything, from one snapshot."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from django.db import connection, models, transaction
 
+from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 
 ROWS_AT_ONCE = 200
+EXPORT_FORMATS: Final[dict[str, Callable[["Selection"], Iterator[bytes]]]] = {}
+"""Formats beside our own, by name; apps register theirs when they are ready."""
+
+
+class TreeExport(Protocol):
+    """Writes what an app has of an actor into a folder; returns what was left as it is, and why."""
+
+    def __call__(self, *, actor: Actor, root: Path, by: Principal, now: datetime) -> list[str]: ...
+
+
+TREE_EXPORTS: Final[list[TreeExport]] = []
+"""What makes up an export in Markdown; registered by apps."""
+
 PIECE = 2**16
 """Bytes that are handed on at a time."""
 

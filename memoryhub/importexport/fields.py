@@ -298,6 +298,8 @@ ACTORS = Table(Actor)
 LEFT_OUT: Final = {
     "memoryhub.Job": "The work of this installation; another has its own to do.",
     "memoryhub.LedgerEntry": "What this installation has paid for; another has not.",
+    "memoryhub.Import": "What was taken into this installation, for its undo here.",
+    "memoryhub.ImportedRow": "What was taken into this installation, for its undo here.",
     "memoryhub.IdempotencyRecord": "Kept for a day, and bound to this installation's keys.",
 }
 """Actors' tables that are not exported, and why; apps add theirs when they are ready."""

@@ -183,11 +183,13 @@ class Note:
     what: str
     why: str
     entry: int = 0
+    file: str = ""
 
     def __str__(self) -> str:
         line = f"line {self.line}" if self.line else ""
         entry = f"entry {self.entry}" if self.entry else ""
-        return f"{', '.join(filter(None, (entry, line))).capitalize()}: {self.what}: {self.why}"
+        place = ", ".join(filter(None, (entry, line))).capitalize()
+        return ": ".join(filter(None, (self.file, place, self.what, self.why)))
 
 
 @dataclass
@@ -201,6 +203,8 @@ class Report:
     notes: list[Note] = field(default_factory=list)
     entry: int = 0
     """Position of the current entry in a list; 0 in JSON Lines."""
+    file: str = ""
+    names_files: bool = True
 
     def know(self, line: int, what: str, why: str = "") -> None:
         self.known[what] += 1
@@ -214,4 +218,5 @@ class Report:
     def note(self, line: int, what: str, why: str) -> None:
         self.reasons[why] += 1
         if len(self.notes) < MOST_NOTES:
-            self.notes.append(Note(line, what, why, self.entry))
+            file = ascii(self.file[-80:])[1:-1] if self.names_files else ""
+            self.notes.append(Note(line, what, why, self.entry, file))

@@ -80,20 +80,22 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
 
 
 def enqueue_triggered(*events: Event, actor_id: UUID, session_id: UUID) -> None:
+    enqueue_triggered_by_each(*events, actor_id=actor_id, session_ids=[session_id])
+
+
+def enqueue_triggered_by_each(*events: Event, actor_id: UUID, session_ids: Sequence[UUID]) -> None:
+    """Enqueue what events of several sessions of one actor trigger."""
     has_model = settings.LLM.provider != "none"
-    orders = [
-        Order(
-            kind.name,
-            str(session_id) if after.key == "session" else "actor",
-            {"session_id": str(session_id)},
-            after.delay_seconds,
-        )
+    orders = {
+        (kind.name, key): Order(kind.name, key, {"session_id": str(session_id)}, after.delay_seconds)
+        for session_id in session_ids
         for event in events
         for kind in KINDS.values()
         for after in kind.after
         if after.event == event and (has_model or not after.needs_model)
-    ]
-    enqueue_all(orders, actor_id=actor_id)
+        for key in [str(session_id) if after.key == "session" else "actor"]
+    }
+    enqueue_all(list(orders.values()), actor_id=actor_id)
 
 
 @dataclass(frozen=True)

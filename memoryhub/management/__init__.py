@@ -1,12 +1,14 @@
 """Management commands, and the base of those that may be stopped and run again."""
 
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 STOPPED: Final = 130
 """Exit code of a program that Ctrl-C has ended."""
@@ -40,5 +42,36 @@ class ResumableCommand(BaseCommand):
             raise SystemExit(STOPPED) from None
 
     def progress_bar(self) -> Progress:
-        """Return a bar for a terminal; elsewhere nothing moves, and the closing line says it all."""
-        return Progress(console=Console(stderr=True), disable=not self.stderr.isatty())
+        """Return a bar with the time left for a terminal; elsewhere a line every ten seconds."""
+        if self.stderr.isatty():
+            return Progress(console=Console(stderr=True))
+        return ProgressLines(self.stderr.write)
+
+
+class ProgressLines(Progress):
+    """Progress for a file or a log: now and then a line, with what is done and how long the rest will take."""
+
+    seconds_between = 10.0
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        super().__init__(disable=True)
+        self._write_line, self._told_at = write, time.monotonic()
+
+    def update(self, task_id: TaskID, **values: Any) -> None:
+        super().update(task_id, **values)
+        self._tell(task_id)
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        super().advance(task_id, advance)
+        self._tell(task_id)
+
+    def _tell(self, task_id: TaskID) -> None:
+        if time.monotonic() - self._told_at < self.seconds_between:
+            return
+        self._told_at = time.monotonic()
+        task = self._tasks[task_id]
+        share = f"{task.percentage:.0f} %" if task.total else f"{task.completed:,.0f}"
+        left = f", {timedelta(seconds=int(task.time_remaining))} left" if task.time_remaining else ""
+        self._write_line(
+            f"{task.description}: {share} after {timedelta(seconds=int(task.elapsed or 0))}{left}"
+        )

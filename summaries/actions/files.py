@@ -43,6 +43,7 @@ from summaries.domain.files import (
     BACKUP,
     FOLDER,
     MANIFEST,
+    BadManifest,
     Exported,
     FileStatus,
     Manifest,
@@ -147,6 +148,19 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
     details = {"projects": len(projects)}
     audit.record_each(by=by, verb="export", object_kind="projects", actor=actor, details=details, now=now)
     return reports
+
+
+def export_tree(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[str]:
+    """Export an actor's projects as a part of an export in Markdown; return what was left as it is, and why."""
+    try:
+        reports = export_projects(actor=actor, root=root, by=by, now=now)
+    except (UnusableFile, BadManifest, ForeignTree) as error:
+        return [f"{FOLDER}: {error}"]
+    return [
+        f"{each.path}: {each.why or 'was edited since the last export; import it first.'}"
+        for each in reports
+        if each.is_problem or each.status is FileStatus.EDITED
+    ]
 
 
 def _export_document(document: Document, folder: Folder, manifest: Manifest) -> FileReport:

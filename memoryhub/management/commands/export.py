@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
 
+from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.exporter import Selection, export
-from memoryhub.importexport.formats import EXPORT_FORMATS
+from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS, Selection, export
 
-JSON_LINES = "jsonl"
+JSON_LINES, MARKDOWN = "jsonl", "markdown"
 OWNER_ONLY = 0o600
 
 
@@ -25,7 +26,12 @@ class Command(BaseCommand):
         parser.add_argument("file", nargs="?", default="-", help="Where to; - is the standard output.")
         parser.add_argument("--agent", help="One agent, with all its users.")
         parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
-        parser.add_argument("--format", choices=[JSON_LINES, *EXPORT_FORMATS], default=JSON_LINES)
+        parser.add_argument(
+            "--format",
+            choices=[JSON_LINES, *EXPORT_FORMATS, MARKDOWN],
+            default=JSON_LINES,
+            help="markdown: memories and projects of one actor as notes, into a folder; `import` reads edits back.",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["user"] is not None and not options["agent"]:
@@ -35,6 +41,9 @@ class Command(BaseCommand):
             whose.check()
         except UnknownRow as error:
             raise CommandError(str(error)) from error
+        if options["format"] == MARKDOWN:
+            self._export_tree(whose, options["file"])
+            return
         pieces = (export if options["format"] == JSON_LINES else EXPORT_FORMATS[options["format"]])(whose)
         if options["file"] == "-":
             for piece in pieces:
@@ -45,6 +54,23 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"Cannot write {options['file']}: {error.strerror}.") from error
         self.stdout.write(f"Wrote {options['file']} ({size} bytes).")
+
+    def _export_tree(self, whose: Selection, folder: str) -> None:
+        actors = list(whose.actors().select_related("agent")[:2]) if whose.user_id is not None else []
+        if folder == "-" or len(actors) != 1:
+            raise CommandError("--format markdown needs a folder, --agent and --user.")
+        by, now = command("export"), timezone.now()
+        try:
+            left = [
+                line
+                for write in TREE_EXPORTS
+                for line in write(actor=actors[0], root=Path(folder), by=by, now=now)
+            ]
+        except OSError as error:
+            raise CommandError(f"Cannot write {folder}: {error.strerror}.") from error
+        for line in left:
+            self.stdout.write(line)
+        self.stdout.write(f"Wrote {folder}; {len(left)} files were left as they are.")
 
 
 def _write(file: Path, pieces: Iterator[bytes]) -> int:

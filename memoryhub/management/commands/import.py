@@ -1,4 +1,4 @@
-"""`manage.py import`: take in an export of this program, of mem0, or of ChatGPT."""
+"""`manage.py import`: take in an export of this program, or what another system has exported."""
 
 import shutil
 import sys
@@ -10,19 +10,22 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
 from django.utils import timezone
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.formats import (
-    IMPORT_FORMATS,
-    CannotImport,
-    Order,
-    elements,
-    recognised,
-    take_elements,
-)
+from memoryhub.importexport.archives import open_archive
+from memoryhub.importexport.forms import FORMS
 from memoryhub.importexport.importer import Names, check, check_names, store
+from memoryhub.importexport.imports import (
+    CannotImport,
+    Writing,
+    checked_form,
+    dry_step,
+    import_records,
+    store_report,
+)
 from memoryhub.importexport.jsonl import BrokenFile, Report
 from memoryhub.llm.errors import ProviderError
 from memoryhub.management import ResumableCommand
@@ -34,12 +37,12 @@ HEADER = b'{"memoryhub":'
 
 class Command(ResumableCommand):
     help = (
-        "Take in an export of this program (ids, times and revisions kept), of mem0 (its memories), or of ChatGPT "
-        "(conversations.json: conversations and what it remembered). What is here already stays as it is."
+        "Take in an export of this program (ids, times and revisions kept), or of ChatGPT, Claude, Claude Code, Letta "
+        "or mem0, or notes in Markdown: a file, a zip as it was downloaded, or a folder. What is here already stays."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", help="The export; - is the standard input.")
+        parser.add_argument("file", help="The export, or a folder; - is the standard input.")
         parser.add_argument(
             "--dry-run", action="store_true", help="Say what would happen and why; change nothing."
         )
@@ -49,7 +52,7 @@ class Command(ResumableCommand):
         parser.add_argument(
             "--user", help="The user that it is filed under, in place of the one in the file."
         )
-        parser.add_argument("--format", choices=[AUTO, OWN, *IMPORT_FORMATS], default=AUTO)
+        parser.add_argument("--format", choices=[AUTO, OWN, *FORMS], default=AUTO)
         parser.add_argument(
             "--untrusted",
             action="store_true",
@@ -60,8 +63,8 @@ class Command(ResumableCommand):
         names = Names(options["agent"], options["user"])
         try:
             check_names(names)
-            with _opened(options["file"]) as file:
-                report = self._import(file, names, options)
+            with _opened(options["file"]) as path:
+                report = self._import(path, names, options)
         except (BrokenFile, CannotImport, ProviderError) as error:
             raise CommandError(str(error)) from error
         except UnknownRow as error:
@@ -70,30 +73,40 @@ class Command(ResumableCommand):
             raise CommandError(f"Cannot read {options['file']}: {error.strerror}.") from error
         self._tell(report, dry_run=options["dry_run"])
 
-    def _import(self, file: BinaryIO, names: Names, options: dict[str, Any]) -> Report:
-        form = options["format"] if options["format"] != AUTO else _form(file)
+    def _import(self, path: Path, names: Names, options: dict[str, Any]) -> Report:
         by = replace(command("import"), is_trusted=not options["untrusted"])
-        now, dry_run = timezone.now(), options["dry_run"]
+        if options["format"] == OWN or (options["format"] == AUTO and _is_own(path)):
+            with path.open("rb") as file:
+                return self._import_own(file, names, by, options["dry_run"])
+        archive = open_archive(path)
+        form = checked_form(archive, "" if options["format"] == AUTO else options["format"], names)
+        writing = Writing(
+            form=form, names=names, by=by, now=timezone.now(), dry_run=options["dry_run"], file_name=path.name
+        )
         with self.progress_bar() as bar:
-            if form == OWN:
-                looking = bar.add_task("Checking", total=None)
-                checked = check(file, names, progress=lambda n: bar.advance(looking, n))
-                file.seek(0)
-                taking = bar.add_task("Importing", total=checked.lines)
-                return store(
-                    file,
-                    checked,
-                    names,
-                    by=by,
-                    now=now,
-                    dry_run=dry_run,
-                    progress=lambda n: bar.advance(taking, n),
-                )
-            taking = bar.add_task("Importing", total=None)
-            order = Order(
-                names=names, by=by, now=now, progress=lambda n: bar.advance(taking, n),
+            taking = bar.add_task("Importing", total=archive.total)
+
+            @contextmanager
+            def step(number: int) -> Iterator[None]:
+                with dry_step(writing) if writing.dry_run else transaction.atomic():
+                    yield
+                bar.update(taking, completed=archive.done)
+
+            import_records(archive, writing=writing, step=step)
+        if writing.row is not None:
+            store_report(writing.row, writing)
+        return writing.report
+
+    def _import_own(self, file: BinaryIO, names: Names, by: Any, dry_run: bool) -> Report:
+        with self.progress_bar() as bar:
+            looking = bar.add_task("Checking", total=None)
+            checked = check(file, names, progress=lambda n: bar.advance(looking, n))
+            file.seek(0)
+            taking = bar.add_task("Importing", total=checked.lines)
+            return store(
+                file, checked, names, by=by, now=timezone.now(), dry_run=dry_run,
+                progress=lambda n: bar.advance(taking, n),
             )  # fmt: skip
-            return take_elements(form, elements(file), order=order, dry_run=dry_run)
 
     def _tell(self, report: Report, *, dry_run: bool) -> None:
         for note in report.notes[:SHOWN_NOTES]:
@@ -110,27 +123,19 @@ class Command(ResumableCommand):
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    """Open a file; what comes through the standard input is put into one, for it is read twice."""
+def _opened(name: str) -> Iterator[Path]:
+    """Return the path of a file; what comes through the standard input is put into one, for it is read twice."""
     if name != "-":
-        with Path(name).open("rb") as file:
-            yield file
+        yield Path(name)
         return
-    with tempfile.TemporaryFile() as copy:
+    with tempfile.NamedTemporaryFile() as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.seek(0)
-        yield copy
+        copy.flush()
+        yield Path(copy.name)
 
 
-def _form(file: BinaryIO) -> str:
-    """Return what the file is, by its beginning; raises BrokenFile where nobody knows it."""
-    begins = file.read(len(HEADER))
-    file.seek(0)
-    if begins == HEADER:
-        return OWN
-    readable = (each for each in elements(file) if not each.problem)
-    form = next((name for each in readable if (name := recognised(each))), "")
-    file.seek(0)
-    if not form:
-        raise BrokenFile("Nobody here knows this file: name its --format.")
-    return form
+def _is_own(path: Path) -> bool:
+    if path.is_dir():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(HEADER)) == HEADER

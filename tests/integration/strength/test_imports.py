@@ -137,7 +137,8 @@ def test_hostile_memories_are_refused_singly(db: None, save: Save) -> None:
 @pytest.mark.parametrize(
     ("shape", "places"),
     [
-        (lambda rows: json.dumps({"results": rows}, indent=2), ["Entry 2", "Entry 4"]),
+        (lambda rows: json.dumps({"user": 1, "results": rows}), ["Entry 2", "Entry 4"]),
+        (lambda rows: json.dumps({"results": rows}, indent=2), ["Entry 2, line 12", "Entry 4, line 22"]),
         (lambda rows: json.dumps(rows), ["Entry 2, line 1", "Entry 4, line 1"]),
         (
             lambda rows: "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]",
@@ -145,7 +146,7 @@ def test_hostile_memories_are_refused_singly(db: None, save: Save) -> None:
         ),
         (lambda rows: "\n".join(map(json.dumps, rows)), ["Line 2", "Line 4"]),
     ],
-    ids=["one object", "a list of one line", "a list", "lines"],
+    ids=["one object", "a list in it", "a list of one line", "a list", "lines"],
 )
 def test_what_is_refused_is_told_with_its_place(
     db: None, save: Save, shape: Callable[[Any], str], places: list[str]
@@ -180,7 +181,7 @@ WHOSE = ("--agent", "kana", "--user", "hiroki")
 def test_conversations_of_chatgpt_become_sessions(client: APIClient, save: Save) -> None:
     told = run("import", save([TALK]), *WHOSE)
     session = Session.objects.get()
-    assert (session.channel, session.title, session.message_count) == ("chatgpt", "お茶の話", 3)
+    assert (session.channel, session.title, session.message_count) == ("import:chatgpt", "お茶の話", 3)
     assert session.started_at.timestamp() == 1_700_000_000
     assert session.last_message_at is not None and session.last_message_at.timestamp() == 1_700_000_004
     said = Message.objects.order_by("seq").values_list("role", "content", "trust")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryhub.importexport import formats
-from memoryhub.importexport.formats import elements
+from memoryhub.importexport import json_stream
+from memoryhub.importexport.json_stream import elements
 
 VALUES = st.recursive(
     st.none()
@@ -35,7 +35,7 @@ def test_arrays_and_lines_come_apart_as_they_were(
     objects: list[Any], at_once: int, indent: int | None, ascii_only: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "CHUNK", at_once)
+        patch.setattr(json_stream, "CHUNK", at_once)
         dumped = [json.dumps(each, indent=indent, ensure_ascii=ascii_only) for each in objects]
         assert read("[" + ",".join(dumped) + "]") == objects
         assert read("\n".join(dumped) + "\n") == objects

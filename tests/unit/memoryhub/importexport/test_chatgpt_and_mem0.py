@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.messages import Role
-from strength.domain.imports import (
+from memoryhub.importexport.forms import chatgpt, claude, letta, mem0
+from memoryhub.importexport.records import (
     ImportedMemory,
+    ImportedMessage,
+    ImportedSession,
+    Record,
+    Refusal,
     Unreadable,
-    is_chatgpt,
-    is_mem0,
-    read_conversation,
-    read_mem0,
 )
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -25,27 +25,33 @@ MEM0 = {
 }  # fmt: skip
 
 
+def read_mem0(value: Any) -> ImportedMemory:
+    (memory,) = mem0.read_memory(value, NOW)
+    assert isinstance(memory, ImportedMemory)
+    return memory
+
+
 def test_a_memory_of_mem0_has_text_user_tags_and_time() -> None:
-    assert read_mem0(MEM0, now=NOW) == ImportedMemory(
+    assert read_mem0(MEM0) == ImportedMemory(
         text="Likes green tea", user_id="hiroki", tags=("food", "x" * 100),
-        since=datetime.fromisoformat("2025-08-13T20:46:35.106522-07:00"),
+        since=datetime.fromisoformat("2025-08-13T20:46:35.106522-07:00"), metadata={"category": "taste"},
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["memory", "content", "text", "data"])
 def test_the_text_has_several_names(name: str) -> None:
-    assert read_mem0({name: "tea"}, now=NOW) == ImportedMemory(text="tea")
+    assert read_mem0({name: "tea"}) == ImportedMemory(text="tea")
 
 
 def test_times_are_read_as_words_and_as_seconds() -> None:
-    assert read_mem0({"memory": "a", "created_at": 1_700_000_000}, now=NOW).since == datetime(
+    assert read_mem0({"memory": "a", "created_at": 1_700_000_000}).since == datetime(
         2023, 11, 14, 22, 13, 20, tzinfo=UTC
     )
-    assert read_mem0({"memory": "a", "created_at": "2025-01-01T00:00:00"}, now=NOW).since == datetime(
+    assert read_mem0({"memory": "a", "created_at": "2025-01-01T00:00:00"}).since == datetime(
         2025, 1, 1, tzinfo=UTC
     )
-    assert read_mem0({"memory": "a", "created_at": "2030-01-01T00:00:00Z"}, now=NOW).since is None
-    assert read_mem0({"memory": "a", "expiration_date": "2030-01-01"}, now=NOW).text == "a"
+    assert read_mem0({"memory": "a", "created_at": "2030-01-01T00:00:00Z"}).since is None
+    assert read_mem0({"memory": "a", "expiration_date": "2030-01-01"}).text == "a"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +77,7 @@ def test_times_are_read_as_words_and_as_seconds() -> None:
 )
 def test_a_memory_that_cannot_be_taken_is_refused_without_its_text(value: Any, why: str) -> None:
     with pytest.raises(Unreadable, match=why):
-        read_mem0(value, now=NOW)
+        read_mem0(value)
 
 
 def node(parent: str | None, role: str = "user", text: Any = "", **message: Any) -> dict[str, Any]:
@@ -93,8 +99,20 @@ def talk(mapping: dict[str, Any], current: Any = None, **values: Any) -> dict[st
 ROOT = {"root": {"id": "root", "parent": None, "children": ["1"], "message": None}}
 
 
+def read_conversation(value: Any) -> list[Record]:
+    return list(chatgpt.read_conversation(value))
+
+
+def messages_of(records: list[Record]) -> list[ImportedMessage]:
+    return [message for each in records if isinstance(each, ImportedSession) for message in each.messages]
+
+
+def session_of(value: Any) -> ImportedSession:
+    return next(each for each in read_conversation(value) if isinstance(each, ImportedSession))
+
+
 def said(value: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(message.role.value, message.content) for message in read_conversation(value).messages]
+    return [(message.role, message.text) for message in messages_of(read_conversation(value))]
 
 
 def test_a_conversation_follows_the_branch_that_its_owner_sees() -> None:
@@ -103,12 +121,12 @@ def test_a_conversation_follows_the_branch_that_its_owner_sees() -> None:
         "2a": node("1", "assistant", "Black.", create_time=1_700_000_002),
         "2b": node("1", "assistant", "Green.", create_time=1_700_000_003), "3": node("2b", "user", "Thanks"),
     }  # fmt: skip
-    read = read_conversation(talk(mapping))
-    assert [(each.role, each.content, each.client_message_id) for each in read.messages] == [
-        (Role.USER, "Which tea?", "1"), (Role.ASSISTANT, "Green.", "2b"), (Role.USER, "Thanks", "3")
+    read = session_of(talk(mapping))
+    assert [(each.role, each.text, each.id) for each in read.messages] == [
+        ("user", "Which tea?", "1"), ("assistant", "Green.", "2b"), ("user", "Thanks", "3")
     ]  # fmt: skip
     assert [each.created_at and each.created_at.second for each in read.messages] == [21, 23, 23]
-    assert (read.id, read.title, read.unread) == ("c1", "Tea", [])
+    assert (read.id, read.title) == ("c1", "Tea")
     assert read.started_at == datetime(2023, 11, 14, 22, 13, 20, 500_000, tzinfo=UTC)
     assert said(talk(mapping, "2a")) == [("user", "Which tea?"), ("assistant", "Black.")]
 
@@ -136,8 +154,9 @@ def test_what_chatgpt_remembered_becomes_memories() -> None:
         "3": node("2", "assistant", {"content_type": "model_editable_context", "model_set_context": None}),
         "4": node("3", "assistant", " ", recipient="bio"),
     }  # fmt: skip
-    assert [each.text for each in read_conversation(talk(mapping)).memories] == [
-        "Plays the koto.", "Likes green tea", "Lives in Kyoto\nsince 2020"
+    memories = [each for each in read_conversation(talk(mapping)) if isinstance(each, ImportedMemory)]
+    assert [(each.text, each.drawn) for each in memories] == [
+        ("Plays the koto.", True), ("Likes green tea", True), ("Lives in Kyoto\nsince 2020", True)
     ]  # fmt: skip
     assert said(talk(mapping)) == []
 
@@ -173,7 +192,7 @@ def test_a_conversation_that_cannot_be_taken_is_refused(value: Any, why: str) ->
         ("2", node("1", "user", "\udc00"), "surrogate"),
         ("2", node("1", "user", "x" * 1_000_001), "longer"),
         ("2", node("1", "user", "late", create_time=1e39), "time"),
-        ("x" * 256, node("1", "user", "long id"), "usable id"),
+        ("x" * 256, node("1", "user", "long id"), "usable `id`"),
         ("2", node("1", "assistant", "a\x00b", recipient="bio"), "NUL"),
     ],
 )
@@ -181,14 +200,15 @@ def test_a_message_that_cannot_be_taken_is_refused_alone(name: str, broken: Any,
     read = read_conversation(
         talk({"1": node(None, "user", "first"), name: broken, "3": node(name, "assistant", "last")})
     )
-    assert [message.content for message in read.messages] == ["first", "last"]
-    assert len(read.unread) == 1 and why in read.unread[0]
+    assert [message.text for message in messages_of(read)] == ["first", "last"]
+    (refused,) = [each for each in read if isinstance(each, Refusal)]
+    assert why in refused.why
 
 
 def test_a_conversation_may_be_known_by_its_older_name() -> None:
-    assert read_conversation(talk(ROOT, conversation_id=None, id="old")).id == "old"
-    assert read_conversation(talk(ROOT, title=None)).title == ""
-    assert len(read_conversation(talk(ROOT, title="x" * 900)).title) == 500
+    assert session_of(talk(ROOT, conversation_id=None, id="old")).id == "old"
+    assert session_of(talk(ROOT, title=None)).title == ""
+    assert len(session_of(talk(ROOT, title="x" * 900)).title) == 500
 
 
 def test_ten_thousand_messages_in_a_row_are_no_matter() -> None:
@@ -196,7 +216,9 @@ def test_ten_thousand_messages_in_a_row_are_no_matter() -> None:
         "0": node(None, "user", "m0"),
         **{str(n): node(str(n - 1), "user", f"m{n}") for n in range(1, 10_000)},
     }
-    assert len(read_conversation(talk(mapping)).messages) == 10_000
+    read = read_conversation(talk(mapping))
+    assert len(messages_of(read)) == 10_000
+    assert max(len(each.messages) for each in read if isinstance(each, ImportedSession)) == 500
 
 
 JSON = st.recursive(
@@ -205,7 +227,9 @@ JSON = st.recursive(
     | st.dictionaries(
         st.sampled_from(
             ["mapping", "current_node", "conversation_id", "1", "parent", "message", "content", "author", "role", "parts",
-             "recipient", "metadata", "create_time", "memory", "user_id", "categories", "state", "expiration_date"]
+             "recipient", "metadata", "create_time", "memory", "user_id", "categories", "state", "expiration_date",
+             "chat_messages", "sender", "uuid", "docs", "name", "conversations_memory", "project_memories", "agents",
+             "blocks", "core_memory", "messages", "tool_calls", "value", "label"]
         ),
         inner,
         max_size=6,
@@ -216,9 +240,13 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_nothing_but_a_refusal_comes_of_nonsense(value: Any) -> None:
-    for read in (lambda: read_mem0(value, now=NOW), lambda: read_conversation(value)):
+    readers = (
+        lambda: mem0.read_memory(value, NOW), lambda: chatgpt.read_conversation(value), lambda: letta.read_agent_file(value),
+        lambda: claude.read_one(value, {}),
+    )  # fmt: skip
+    for read in readers:
         try:
-            read()
+            list(read())
         except Unreadable as error:
             assert str(error)
-    assert not (is_mem0(value) and is_chatgpt(value))
+    assert not (mem0.is_memory(value) and chatgpt.is_conversation(value))

@@ -1,27 +1,22 @@
-"""Formats of other vendors' exports: the registry, and the incremental reader of their JSON.
+"""Incremental reader of other systems' JSON: an array, the list inside one object, or JSON Lines. Pure.
 
-mem0, ChatGPT and CSV are registered by `strength.apps`: `strength.domain.imports` reads an element,
-`strength.actions.importexport` stores it. A new format is one entry in `IMPORT_FORMATS`.
-
-An export may be one line of hundreds of megabytes, so elements are cut at their brackets before they are parsed; an
-unreadable one is reported with its line, and the others are read.
+An export may be one line of gigabytes, so elements are cut at their brackets before they are parsed; an unreadable one
+is reported with its line, and the others are read.
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, BinaryIO, Final, Protocol
+from itertools import chain
+from typing import Any, BinaryIO, Final
 
-from django.db import transaction
-
-from memoryhub.auth.domain import Principal
-from memoryhub.importexport.exporter import Selection
-from memoryhub.importexport.importer import Names
-from memoryhub.importexport.jsonl import LONGEST_LINE, Report, load_json
+from memoryhub.importexport.jsonl import load_json
 from memoryhub.validators import UnusableJSON
 
 CHUNK: Final = 2**18
+LONGEST_ELEMENT: Final = 16 * 2**20
+"""Bytes of one element, which is parsed as a whole: its objects take about five times as much."""
+
 WRAPPERS: Final = ("results", "memories", "conversations")
 """The names under which an export that is one object keeps its list."""
 
@@ -29,6 +24,7 @@ WRAPPERS: Final = ("results", "memories", "conversations")
 Cut = Generator[tuple[int, bytes | str], None, int]
 
 _MARK = re.compile(rb'[\\"\[\]{},\n]')
+_WRAPPED = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%s)"\s*:\s*(?=\[)' % "|".join(WRAPPERS).encode())
 _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
 
 
@@ -45,29 +41,47 @@ class Element:
     entry: int = 0
 
 
-def elements(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[Element]:
+def elements(file: BinaryIO, *, longest: int = LONGEST_ELEMENT) -> Iterator[Element]:
     """Yield the elements of a JSON array, of the list inside one object, or of JSON Lines."""
-    pieces = _parsed(_Cutter(longest), file)
-    first = next(pieces, None)
+    start = file.read(len(_BOM) + 256)
+    wrapper = _WRAPPED.match(start)
+    cutter = _Cutter(longest, is_wrapped=wrapper is not None)
+    if wrapper is not None:
+        cutter.line += start[: wrapper.end()].count(b"\n")
+        start = start[wrapper.end() :]
+    pieces = _parsed(cutter, chain([start], iter(lambda: file.read(CHUNK), b"")))
+    first, second = next(pieces, None), next(pieces, None)
     if first is None:
         return
-    second = next(pieces, None)
-    if second is not None:
-        yield first
-        yield second
-        yield from pieces
-        return
-    value = first.value if isinstance(first.value, dict) else {}
+    value = first.value if second is None and isinstance(first.value, dict) else {}
     wrapped = next((value[name] for name in WRAPPERS if isinstance(value.get(name), list)), None)
     if wrapped is None:
         yield first
+        yield from chain([second] if second is not None else [], pieces)
         return
     for number, inner in enumerate(wrapped, 1):
         yield Element(0, inner, entry=number)
 
 
-def _parsed(cutter: "_Cutter", file: BinaryIO) -> Iterator[Element]:
-    for number, (line, piece) in enumerate(cutter.cut(file), 1):
+def lines(file: BinaryIO, *, longest: int = LONGEST_ELEMENT) -> Iterator[Element]:
+    """Yield the lines of JSON Lines, each parsed alone: a torn one spoils no other."""
+    number, is_rest = 0, False
+    while raw := file.readline(longest + 1):
+        was_rest, is_rest = is_rest, not raw.endswith(b"\n") and len(raw) > longest
+        if was_rest:
+            continue
+        number += 1
+        if is_rest:
+            yield Element(number, problem=f"longer than {longest} bytes.")
+        elif bare := raw.removeprefix(_BOM).strip():
+            try:
+                yield Element(number, load_json(bare, is_stored=False))
+            except UnusableJSON as error:
+                yield Element(number, problem=str(error))
+
+
+def _parsed(cutter: "_Cutter", chunks: Iterator[bytes]) -> Iterator[Element]:
+    for number, (line, piece) in enumerate(cutter.cut(chunks), 1):
         entry = number if cutter.is_array else 0
         if isinstance(piece, str):
             yield Element(line, problem=piece, entry=entry)
@@ -82,21 +96,24 @@ def _parsed(cutter: "_Cutter", file: BinaryIO) -> Iterator[Element]:
 class _Cutter:
     """Split a document at the brackets and commas of its outermost level."""
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, *, is_wrapped: bool) -> None:
         self.longest = longest
         self.depth = 0
+        self.is_wrapped, self.has_ended = is_wrapped, False
         self.line = self.begun_at = 1
         self.is_array: bool | None = None
         self.in_text = self.too_long = False
         self.escaped_at = -1
         self.kept = bytearray()
 
-    def cut(self, file: BinaryIO) -> Iterator[tuple[int, bytes | str]]:
+    def cut(self, chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes | str]]:
         """Yield each piece with its line, or an error message where it is too long or incomplete."""
         start = 0
-        while chunk := file.read(CHUNK):
+        for chunk in chunks:
             yield from self._through(chunk, start)
             start += len(chunk)
+            if self.has_ended:
+                return
         if self.depth or self.in_text:
             yield self.begun_at, "the file ends in the middle of this."
         else:
@@ -116,6 +133,8 @@ class _Cutter:
                 self.in_text = not self.in_text
             elif not self.in_text:
                 done = yield from self._at(sign, chunk, done, place)
+                if self.has_ended:
+                    return
         self._keep(chunk[done:])
 
     def _next_line(self, chunk: bytes, done: int, place: int) -> Cut:
@@ -134,7 +153,8 @@ class _Cutter:
             if self.depth == 0:
                 self._keep(chunk[done : place if self.is_array else place + 1])
                 yield from self._piece()
-                return place + 1
+                self.has_ended = self.is_wrapped
+                return len(chunk) if self.has_ended else place + 1
         elif sign == b"," and self.depth == 1 and self.is_array:
             self._keep(chunk[done:place])
             yield from self._piece()
@@ -178,62 +198,3 @@ class _Cutter:
             yield line, f"longer than {self.longest} bytes."
         elif piece.strip():
             yield line, piece.strip()
-
-
-Progress = Callable[[int], None]
-
-
-class CannotImport(ValueError):
-    """Options that do not fit the file; nothing was written."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    names: Names
-    by: Principal
-    now: datetime
-    progress: Progress
-
-
-class Take(Protocol):
-    """Imports elements; each is written whole or refused alone."""
-
-    def __call__(self, elements: Iterable[Element], *, order: Order, report: Report) -> None: ...
-
-
-@dataclass(frozen=True)
-class ImportFormat:
-    """A foreign format: how to recognise an element, and how to import the elements."""
-
-    recognises: Callable[[Any], bool]
-    take: Take
-
-
-Export = Callable[[Selection], Iterator[bytes]]
-
-
-IMPORT_FORMATS: Final[dict[str, ImportFormat]] = {}
-EXPORT_FORMATS: Final[dict[str, Export]] = {}
-"""Formats beside our own, by name; apps register theirs when they are ready."""
-
-
-def recognised(element: Element) -> str:
-    return next((name for name, each in IMPORT_FORMATS.items() if each.recognises(element.value)), "")
-
-
-def take_elements(name: str, elements: Iterable[Element], *, order: Order, dry_run: bool) -> Report:
-    """Import a foreign export and return the report; a dry run rolls everything back."""
-    report, take = Report(), IMPORT_FORMATS[name].take
-
-    def noted() -> Iterator[Element]:
-        for element in elements:
-            report.entry = element.entry
-            yield element
-
-    if not dry_run:
-        take(noted(), order=order, report=report)
-        return report
-    with transaction.atomic():
-        take(noted(), order=order, report=report)
-        transaction.set_rollback(True)
-    return report

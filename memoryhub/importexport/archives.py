@@ -1,0 +1,152 @@
+"""What an import reads from: a file, a zip as it was downloaded, or a folder; read as streams, never unpacked.
+
+Members of a zip are only read under their names, so a name can lead nowhere; a bomb is refused by what it says that it
+holds, and a member that holds more than it says ends in an error of the zip's own.
+"""
+
+import io
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+from memoryhub.importexport.jsonl import BrokenFile
+
+MOST_MEMBERS: Final = 200_000
+MOST_BYTES: Final = 64 * 2**30
+MOST_RATIO: Final = 100
+"""How many times smaller a zip may be than what it holds: JSON packs by 10 to 20, a bomb by 1,000."""
+
+SMALL: Final = 64 * 2**20
+"""Bytes that are let through whatever the ratio."""
+
+
+class Archive:
+    """Named byte streams; `done` counts the bytes that were read of `total`. `title` is its own name."""
+
+    def __init__(self, names: Sequence[str], total: int, title: str) -> None:
+        self.names, self.total, self.title, self.done = sorted(names), total, title, 0
+
+    @property
+    def is_many(self) -> bool:
+        return len(self.names) > 1
+
+    def named(self, *names: str) -> list[str]:
+        """Return the files whose last part is one of these names, whatever folder they lie in."""
+        return [each for each in self.names if PurePosixPath(each).name in names]
+
+    def ending(self, *endings: str) -> list[str]:
+        return [each for each in self.names if each.lower().endswith(endings)]
+
+    @contextmanager
+    def open(self, name: str, *, counts: bool = True) -> Iterator[BinaryIO]:
+        """Open a file. Raises BrokenFile where it is damaged."""
+        try:
+            with self._open(name) as file:
+                yield _Counted(file, self) if counts else file  # type: ignore[misc]
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "encrypted" not in str(error):
+                raise
+            raise BrokenFile(f"{shown(name)}: the archive is damaged or encrypted here.") from error
+
+    def read(self, name: str, *, most: int, counts: bool = True) -> bytes | None:
+        """Return a file's content; None where it has more than `most` bytes."""
+        with self.open(name, counts=counts) as file:
+            content = file.read(most + 1)
+        return content if len(content) <= most else None
+
+    def _open(self, name: str) -> BinaryIO:
+        raise NotImplementedError
+
+
+class _Counted(io.RawIOBase):
+    def __init__(self, file: BinaryIO, archive: Archive) -> None:
+        self._file, self._archive = file, archive
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self._archive.done += len(piece)
+        return piece
+
+    def readline(self, size: int | None = -1) -> bytes:
+        line = self._file.readline(-1 if size is None else size)
+        self._archive.done += len(line)
+        return line
+
+
+class OneFile(Archive):
+    def __init__(self, path: Path) -> None:
+        super().__init__([path.name], path.stat().st_size, path.stem)
+        self._path = path
+
+    def _open(self, name: str) -> BinaryIO:
+        return self._path.open("rb")
+
+
+class Folder(Archive):
+    """A folder with all below it; symbolic links are left out, as they may lead anywhere."""
+
+    def __init__(self, path: Path) -> None:
+        files = {each.relative_to(path).as_posix(): each.lstat().st_size for each in _files(path)}
+        super().__init__(list(files), sum(files.values()), path.resolve().name)
+        self.path = path
+
+    def _open(self, name: str) -> BinaryIO:
+        return (self.path / name).open("rb")
+
+
+def _files(top: Path) -> Iterator[Path]:
+    waiting, count = [top], 0
+    while waiting:
+        for each in sorted(waiting.pop().iterdir()):
+            with suppress(OSError):  # it went meanwhile
+                mode = each.lstat().st_mode
+                if stat.S_ISDIR(mode) and each.name not in (".git", "node_modules", ".venv", ".trash"):
+                    waiting.append(each)
+                elif stat.S_ISREG(mode):
+                    count += 1
+                    yield each
+            if count > MOST_MEMBERS:
+                raise BrokenFile(f"The folder holds more than {MOST_MEMBERS:,} files.")
+
+
+class Zip(Archive):
+    def __init__(self, path: Path) -> None:
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+            raise BrokenFile(f"The archive cannot be read: {error}.") from error
+        members = [each for each in self._zip.infolist() if not each.is_dir()]
+        total = sum(each.file_size for each in members)
+        if len(members) > MOST_MEMBERS or total > MOST_BYTES:
+            raise BrokenFile(f"The archive says that it holds {len(members):,} files of {total:,} bytes.")
+        if total > SMALL and total > MOST_RATIO * path.stat().st_size:
+            raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MOST_RATIO} times its size: a bomb.")
+        if unsafe := next((each.filename for each in members if not _is_inside(each.filename)), None):
+            raise BrokenFile(f"{shown(unsafe)}: a name in the archive leads out of it.")
+        super().__init__([each.filename for each in members], total, path.stem)
+
+    def _open(self, name: str) -> BinaryIO:
+        return self._zip.open(name)  # type: ignore[return-value]
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name.replace("\\", "/"))
+    return not path.is_absolute() and ".." not in path.parts and ":" not in (path.parts or ("",))[0]
+
+
+def shown(name: str) -> str:
+    """Return a name as messages show it: short, and without what a terminal would obey."""
+    return ascii(name[-80:])
+
+
+def open_archive(path: Path) -> Archive:
+    """Return what lies under a path. Raises BrokenFile, OSError."""
+    if path.is_dir():
+        return Folder(path)
+    with path.open("rb") as file:
+        is_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+    return Zip(path) if is_zip else OneFile(path)

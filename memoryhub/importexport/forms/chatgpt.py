@@ -1,0 +1,132 @@
+"""ChatGPT's export: the zip as downloaded, `conversations.json`, or its shards `conversations-000.json` and on. Pure.
+
+A conversation is a tree of nodes, of which the branch up to `current_node` is what its owner sees. What ChatGPT put
+into its memory was worded by the model, and may have been put there by a page that it read: such memories wait.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from memoryhub.importexport.archives import Archive
+from memoryhub.importexport.forms.json_files import first_values, records_of
+from memoryhub.importexport.records import (
+    LONGEST_MEMORY,
+    LONGEST_MESSAGE,
+    MESSAGES,
+    SESSIONS,
+    ImportedMemory,
+    ImportedMessage,
+    ImportedSession,
+    Located,
+    Record,
+    Refusal,
+    Unreadable,
+    checked_id,
+    checked_text,
+    checked_title,
+    dated,
+    mapping,
+    moment,
+    parts,
+)
+
+_SHARD: Final = re.compile(r"conversations(-\d+)?\.json")
+_SNAPSHOT_ENTRY: Final = re.compile(r"^\s*\d+\.\s*\[[\d-]*\]\.?\s*", re.MULTILINE)
+
+
+def recognises(archive: Archive) -> bool:
+    return any(is_conversation(value) for value in first_values(archive, _shards(archive)))
+
+
+def read(archive: Archive, now: datetime) -> Iterator[Located]:
+    yield from records_of(archive, _shards(archive), read_conversation, what=SESSIONS)
+
+
+def _shards(archive: Archive) -> list[str]:
+    found = [name for name in archive.names if _SHARD.fullmatch(PurePosixPath(name).name)]
+    return found or (archive.names if len(archive.names) == 1 else [])
+
+
+def is_conversation(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
+
+
+def read_conversation(value: Any) -> Iterator[Record]:
+    """Yield a conversation along its current branch, and what was remembered in it. Raises Unreadable."""
+    if not is_conversation(value):
+        raise Unreadable("it is no conversation: it has no `mapping` of messages.")
+    session_id = checked_id(value.get("conversation_id") or value.get("id"), "conversation_id")
+    title, started_at = checked_title(value.get("title")), moment(value.get("create_time"))
+    messages: list[ImportedMessage] = []
+    others: list[Record] = []
+    for node_id, message in _branch(value):
+        try:
+            others += _remembered(message)
+            if (said := _said(node_id, message)) is not None:
+                messages.append(said)
+        except Unreadable as error:
+            others.append(Refusal(MESSAGES, str(error)))
+    yield from parts(ImportedSession(session_id, title, started_at, dated(messages, None)))
+    yield from others
+
+
+def _branch(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the messages from the first to `current_node`, each with the id of its node."""
+    nodes, place = value["mapping"], value.get("current_node")
+    if not isinstance(place, str) or place not in nodes:
+        raise Unreadable("its `current_node` is none of its messages.")
+    way: list[str] = []
+    seen: set[str] = set()
+    while place is not None:
+        node = nodes.get(place) if isinstance(place, str) else None
+        if not isinstance(node, dict):
+            raise Unreadable("a message names a parent that is not there.")
+        if place in seen:
+            raise Unreadable("its messages go round in a circle.")
+        seen.add(place)
+        way.append(place)
+        place = node.get("parent")
+    for node_id in reversed(way):
+        message = nodes[node_id].get("message")
+        if isinstance(message, dict):
+            yield node_id, message
+
+
+def _said(node_id: str, message: Mapping[str, Any]) -> ImportedMessage | None:
+    """Return a message of the user or the assistant; None for system, tool and hidden messages."""
+    role = mapping(message.get("author")).get("role")
+    hidden = mapping(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
+    if role not in ("user", "assistant") or message.get("recipient", "all") != "all" or hidden:
+        return None
+    text = _text(mapping(message.get("content")))
+    if not text.strip():
+        return None
+    created_at = moment(message.get("create_time"))
+    return ImportedMessage(role, checked_text(text, LONGEST_MESSAGE), checked_id(node_id, "id"), created_at)
+
+
+def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:
+    """Return what a message put into ChatGPT's memory: what it told its `bio`, or the list that it was shown."""
+    content = mapping(message.get("content"))
+    since = moment(message.get("create_time"))
+    if message.get("recipient") == "bio":
+        texts = [_text(content)]
+    elif content.get("content_type") == "model_editable_context":
+        listed = content.get("model_set_context")
+        texts = _SNAPSHOT_ENTRY.split(listed)[1:] if isinstance(listed, str) else []
+    else:
+        return []
+    found = [text.strip() for text in texts if text.strip()]
+    return [ImportedMemory(checked_text(text, LONGEST_MEMORY), since=since, drawn=True) for text in found]
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    if content.get("content_type") not in ("text", "multimodal_text"):
+        return ""
+    pieces = content.get("parts")
+    found = pieces if isinstance(pieces, list) else []
+    words = [piece if isinstance(piece, str) else mapping(piece).get("text") for piece in found]
+    return "\n".join(word for word in words if isinstance(word, str) and word)

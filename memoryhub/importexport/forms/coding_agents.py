@@ -1,0 +1,163 @@
+"""Coding agents: transcripts of Claude Code (`~/.claude/projects`), CLAUDE.md, AGENTS.md and memory folders. Pure.
+
+A transcript is a session: what the user typed and what the agent answered, without tools, thoughts and sub-agents. The
+files that people write for their agents become documents of a project that is called like the working folder.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from memoryhub.importexport.archives import Archive
+from memoryhub.importexport.forms.json_files import first_values
+from memoryhub.importexport.json_stream import lines
+from memoryhub.importexport.records import (
+    DOCUMENTS,
+    LONGEST_MESSAGE,
+    MESSAGES,
+    MOST_MESSAGES,
+    SESSIONS,
+    ImportedDocument,
+    ImportedMessage,
+    ImportedSession,
+    Located,
+    Refusal,
+    Unreadable,
+    checked_id,
+    checked_text,
+    checked_title,
+    dated,
+    mapping,
+    moment,
+    objects,
+)
+
+INSTRUCTIONS: Final = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENT.md", "GEMINI.md")
+MEMORY_FOLDERS: Final = ("memory", "memories", "memory-bank", ".memory")
+LONGEST_FILE: Final = 4 * LONGEST_MESSAGE
+TITLE_LENGTH: Final = 80
+
+_NOISE: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_COMMANDS: Final = ("<command-", "<local-command-", "<bash-", "<task-notification")
+_TITLES: Final = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+
+
+def recognises(archive: Archive) -> bool:
+    if any(PurePosixPath(name).parts[0] == ".obsidian" for name in archive.names):
+        return False
+    transcripts = archive.ending(".jsonl")[:3]
+    has_lines = any(_is_line(value) for value in first_values(archive, transcripts))
+    return has_lines or bool(archive.named(*INSTRUCTIONS))
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, dict) and ("sessionId" in value or "leafUuid" in value) and "type" in value
+
+
+def read(archive: Archive, now: datetime) -> Iterator[Located]:
+    projects: dict[str, str] = {}
+    for name in archive.ending(".jsonl"):
+        yield from _transcript(archive, name, projects)
+    for name in archive.ending(".md"):
+        path = PurePosixPath(name)
+        folders = path.parts[:-1]
+        place = next((n for n, folder in enumerate(folders) if folder in MEMORY_FOLDERS), None)
+        if path.name in INSTRUCTIONS or place is not None:
+            yield from _document(archive, path, projects)
+
+
+def _document(archive: Archive, path: PurePosixPath, projects: Mapping[str, str]) -> Iterator[Located]:
+    """Yield a file; its project is the folder that the transcripts beside it worked in, or the one it lies in."""
+    top = path.parts[0] if len(path.parts) > 1 else ""
+    project = projects.get(top) or (top.strip("-.") if top not in MEMORY_FOLDERS else "") or archive.title
+    inside = path.parts[1:] if top else path.parts
+    content = archive.read(str(path), most=LONGEST_FILE)
+    try:
+        if content is None:
+            raise Unreadable(f"it is larger than {LONGEST_FILE:,} bytes.")
+        text = checked_text(content.decode("utf-8-sig"), LONGEST_MESSAGE)
+    except UnicodeDecodeError:
+        yield Located(Refusal(DOCUMENTS, "it is no UTF-8."), file=str(path))
+    except Unreadable as error:
+        yield Located(Refusal(DOCUMENTS, str(error)), file=str(path))
+    else:
+        name = "/".join(inside).removesuffix(".md")
+        yield Located(ImportedDocument(project, name, text), file=str(path))
+
+
+def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterator[Located]:
+    """Yield the session of a file in parts, so that a long one is never held whole."""
+    path = PurePosixPath(name)
+    key, title, started_at = path.stem, "", None
+    waiting: list[ImportedMessage] = []
+    size = 0
+    with archive.open(name) as file:
+        for line in lines(file):
+            try:
+                if line.problem:
+                    raise Unreadable(line.problem)
+                value = mapping(line.value)
+                if len(path.parts) > 1 and isinstance(value.get("cwd"), str):
+                    projects.setdefault(path.parts[0], PurePosixPath(value["cwd"].replace("\\", "/")).name)
+                title = title or _title(value)
+                said = _said(value)
+            except Unreadable as error:
+                yield Located(Refusal(MESSAGES, str(error)), line=line.line, file=name)
+                continue
+            if said is None:
+                continue
+            key = _session_id(value) or key
+            started_at = started_at or said.created_at
+            waiting.append(said)
+            size += len(said.text)
+            if len(waiting) == MOST_MESSAGES or size >= LONGEST_FILE:
+                yield Located(_session(key, title, started_at, waiting), file=name)
+                waiting, size = [], 0
+    if waiting:
+        yield Located(_session(key, title, started_at, waiting), file=name)
+
+
+def _session(
+    key: str, title: str, started_at: datetime | None, messages: list[ImportedMessage]
+) -> ImportedSession | Refusal:
+    try:
+        title = title or messages[0].text.strip().partition("\n")[0][:TITLE_LENGTH]
+        return ImportedSession(checked_id(key, "sessionId"), title, started_at, dated(messages, started_at))
+    except Unreadable as error:
+        return Refusal(SESSIONS, str(error))
+
+
+def _session_id(value: Mapping[str, Any]) -> str:
+    found = value.get("sessionId")
+    return found if isinstance(found, str) else ""
+
+
+def _title(value: Mapping[str, Any]) -> str:
+    with suppress(Unreadable):
+        return checked_title(value.get(_TITLES.get(str(value.get("type")), "")))
+    return ""
+
+
+def _said(value: Mapping[str, Any]) -> ImportedMessage | None:
+    """Return a message; None for other lines, sub-agents, notes of the program, and results of tools."""
+    role, message = value.get("type"), mapping(value.get("message"))
+    is_aside = value.get("isSidechain") or value.get("isMeta") or value.get("isCompactSummary")
+    if role not in ("user", "assistant") or message.get("role") != role or is_aside:
+        return None
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else _texts(content)
+    kept = [text.strip() for each in texts if (text := _NOISE.sub("", each)).strip()]
+    text = "\n\n".join(each for each in kept if not each.startswith(_COMMANDS))
+    if not text:
+        return None
+    text = checked_text(text, LONGEST_MESSAGE)
+    created_at = moment(value.get("timestamp"))
+    return ImportedMessage(role, text, checked_id(value.get("uuid"), "uuid"), created_at)
+
+
+def _texts(content: Any) -> list[str]:
+    blocks = [each.get("text") for each in objects(content) if each.get("type") == "text"]
+    return [text for text in blocks if isinstance(text, str)]

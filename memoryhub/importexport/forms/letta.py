@@ -1,0 +1,152 @@
+"""Letta's agent file (`.af`), old and new: blocks become pinned memories, long ones documents; messages one session.
+Pure.
+
+A Letta agent speaks by the tool `send_message`; its plain text beside that is a thought and stays out. What a user
+said may be wrapped in an object of Letta's own.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from memoryhub.importexport.archives import Archive
+from memoryhub.importexport.forms.json_files import first_values, records_of
+from memoryhub.importexport.jsonl import LONGEST_LINE
+from memoryhub.importexport.records import (
+    LONGEST_MEMORY,
+    LONGEST_MESSAGE,
+    MESSAGES,
+    SESSIONS,
+    ImportedDocument,
+    ImportedMemory,
+    ImportedMessage,
+    ImportedSession,
+    Located,
+    Record,
+    Refusal,
+    Said,
+    Unreadable,
+    checked_id,
+    checked_text,
+    checked_title,
+    dated,
+    mapping,
+    moment,
+    objects,
+    parts,
+)
+
+LONGEST_PINNED: Final = 2_000
+"""Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
+
+
+def recognises(archive: Archive) -> bool:
+    files = archive.ending(".af") or (archive.names if len(archive.names) == 1 else [])
+    return any(_is_agent_file(value) for value in first_values(archive, files))
+
+
+def read(archive: Archive, now: datetime) -> Iterator[Located]:
+    files = archive.ending(".af") or archive.names
+    yield from records_of(archive, files, read_agent_file, what=SESSIONS, longest=LONGEST_LINE)
+
+
+def _is_agent_file(value: Any) -> bool:
+    old = isinstance(value, dict) and "core_memory" in value and "messages" in value
+    return old or (isinstance(value, dict) and "agents" in value and "blocks" in value)
+
+
+def read_agent_file(value: Any) -> Iterator[Record]:
+    """Yield what the agents of a file remember. Raises Unreadable."""
+    if not _is_agent_file(value):
+        raise Unreadable("it is no agent file: it has neither `agents` nor `core_memory`.")
+    if "core_memory" in value:
+        yield from _agent(value, objects(value["core_memory"]))
+        return
+    blocks = {block.get("id"): block for block in objects(value["blocks"])}
+    for agent in objects(value["agents"]):
+        ids = agent.get("block_ids")
+        own = [blocks[each] for each in ids if each in blocks] if isinstance(ids, list) else []
+        yield from _agent(agent, own)
+
+
+def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterator[Record]:
+    name = checked_title(agent.get("name")) or "letta"
+    for block in blocks:
+        yield from _block(name, block)
+    passages = agent.get("archival_memory") or agent.get("passages")
+    for passage in objects(passages):
+        text = passage.get("text")
+        if isinstance(text, str) and text.strip():
+            since = moment(passage.get("created_at"))
+            yield ImportedMemory(checked_text(text, LONGEST_MEMORY), since=since, drawn=True)
+    key = checked_id(agent.get("id") or name, "id")
+    messages: list[ImportedMessage] = []
+    for number, message in enumerate(objects(agent.get("messages"))):
+        try:
+            messages += _said(message, number)
+        except Unreadable as error:
+            yield Refusal(MESSAGES, str(error))
+    started_at = moment(agent.get("created_at"))
+    yield from parts(ImportedSession(key, name, started_at, dated(messages, started_at)))
+
+
+def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
+    label, text = checked_title(block.get("label")) or "block", block.get("value")
+    if not isinstance(text, str) or not text.strip():
+        return
+    if len(text) > LONGEST_PINNED:
+        yield ImportedDocument(agent, label, checked_text(text, LONGEST_MESSAGE))
+        return
+    kind = "fact" if label == "human" else "note"
+    yield ImportedMemory(checked_text(text, LONGEST_MEMORY), kind=kind, tags=(label[:100],), pinned=True)
+
+
+def _said(message: Mapping[str, Any], number: int) -> Iterator[ImportedMessage]:
+    role, text = message.get("role"), _text(message)
+    if role == "assistant":
+        text = "\n".join(_sent(message)) or ("" if objects(message.get("tool_calls")) else text)
+    elif role == "user":
+        text = _unwrapped(text)
+    else:
+        return
+    if text.strip():
+        said: Said = "user" if role == "user" else "assistant"
+        # The new form numbers messages within the file, the old one gives them no id at all.
+        key = checked_id(message.get("id") or f"message-{number}", "id")
+        yield ImportedMessage(
+            said, checked_text(text, LONGEST_MESSAGE), key, moment(message.get("created_at"))
+        )
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content", message.get("text"))
+    if isinstance(content, str):
+        return content
+    texts = [block.get("text") for block in objects(content) if block.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _sent(message: Mapping[str, Any]) -> Iterator[str]:
+    for call in objects(message.get("tool_calls")):
+        function = mapping(call.get("function"))
+        if function.get("name") == "send_message":
+            with suppress(ValueError, TypeError, RecursionError):
+                said = mapping(json.loads(function.get("arguments") or "")).get("message")
+                if isinstance(said, str):
+                    yield said
+
+
+def _unwrapped(text: str) -> str:
+    """Return what the user said, without Letta's envelope; "" for its heartbeats and logins."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return text
+    said = value.get("message")
+    return said if value["type"] == "user_message" and isinstance(said, str) else ""

@@ -1,0 +1,212 @@
+"""Notes in Markdown: a folder, an Obsidian or basic-memory vault, and what `export --format markdown` wrote. Pure.
+
+Each note becomes a document, with its text as it is; each observation, `- [category] text #tag`, a memory besides.
+Notes that were exported from here are read otherwise: `memories/` holds memories alone, each line with its id and
+version behind a `^`, which editors take for the name of a block; `projects/` holds documents alone.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import yaml
+
+from memoryhub.importexport.archives import Archive
+from memoryhub.importexport.records import (
+    DOCUMENTS,
+    LONGEST_MEMORY,
+    LONGEST_MESSAGE,
+    MEMORIES,
+    NEW_FILE,
+    ImportedDocument,
+    ImportedMemory,
+    Located,
+    Refusal,
+    Unreadable,
+    checked_text,
+    mapping,
+    usable_tags,
+)
+
+MANIFEST: Final = ".memoryhub.json"
+NOTE_TYPE: Final = "memoryhub-memories"
+KINDS: Final = ("fact", "preference", "episode", "reflection", "learning", "decision", "note", "summary")
+LONGEST_FILE: Final = 64 * 2**20
+
+_FRONTMATTER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
+# Neither a check box, nor a wiki link, nor a link to an address.
+_OBSERVATION: Final = re.compile(r"[-*] \[(?![ xX/>-]\]|\[)([^\[\]\n]{1,60})\](?!\() (.*)")
+_MARK: Final = re.compile(r"\s\^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-v(\d{1,9})[ \t]*\Z")
+_TAGS: Final = re.compile(r"((?:\s#[^\s#]+)+)(?:\s+\(([^()]*)\))?[ \t]*\Z")
+_UNESCAPED: Final = re.compile(r"(\A|\s)(\\*)(?=[#^])")
+_ESCAPED: Final = re.compile(r"(\A|\s)\\(\\*)(?=[#^])")
+_NOT_IN_TAG: Final = re.compile(r"[\s#]+")
+
+
+def recognises(archive: Archive) -> bool:
+    return bool(archive.ending(".md"))
+
+
+def read(archive: Archive, now: datetime) -> Iterator[Located]:
+    bases, waiting = _bases(archive), archive.ending(".md")
+    for name in waiting:
+        path = PurePosixPath(name)
+        if path.parts[0].startswith(".") or ".bak." in path.name:
+            continue
+        content = archive.read(name, most=LONGEST_FILE)
+        try:
+            if content is None:
+                raise Unreadable(f"it is larger than {LONGEST_FILE:,} bytes.")
+            text = content.decode("utf-8")
+            if not text.strip():
+                continue
+            yield from _note(archive, path, text, bases)
+        except UnicodeDecodeError:
+            yield Located(Refusal(DOCUMENTS, "it is no UTF-8."), file=name)
+        except Unreadable as error:
+            yield Located(Refusal(DOCUMENTS, str(error)), file=name)
+
+
+def _bases(archive: Archive) -> Mapping[tuple[str, str], str]:
+    """Return the digests of the documents that were exported from here, by the names of their files."""
+    name = f"projects/{MANIFEST}"
+    if name not in archive.names:
+        return {}
+    content = archive.read(name, most=LONGEST_FILE)
+    with suppress(ValueError, RecursionError):
+        held = mapping(mapping(json.loads(content or b"null")).get("projects"))
+        return {
+            (project, document): str(mapping(known).get("digest"))
+            for project, documents in held.items()
+            for document, known in mapping(documents).items()
+        }
+    return {}
+
+
+def _note(
+    archive: Archive, path: PurePosixPath, text: str, bases: Mapping[tuple[str, str], str]
+) -> Iterator[Located]:
+    name, parts = str(path), path.parts
+    matter, body_at = _frontmatter(text)
+    if matter.get("type") == NOTE_TYPE:
+        yield from _observations(text, body_at, name, ())
+        return
+    if bases and parts[0] == "projects" and len(parts) == 3:
+        base = bases.get((parts[1], parts[2]), NEW_FILE)
+        yield Located(
+            ImportedDocument(parts[1], parts[2], checked_text(text, LONGEST_MESSAGE), base=base), file=name
+        )
+        return
+    project = parts[0] if len(parts) > 1 else archive.title
+    inside = "/".join(parts[1:] if len(parts) > 1 else parts).removesuffix(".md")
+    yield Located(ImportedDocument(project, inside, checked_text(text, LONGEST_MESSAGE)), file=name)
+    tags = matter.get("tags")
+    own = usable_tags(tags if isinstance(tags, list) else str(tags).split(",") if tags else [])
+    yield from _observations(text, body_at, name, own)
+
+
+def _frontmatter(text: str) -> tuple[Mapping[str, Any], int]:
+    """Return the values between the first two lines of `---`, and where the body begins."""
+    found = _FRONTMATTER.match(text.removeprefix("\ufeff"))
+    if found is None:
+        return {}, 0
+    with suppress(yaml.YAMLError, RecursionError, ValueError):
+        return mapping(yaml.safe_load(found[1])), found.end()
+    return {}, found.end()
+
+
+def _observations(text: str, start: int, name: str, own: Sequence[str]) -> Iterator[Located]:
+    first = text.count("\n", 0, start) + 1
+    is_code = False
+    lines = text[start:].replace("\r\n", "\n").split("\n")
+    for number, (line, more) in enumerate(zip(lines, _continuations(lines), strict=True), first):
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        if is_code or (found := _OBSERVATION.match(line)) is None:
+            continue
+        try:
+            said = Line.parsed(found[1], "\n".join([found[2], *more]))
+            checked_text(said.text, LONGEST_MEMORY)
+            yield Located(said.record(name, own), line=number, file=name)
+        except Unreadable as error:
+            yield Located(Refusal(MEMORIES, str(error)), line=number, file=name)
+
+
+def _continuations(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield for each line the lines below that belong to its list item: those that are indented."""
+    for place in range(len(lines)):
+        end = place + 1
+        if lines[place][:2] in ("- ", "* "):
+            while end < len(lines) and (lines[end].startswith("  ") or not lines[end]):
+                end += 1
+        item = [line.removeprefix("  ") for line in lines[place + 1 : end]]
+        while item and not item[-1].strip():
+            item.pop()
+        yield item
+
+
+@dataclass(frozen=True)
+class Line:
+    """An observation; `id` and `version` where it was exported from here."""
+
+    category: str
+    text: str = field(repr=False)
+    tags: Sequence[str] = field(default=(), repr=False)
+    context: str = field(default="", repr=False)
+    id: str = ""
+    version: int = 0
+
+    @classmethod
+    def parsed(cls, category: str, text: str) -> "Line":
+        mark = _MARK.search(text)
+        text = text[: mark.start()] if mark else text
+        found = _TAGS.search(text)
+        tags = found[1].split() if found else []
+        head, newline, last = (text[: found.start()] if found else text).rpartition("\n")
+        words = head + newline + _ESCAPED.sub(r"\1\2", last)
+        return cls(
+            category.strip(),
+            words.strip(),
+            usable_tags([tag[1:] for tag in tags]),
+            (found[2] or "") if found else "",
+            mark[1] if mark else "",
+            int(mark[2]) if mark else 0,
+        )
+
+    def dumped(self) -> str:
+        """Return the line as it is exported; `parsed` reads it back."""
+        head, newline, last = self.text.strip().replace("\r\n", "\n").rpartition("\n")
+        text = head + newline + _UNESCAPED.sub(r"\1\\\2", last)
+        first, *more = text.split("\n")
+        lines = [f"- [{self.category}] {first}", *(f"  {line}" if line else "" for line in more)]
+        tags = "".join(f" #{tag_in_line(tag)}" for tag in self.tags)
+        return "\n".join(lines) + f"{tags} ^{self.id}-v{self.version}"
+
+    def record(self, note: str, own: Sequence[str]) -> ImportedMemory:
+        known = self.category.lower()
+        metadata = {} if self.id else {"note": note[-300:], "category": self.category}
+        if self.context:
+            metadata["context"] = self.context[:500]
+        return ImportedMemory(
+            text=self.text,
+            kind=known if known in KINDS else "fact",
+            tags=usable_tags([*self.tags, *own]),
+            metadata=metadata,
+            id=self.id,
+            version=self.version,
+        )
+
+
+def tag_in_line(tag: str) -> str:
+    return _NOT_IN_TAG.sub("-", tag)
+
+
+def note_of(title: str, lines: Iterable[Line]) -> str:
+    """Return a note of exported memories."""
+    listed = "\n".join(line.dumped() for line in lines)
+    return f"---\ntitle: {title}\ntype: {NOTE_TYPE}\n---\n\n{listed}\n"

@@ -1,0 +1,77 @@
+"""Imports of foreign files, and what each has brought."""
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from memoryhub.auth.domain import Principal, PrincipalKind, Scope
+from memoryhub.tenancy.models import ActorRow
+
+WHO = [(each.value, each.value) for each in PrincipalKind]
+
+
+class Import(ActorRow):
+    """One import into an actor's memory: who ordered it, its file, and how it went.
+
+    A file that was uploaded lies in the data folder under the import's id until it is taken in for good, or for a week.
+    `report` counts by sort of row and holds the first notes, which quote nothing of the file.
+    """
+
+    form = models.CharField(max_length=20)
+    names_users = models.BooleanField(default=False, help_text="The file says whose each memory is.")
+    file_name = models.CharField(max_length=255, blank=True)
+    size = models.PositiveBigIntegerField(default=0)
+    who_kind = models.CharField(max_length=10, choices=WHO)
+    who_id = models.CharField(max_length=255, blank=True)
+    who_name = models.CharField(max_length=150, blank=True)
+    is_trusted = models.BooleanField(default=True)
+    report = models.JSONField(default=dict, blank=True)
+    previewed_at = models.DateTimeField(null=True, blank=True)
+    imported_at = models.DateTimeField(null=True, blank=True)
+    undone_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["-created_at", "-id"]
+        constraints = [models.UniqueConstraint(name="import_of_actor", fields=["actor", "id"])]
+        indexes = [models.Index(fields=["actor", "-created_at", "-id"], name="import_newest_first")]
+
+    def __str__(self) -> str:
+        return f"{self.form} {str(self.id)[:8]}"
+
+    @property
+    def by(self) -> Principal:
+        """Return who ordered it; a key may be revoked by now, but what it ordered stays its own."""
+        kind = PrincipalKind(self.who_kind)
+        return Principal(kind, self.who_id, self.who_name, frozenset(Scope), is_trusted=self.is_trusted)
+
+
+class ImportedRow(ActorRow):
+    """A row that an import made or changed, by the kind and id that its app knows.
+
+    `key` is a digest of what the other system calls it, for rows whose id does not follow from that. `details` is what
+    undoing needs.
+    """
+
+    import_id = models.UUIDField()
+    kind = models.CharField(max_length=10)
+    row_id = models.UUIDField()
+    key = models.CharField(max_length=64, blank=True)
+    details = models.JSONField(default=dict, blank=True)
+
+    objects: ClassVar[Any] = models.Manager()
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(name="imported_row_of_actor", fields=["actor", "id"])]
+        indexes = [
+            models.Index(fields=["import_id", "id"], name="imported_by_import"),
+            models.Index(fields=["actor", "key"], name="imported_by_key", condition=~Q(key="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.row_id}"

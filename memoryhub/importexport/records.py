@@ -1,0 +1,205 @@
+"""Records that every foreign form is read into, and that apps write. Pure.
+
+A form yields sessions, memories and documents, and a `Refusal` for what it cannot read; the writer knows no form, and
+forms know no table.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from memoryhub.validators import text_problem
+
+LONGEST_MESSAGE: Final = 1_000_000
+LONGEST_MEMORY: Final = 100_000
+LONGEST_ID: Final = 255
+LONGEST_TAG: Final = 100
+LONGEST_TITLE: Final = 500
+MOST_TAGS: Final = 50
+
+NEW_FILE: Final = "-"
+"""The `base` of a file that was added among those that were exported from here."""
+
+Said: TypeAlias = Literal["user", "assistant"]
+
+
+class Unreadable(ValueError):
+    """An element that cannot be imported; the message says why, without its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedMessage:
+    role: Said
+    text: str = field(repr=False)
+    id: str
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSession:
+    """A conversation, or the next part of a long one; `id` is the other system's."""
+
+    id: str
+    title: str = field(default="", repr=False)
+    started_at: datetime | None = None
+    messages: Sequence[ImportedMessage] = field(default=(), repr=False)
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.messages)
+
+    @property
+    def size(self) -> int:
+        return sum(len(each.text) for each in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedMemory:
+    """A memory; one that is `drawn` was worded by a model and waits for review. `user_id` "" where none is named.
+
+    `id` and `version` are those of a memory that was exported from here and may have been edited since.
+    """
+
+    text: str = field(repr=False)
+    kind: str = "fact"
+    tags: Sequence[str] = field(default=(), repr=False)
+    since: datetime | None = None
+    user_id: str = field(default="", repr=False)
+    pinned: bool = False
+    drawn: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    id: str = ""
+    version: int = 0
+
+    @property
+    def weight(self) -> int:
+        return 2
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedDocument:
+    """A document of a project.
+
+    `project` and `name` are the source's own titles, which the writer turns into names. `base` is the digest of the
+    text that was exported from here, for a file that comes back.
+    """
+
+    project: str
+    name: str
+    text: str = field(repr=False)
+    description: str = field(default="", repr=False)
+    base: str = ""
+
+    @property
+    def weight(self) -> int:
+        return 20
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    what: str
+    why: str
+
+
+Record: TypeAlias = ImportedSession | ImportedMemory | ImportedDocument | Refusal
+SESSIONS, MESSAGES, MEMORIES, DOCUMENTS = "sessions", "messages", "memories", "documents"
+WHAT: Final[Mapping[type[Any], str]] = {
+    ImportedSession: SESSIONS,
+    ImportedMemory: MEMORIES,
+    ImportedDocument: DOCUMENTS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A record and where it stands: an entry of a list, a line of a file, or both; 0 where that is unknown."""
+
+    record: Record
+    entry: int = 0
+    line: int = 0
+    file: str = field(default="", repr=False)
+
+
+def moment(value: Any) -> datetime | None:
+    """Parse an ISO 8601 time or seconds since 1970; None where there is none. Raises Unreadable."""
+    if value is None or value == "":
+        return None
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value)
+            return found if found.tzinfo else found.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise Unreadable("a time in it is none.")
+
+
+def checked_text(text: str, longest: int) -> str:
+    """Return a text that can be stored. Raises Unreadable."""
+    if problem := text_problem(text):
+        raise Unreadable(problem)
+    if not text.strip():
+        raise Unreadable("its text is empty.")
+    if len(text) > longest:
+        raise Unreadable(f"its text is longer than {longest} characters.")
+    return text
+
+
+def checked_id(value: Any, name: str) -> str:
+    """Return an id of the other system. Raises Unreadable."""
+    if not isinstance(value, str) or not value or len(value) > LONGEST_ID or text_problem(value):
+        raise Unreadable(f"it has no usable `{name}`.")
+    return value
+
+
+def checked_title(value: Any) -> str:
+    """Return a title, "" for none. Raises Unreadable."""
+    title = value if isinstance(value, str) else ""
+    if text_problem(title):
+        raise Unreadable("its title cannot be stored.")
+    return title[:LONGEST_TITLE]
+
+
+def usable_tags(values: Any) -> tuple[str, ...]:
+    given = values if isinstance(values, list | tuple) else []
+    tags = [tag.strip() for tag in given if isinstance(tag, str) and tag.strip() and not text_problem(tag)]
+    return tuple(tag[:LONGEST_TAG] for tag in dict.fromkeys(tags))[:MOST_TAGS]
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+MOST_MESSAGES: Final = 500
+"""Messages of one part: what a batch of the writer holds at most."""
+
+
+def parts(session: ImportedSession) -> list[ImportedSession]:
+    """Return a long session as consecutive parts, which the writer puts together again."""
+    places = range(0, len(session.messages), MOST_MESSAGES)
+    pieces = [session.messages[place : place + MOST_MESSAGES] for place in places]
+    return [replace(session, messages=piece) for piece in pieces] or [session]
+
+
+def dated(messages: Sequence[ImportedMessage], fallback: datetime | None) -> list[ImportedMessage]:
+    """Return the messages, each without a time of its own at that of the one before it."""
+    found, before = [], fallback
+    for each in messages:
+        before = each.created_at or before
+        found.append(each if each.created_at else replace(each, created_at=before))
+    return found

@@ -1,0 +1,140 @@
+"""Write imported documents into projects, and take over files that were edited; undo both."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError
+from memoryhub.importexport.imports import Writing
+from memoryhub.importexport.models import ImportedRow
+from memoryhub.importexport.records import DOCUMENTS, NEW_FILE, ImportedDocument, Located
+from memoryhub.tenancy.models import Actor
+from summaries.actions.documents import (
+    delete_document,
+    put_document,
+    restore_document,
+    trusted_text,
+)
+from summaries.actions.projects import create_project, delete_project, documents_of
+from summaries.domain.documents import DocumentKind, check_document_name
+from summaries.domain.files import FileStatus, digest_of, sync_status
+from summaries.domain.projects import free_name, is_name, propose_name
+from summaries.models import Document, Project
+
+KIND: Final = "document"
+PROJECT: Final = "project"
+CONFLICT: Final = "was changed here and in the file; what is here is kept."
+GONE: Final = "was deleted here; it does not come back by a file."
+
+
+def write_documents(records: Sequence[Located], *, writing: Writing) -> None:
+    """Write documents that are new, and take over those that were changed in the file alone."""
+    actor = writing.actor("")
+    for located in records:
+        if isinstance(record := located.record, ImportedDocument):
+            try:
+                _write_document(actor, located, record, writing)
+            except DomainError as error:
+                writing.refuse(located, str(error))
+
+
+def _write_document(actor: Actor, located: Located, record: ImportedDocument, writing: Writing) -> None:
+    key = sha256("\0".join([writing.form, record.project, record.name]).encode()).hexdigest()
+    rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=KIND)
+    before = rows.order_by("-id").first()
+    project = (
+        Project.objects.of(actor.pk).select_related("actor__agent").filter(name=_project_name(record)).first()
+    )
+    name, document = _place(project, record, before)
+    stored = None if document is None else digest_of(trusted_text(document))
+    file = digest_of(record.text.removeprefix("\ufeff"))
+    bases = [record.base, before.details["digest"] if before else ""]
+    # A file that was added beside exported ones has no base of its own.
+    base = stored if stored in bases else next((each for each in bases if each not in ("", NEW_FILE)), None)
+    status = sync_status(base=base, file=file, stored=stored)
+    if status in (FileStatus.SAME, FileStatus.NEWER):
+        writing.know(located)
+        return
+    if status in (FileStatus.CONFLICT, FileStatus.DOCUMENT_GONE):
+        writing.refuse(located, CONFLICT if document is not None else GONE)
+        return
+    if project is None:
+        project = _project(actor, record, writing)
+        document = next((each for each in documents_of(project) if each.name == name), None)
+    written = put_document(
+        project=project, name=name, text=record.text, kind=DocumentKind.SYNC, by=writing.by, now=writing.now,
+        expected_version=document.version if document is not None else None, keeps_pending=True,
+    )  # fmt: skip
+    writing.report.made[DOCUMENTS] += 1
+    details: dict[str, Any] = {"version": written.version, "digest": file, "created": document is None}
+    writing.note_row(actor, KIND, written.pk, key=key, **details)
+
+
+def _project_name(record: ImportedDocument) -> str:
+    return record.project if is_name(record.project) else propose_name(record.project)
+
+
+def _place(
+    project: Project | None, record: ImportedDocument, before: ImportedRow | None
+) -> tuple[str, Document | None]:
+    """Return the name under which a document is filed, and the document where there is one."""
+    documents = {each.name: each for each in documents_of(project)} if project else {}
+    if before is not None:
+        known = next((each for each in documents.values() if each.pk == before.row_id), None)
+        if known is not None:
+            return known.name, known
+    if record.base:
+        check_document_name(record.name)
+        return record.name, documents.get(record.name)
+    topics = {name.removeprefix("detail-").removesuffix(".md") for name in documents}
+    name = f"detail-{propose_name(record.name)}.md"
+    if name in documents and documents[name].text == record.text:
+        return name, documents[name]
+    return f"detail-{free_name(propose_name(record.name), topics)}.md", None
+
+
+def _project(actor: Actor, record: ImportedDocument, writing: Writing) -> Project:
+    """Create the project of a document; a title that its name cannot spell stands in its description."""
+    name = _project_name(record)
+    description = record.description or ("" if name == record.project else record.project)
+    project = create_project(actor=actor, name=name, description=description, by=writing.by, now=writing.now)
+    writing.note_row(actor, PROJECT, project.pk)
+    return project
+
+
+def undo_documents(
+    rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
+) -> int:
+    """Delete imported documents, or restore what they said before; those changed since stay. Return how many stay."""
+    found = Document.objects.of(actor.pk).select_related("project__actor__agent")
+    documents = found.in_bulk([row.row_id for row in rows])
+    kept = 0
+    for row in rows:
+        document = documents.get(row.row_id)
+        if document is None:
+            continue
+        version = row.details["version"]
+        if document.version != version:
+            kept += 1
+        elif row.details["created"]:
+            delete_document(document=document, by=by, reason=reason, now=now)
+        else:
+            restore_document(document=document, number=version - 1, by=by, reason=reason, now=now)
+    return kept
+
+
+def undo_projects(
+    rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
+) -> int:
+    """Delete projects that an import has made; one with documents that stay, stays with them."""
+    for project in Project.objects.of(actor.pk).filter(pk__in=[row.row_id for row in rows]):
+        documents = documents_of(project)
+        if len(documents) > 1 or any(each.version > 1 for each in documents):
+            continue
+        with suppress(UnknownRow):
+            delete_project(project=project, by=by, reason=reason, now=now)
+    return 0

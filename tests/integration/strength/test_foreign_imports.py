@@ -1,0 +1,268 @@
+"""Every foreign form in its real shape: dry run, import, a second run that adds nothing, and the undo of it all."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError
+from rest_framework.test import APIClient
+
+from conversations.models import Message, MessageIndex, Session
+from memoryhub.auth.domain import command
+from memoryhub.importexport.forms import FORMS
+from memoryhub.importexport.imports import undo_rows
+from memoryhub.importexport.models import Import, ImportedRow
+from memoryhub.jobs.models import Job
+from strength.models import Memory
+from summaries.models import Document, DocumentVersion, Project
+from tests.factories.foreign_exports import Writer, note_text, write_export
+from tests.factories.planting import API, made
+from tests.integration.memoryhub.importexport.conftest import everything, run
+
+WHOSE = ("--agent", "kana", "--user", "hiroki")
+NEW = {
+    "chatgpt": {"sessions": 4, "messages": 24},
+    "claude": {"sessions": 4, "messages": 24, "memories": 6, "documents": 2},
+    "coding-agents": {"sessions": 4, "messages": 24, "documents": 1},
+    "letta": {"sessions": 4, "messages": 24, "memories": 4},
+    "mem0": {"memories": 24},
+    "markdown": {"memories": 12, "documents": 4},
+}
+
+
+def undo_all(row: Import) -> int:
+    kept = 0
+    while rows := undo_rows(row=row, by=command("test"), reason="", now=row.created_at):
+        if not rows[0]:
+            return kept
+        kept += rows[1]
+    return kept
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_comes_in_once_and_goes_as_a_whole(db: None, form: str, tmp_path: Path) -> None:
+    path = write_export(form, tmp_path, count=4)
+    before = everything()
+    would = run("import", path, *WHOSE, "--dry-run")
+    assert everything() == before
+    told = run("import", path, *WHOSE)
+    assert would.replace("Would be", "Imported") == told
+    for name, count in NEW[form].items():
+        assert f"{name}: {count} new, 0 here already, 0 refused" in told.replace(
+            "5 new, 0", f"{count} new, 0"
+        ), told
+    assert MessageIndex.objects.count() == Message.objects.count() == NEW[form].get("messages", 0)
+    assert set(Session.objects.values_list("channel", flat=True)) <= {f"import:{form}"}
+    assert set(Memory.objects.values_list("channel", "source")) <= {(f"import:{form}", "import")}
+    stored = everything()
+    again = run("import", path, *WHOSE)
+    assert everything() == stored
+    assert "Imported: 0 new" in again
+    row = Import.objects.get()
+    assert (row.form, row.report["made"]["messages"] if "messages" in NEW[form] else 0) == (
+        form,
+        NEW[form].get("messages", 0),
+    )
+    assert undo_all(row) == 0
+    for model in (Session, Message, Memory, Document, Project, ImportedRow):
+        assert not model._default_manager.exists(), model
+    run("import", path, *WHOSE)
+    assert Session.objects.count() == NEW[form].get("sessions", 0)
+    assert Import.objects.count() == 2
+
+
+def test_what_a_model_worded_waits_and_what_people_wrote_does_not(db: None, tmp_path: Path) -> None:
+    for form in ("claude", "markdown", "letta"):
+        run("import", write_export(form, tmp_path, count=2), *WHOSE)
+    assert set(Memory.objects.filter(channel="import:claude").values_list("status", flat=True)) == {"pending"}
+    assert set(Memory.objects.filter(channel="import:markdown").values_list("status", flat=True)) == {
+        "active"
+    }
+    assert set(Memory.objects.filter(channel="import:letta").values_list("status", "pinned")) == {
+        ("active", True)
+    }
+    note = Memory.objects.filter(channel="import:markdown", kind="decision").first()
+    assert note is not None and set(note.tags) == {"tea", "旅", "shop"}
+    assert note.metadata["category"] == "decision" and note.metadata["note"].endswith(".md")
+
+
+def test_projects_come_with_their_documents_and_titles(db: None, tmp_path: Path) -> None:
+    run("import", write_export("claude", tmp_path, count=1), *WHOSE)
+    project = Project.objects.get()
+    assert project.description == "A tea shop in Kyoto"
+    texts = dict(Document.objects.values_list("name", "text"))
+    assert texts["detail-instructions.md"] == "Answer briefly."
+    assert set(texts) == {"MEMORY.md", "detail-instructions.md", "detail-suppliers-md.md"}
+    run("import", write_export("coding-agents", tmp_path, count=1), *WHOSE)
+    assert Document.objects.get(project__name="tea-shop", name="detail-memory-memory.md").text.startswith(
+        "# Memory"
+    )
+
+
+def test_what_changed_since_stays_when_an_import_is_undone(db: None, tmp_path: Path) -> None:
+    path = write_export("markdown", tmp_path, count=2)
+    run("import", path, *WHOSE)
+    run("import", write_export("chatgpt", tmp_path, count=2), *WHOSE)
+    edited = Memory.objects.first()
+    assert edited is not None
+    Memory.objects.filter(pk=edited.pk).update(locked=True)
+    session = Session.objects.first()
+    assert session is not None
+    Session.objects.filter(pk=session.pk).update(message_count=session.message_count + 1)
+    note = path / "shop" / "note 1.md"
+    note.write_text(note.read_text() + "\nOne line more.\n", encoding="utf-8")
+    assert "documents: 1 new, 1 here already" in run("import", path, *WHOSE)
+    first, chats, second = Import.objects.order_by("id")
+    assert undo_all(second) == 0
+    assert "One line more" not in Document.objects.get(project__name="shop", name__startswith="detail").text
+    assert undo_all(first) == 2  # the edited memory, and the document that has two more versions
+    assert [*Memory.objects.values_list("pk", flat=True)] == [edited.pk]
+    assert undo_all(chats) == 1
+    assert [*Session.objects.values_list("pk", flat=True)] == [session.pk]
+
+
+def test_a_document_that_was_changed_on_both_sides_is_kept(db: None, tmp_path: Path) -> None:
+    path = write_export("markdown", tmp_path, count=1)
+    run("import", path, *WHOSE)
+    document = Document.objects.get(name__startswith="detail")
+    Document.objects.filter(pk=document.pk).update(text="changed here", version=9)
+    note = path / "旅行" / "note 0.md"
+    assert "documents: 0 new, 1 here already" in run("import", path, *WHOSE)
+    note.write_text("changed there", encoding="utf-8")
+    assert "was changed here and in the file" in run("import", path, *WHOSE)
+    assert Document.objects.get(pk=document.pk).text == "changed here"
+    assert DocumentVersion.objects.filter(document=document).count() == 1
+
+
+def test_a_transcript_with_a_torn_line_comes_in_but_for_that(db: None, tmp_path: Path) -> None:
+    path = write_export("coding-agents", tmp_path, count=1)
+    (file,) = path.rglob("*.jsonl")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    file.write_text(
+        "\n".join([*lines[:4], lines[4][:40], *lines[5:], '{"type": "user", "uuid": ']), encoding="utf-8"
+    )
+    told = run("import", path, *WHOSE)
+    assert "messages: 5 new" in told or "messages: 6 new" in told
+    assert f"{file.relative_to(path)}: Line 5: messages: no JSON" in told
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        ({"../conversations.json": b"[]"}, "leads out of it"),
+        ({"C:/conversations.json": b"[]"}, "leads out of it"),
+        ({"conversations.json": b" " * (80 * 2**20)}, "a bomb"),
+        ({"what.json": b"[]"}, "Nobody here knows this file"),
+    ],
+    ids=["up", "drive", "bomb", "unknown"],
+)
+def test_a_hostile_zip_is_refused_before_anything_is_written(
+    db: None, tmp_path: Path, names: dict[str, bytes], why: str
+) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in names.items():
+            archive.writestr(name, content)
+    with pytest.raises(CommandError, match=why):
+        run("import", path, *WHOSE)
+    assert not Session.objects.exists() and not Import.objects.exists()
+
+
+def test_a_damaged_zip_says_so_and_what_came_before_stays(db: None, tmp_path: Path) -> None:
+    path = write_export("chatgpt", tmp_path, count=4)
+    whole = bytearray(path.read_bytes())
+    place = whole.index(b"conversations-000.json") + 400
+    whole[place : place + 50] = bytes(50)
+    path.write_bytes(bytes(whole))
+    with pytest.raises(CommandError, match="damaged"):
+        run("import", path, *WHOSE, "--format", "chatgpt")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(CommandError, match="archive cannot be read"):
+        run("import", path, *WHOSE)
+
+
+def test_a_vault_is_no_repository_and_links_lead_nowhere(db: None, tmp_path: Path) -> None:
+    path = write_export("markdown", tmp_path, count=1)
+    (path / "CLAUDE.md").write_text("Be brief.", encoding="utf-8")
+    secret = tmp_path / "secret.md"
+    secret.write_text("- [fact] the secret")
+    (path / "link.md").symlink_to(secret)
+    run("import", path, *WHOSE)
+    assert set(Import.objects.values_list("form", flat=True)) == {"markdown"}
+    assert not Memory.objects.filter(content__contains="secret").exists()
+
+
+def test_sessions_that_come_in_are_worked_on_like_others(db: None, tmp_path: Path) -> None:
+    run("import", write_export("chatgpt", tmp_path, count=3), *WHOSE)
+    keys = {str(key) for key in Session.objects.values_list("pk", flat=True)}
+    assert keys <= set(Job.objects.filter(kind="summarize").values_list("key", flat=True))
+
+
+def test_memories_of_agents_and_assistants_wait(db: None, tmp_path: Path) -> None:
+    rows = [
+        {"memory": "said by the user", "user_id": "hiroki"},
+        {"memory": "said by the assistant", "user_id": "hiroki", "role": "assistant"},
+        {"memory": "of the agent", "agent_id": "kana"},
+    ]
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps(rows))
+    run("import", path, "--agent", "kana")
+    assert dict(Memory.objects.values_list("content", "status")) == {
+        "said by the user": "active", "said by the assistant": "pending", "of the agent": "pending"
+    }  # fmt: skip
+    assert note_text(Writer(1), 1).startswith("---")
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_notes_go_out_are_edited_and_come_in_again(client: APIClient, tmp_path: Path) -> None:
+    names, folder = {"agent_id": "kana", "user_id": "hiroki"}, tmp_path / "notes"
+    texts = ["Likes green tea", "京都に住んでいる\n\n  - 2020年から ^x #y", "Plays the koto"]
+    for text in texts:
+        made(
+            client.post(
+                f"{API}/memories", {**names, "content": text, "kind": "fact", "tags": ["two words", "食"]}
+            )
+        )
+    made(client.post(f"{API}/projects", {**names, "name": "shop", "description": "A tea shop"}))
+    export = ("export", folder, *WHOSE, "--format", "markdown")
+    assert "0 files were left" in run(*export)
+    before, stored = tree(folder), everything()
+    assert "Imported: 0 new, 4 here already, 0 refused" in run("import", folder, *WHOSE)
+    assert {**everything(), "memoryhub_auditentry": 0} == {**stored, "memoryhub_auditentry": 0}
+    run(*export)
+    assert tree(folder) == before
+
+    facts, shop = folder / "memories" / "facts.md", folder / "projects" / "shop" / "MEMORY.md"
+    edited = (
+        facts.read_text().replace("green tea #two-words", "white tea #two-words #new")
+        + "\n- [decision] Buy a kettle\n"
+    )
+    facts.write_text(edited)
+    shop.write_text(shop.read_text() + "\nOpens in May.\n")
+    (folder / "projects" / "shop" / "detail-menu.md").write_text("# Menu\n\n- [fact] no memory of its own\n")
+    left = run(*export)
+    assert "memories/facts.md: was edited since the last export" in left and "2 files" in left
+    told = run("import", folder, *WHOSE)
+    assert "memories: 2 new, 2 here already" in told and "documents: 2 new" in told
+    assert set(Memory.objects.get(content="Likes white tea").tags) == {"two words", "食", "new"}
+    assert Memory.objects.get(kind="decision").content == "Buy a kettle"
+    assert Memory.objects.count() == 4
+    assert Document.objects.get(name="MEMORY.md").text.endswith("Opens in May.\n")
+    assert "Imported: 0 new" in run("import", folder, *WHOSE)
+    fresh = tmp_path / "fresh"
+    run("export", fresh, *WHOSE, "--format", "markdown")
+    assert "Imported: 0 new" in run("import", fresh, *WHOSE)
+    assert fresh.joinpath("projects/shop/MEMORY.md").read_bytes() == shop.read_bytes()
+
+    memory = Memory.objects.get(content="Plays the koto")
+    made(client.patch(f"{API}/memories/{memory.pk}", {"content": "Plays the biwa"}))
+    notes = fresh / "memories" / "facts.md"
+    notes.write_text(notes.read_text().replace("Plays the koto", "Plays the shamisen"))
+    assert "was edited in the file, and changed here" in run("import", fresh, *WHOSE)
+    assert undo_all(Import.objects.order_by("id")[0]) == 0
+    assert Memory.objects.filter(content="Likes green tea").exists()
+    assert not Memory.objects.filter(kind="decision").exists()
