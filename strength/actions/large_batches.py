@@ -1,5 +1,7 @@
 """Curation of more memories than a page can wait for: ordered once, applied by a job in slices, undone as one batch.
 
+What was deleted is gone: such a batch has no undo.
+
 Who ordered it and why stands in the audit trail, where the job reads it: a job's payload holds ids alone.
 """
 
@@ -16,20 +18,22 @@ from django.utils.timezone import now as clock
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal, curator
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.models import AuditEntry
 from memoryhub.ids import new_id
 from memoryhub.jobs.context import JobContext
-from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.domain import ENDED_BADLY, Postponed, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from strength.actions.curation import curate_many
+from memoryhub.tenancy.models import Actor
+from strength.actions.curation import TRANSITIONS, curate_many, delete_many
 from strength.actions.merges import undo_revisions
 from strength.domain.memories import WrongState
-from strength.models import Memory, MemoryRevision
+from strength.models import Memory, MemoryQuerySet, MemoryRevision
 
 KIND: Final = "curate_memories"
 UNDO: Final = "undo"
+DELETE: Final = "delete"
 OBJECT_KIND: Final = "batch"
 SLICE: Final = 100
 MOST_IN_BATCH: Final = 100_000
@@ -38,36 +42,75 @@ SECONDS_PER_SLICE: Final = 60.0
 
 @transaction.atomic
 def order_curation(
-    *, memory_ids: Sequence[UUID], verb: str, by: Principal, reason: str, seen_at: datetime, now: datetime
+    *,
+    memory_ids: Sequence[UUID],
+    verb: str,
+    by: Principal,
+    reason: str,
+    seen_at: datetime,
+    now: datetime,
+    actor: Actor | None = None,
 ) -> UUID:
-    """Enqueue a transition of many memories and return its batch; what was changed after `seen_at` stays as it is.
+    """Enqueue a transition of many memories, or their deletion, and return its batch.
 
-    Raises WrongState for more than MOST_IN_BATCH.
+    What was changed after `seen_at` stays as it is. All are the `actor`'s, where one is named. Raises WrongState for
+    more than MOST_IN_BATCH, Forbidden for an untrusted key.
     """
+    if not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not change many memories at once; a curator can."))
     if len(memory_ids) > MOST_IN_BATCH:
         text = _("Choose at most {most} memories at once; nothing was changed.")
         raise WrongState(format_lazy(text, most=f"{MOST_IN_BATCH:,}"))
     batch = new_id()
-    _order(
-        batch, verb, by, reason, now, seen_at=seen_at.isoformat(), memory_ids=[str(key) for key in memory_ids]
-    )
+    payload = {"seen_at": seen_at.isoformat(), "memory_ids": [str(key) for key in memory_ids]}
+    _order(batch, verb, by, reason, now, actor, **payload)
     return batch
 
 
 @transaction.atomic
-def order_undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> None:
-    """Enqueue the undo of a batch; it waits for the job that still applies it."""
-    _order(batch, UNDO, by, reason, now)
+def order_undo(*, batch: UUID, by: Principal, reason: str, now: datetime, actor: Actor | None = None) -> None:
+    """Enqueue the undo of a batch; it waits for the job that still applies it.
+
+    Raises WrongState for one that has not begun, that is undone already, or that deleted, Forbidden for an untrusted
+    key.
+    """
+    if not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not take a decision back; a curator can."))
+    job = latest_job(batch)
+    if job is not None and job.verb == DELETE:
+        raise WrongState(_("What was deleted is gone for good; only an import of an export brings it back."))
+    is_undone = job is not None and job.verb == UNDO and job.state not in ENDED_BADLY
+    if is_undone or (job is not None and job.state == State.QUEUED):
+        raise WrongState(_("The batch is not applied yet, or it is undone already; look at its state."))
+    _order(batch, UNDO, by, reason, now, actor)
 
 
-def _order(batch: UUID, verb: str, by: Principal, reason: str, now: datetime, **more: object) -> None:
+def _order(
+    batch: UUID, verb: str, by: Principal, reason: str, now: datetime, actor: Actor | None, **more: object
+) -> None:
     order = new_id()
     audit.record_each(
-        by=by, verb=verb, object_kind=OBJECT_KIND, object_ids=[order], reason=reason, details={"batch": str(batch)},
-        now=now,
+        by=by, verb=verb, object_kind=OBJECT_KIND, object_ids=[order], actor=actor, reason=reason,
+        details={"batch": str(batch)}, now=now,
     )  # fmt: skip
     payload = {"batch": str(batch), "verb": verb, "order": str(order), **more}
-    enqueue(KIND, key=str(batch), payload=payload)
+    enqueue(KIND, actor_id=actor.pk if actor else None, key=str(batch), payload=payload)
+
+
+def changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
+    """Filter by what a transition would change; a deletion changes all."""
+    if verb == DELETE:
+        return rows
+    transition = TRANSITIONS[verb]
+    return rows.filter(status__in=transition.allowed).exclude(**transition.sets)
+
+
+def changed_by(job: Job, batch: UUID) -> int:
+    """Count the memories that a batch has changed, or deleted, so far."""
+    if job.payload["verb"] == DELETE:
+        processed = job.payload["memory_ids"][: job.progress_done or 0]
+        return len(processed) - Memory.objects.filter(pk__in=processed).count()
+    return MemoryRevision.objects.filter(batch=batch).count()
 
 
 def latest_job(batch: UUID) -> Any:
@@ -80,7 +123,8 @@ def run_order(job: JobContext) -> None:
     """Apply or undo a batch from where the last attempt stopped, a slice in a transaction."""
     batch, verb = UUID(job.payload["batch"]), job.payload["verb"]
     order = AuditEntry.objects.get(object_kind=OBJECT_KIND, object_id=job.payload["order"])
-    by, reason = curator(order.who_id, order.who_name), order.reason
+    by = Principal(kind=PrincipalKind(order.who_kind), id=order.who_id, name=order.who_name)
+    reason = order.reason
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id", "number")
     memory_ids = job.payload.get("memory_ids", [])
     total = revisions.count() if verb == UNDO else len(memory_ids)
@@ -100,6 +144,9 @@ def run_order(job: JobContext) -> None:
 def _curate(job: JobContext, memory_ids: Sequence[str], *, batch: UUID, by: Principal, reason: str) -> None:
     rows = Memory.objects.filter(pk__in=memory_ids, updated_at__lte=parse_datetime(job.payload["seen_at"]))
     memories = list(rows.select_related("actor__agent", "actor__sleep_state", "numbers"))
+    if job.payload["verb"] == DELETE:
+        delete_many(memories=memories, by=by, reason=reason, now=clock())
+        return
     curate_many(
         memories=memories, versions={str(each.pk): each.version for each in memories}, verb=job.payload["verb"],
         by=by, reason=reason, now=clock(), batch=batch,

@@ -44,7 +44,7 @@ from memoryhub.jobs.domain import ENDED_BADLY, OPEN
 from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
 from strength.actions.duplicates import kept_and_absorbed, likeness_of
 from strength.actions.exports import rows_as_csv, some_as_lines
-from strength.actions.large_batches import MOST_IN_BATCH, latest_job, order_curation, order_undo
+from strength.actions.large_batches import MOST_IN_BATCH, changing, latest_job, order_curation, order_undo
 from strength.actions.large_batches import UNDO as UNDO_BATCH
 from strength.actions.merges import check_mergeable, merge_pair, undo
 from strength.actions.revisions import BatchResult
@@ -149,15 +149,13 @@ def _asked_or_ordered(
 ) -> HttpResponse:
     """Say how many of a large selection would change; where the person has said yes to that, order the job."""
     seen_at = _seen_at(request)
-    rows = queryset.order_by("pk").filter(created_at__lte=seen_at)
+    rows: Any = queryset.order_by("pk").filter(created_at__lte=seen_at)
     if request.POST.get("post") != "yes":
-        transition = TRANSITIONS[verb]
-        total = rows.count()
-        changing = rows.filter(status__in=transition.allowed).exclude(**transition.sets)
-        count = changing.count()
+        total, those = rows.count(), changing(rows, verb)
+        count = those.count()
         return _page(
             screen, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
-            staying=total - count, shown_staying=grouped(total - count), **_examples(changing[:EXAMPLES], count),
+            staying=total - count, shown_staying=grouped(total - count), **_examples(those[:EXAMPLES], count),
         )  # fmt: skip
     keys = list(rows.values_list("pk", flat=True)[: MOST_IN_BATCH + 1])
     try:
@@ -295,7 +293,10 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
         screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
         return HttpResponseRedirect(to)
     if MemoryRevision.objects.filter(batch=batch).count() > MOST_AT_ONCE:
-        order_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+        try:
+            order_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+        except WrongState as error:
+            screen.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
     undone = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
     report_skipped(screen, request, {str(error): len(left) for error, left in undone.skipped})

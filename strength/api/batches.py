@@ -1,7 +1,8 @@
-"""Many memories at once over REST: written in one call, and the feed of their changes."""
+"""Many memories at once over REST: written in one call, curated by filters, and the feed of their changes."""
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Q
 from drf_spectacular.utils import extend_schema
@@ -9,16 +10,32 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import OwnedOut, TenantQuery, TenantSerializer
+from memoryhub.api.fields import OneOf, OwnedOut, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from memoryhub.auth.domain import Forbidden, Scope
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.jobs.models import Job
 from strength.actions.batches import MOST_AT_ONCE, BatchItem, write_memories
+from strength.actions.curation import TRANSITIONS
+from strength.actions.large_batches import (
+    DELETE,
+    MOST_IN_BATCH,
+    changed_by,
+    changing,
+    latest_job,
+    order_curation,
+    order_undo,
+)
 from strength.actions.memories import NewMemory
 from strength.actions.revisions import changes_after
-from strength.api.memories import MemoryItemIn, MemoryView, new_memory
+from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, new_memory
+from strength.domain.memories import WrongState
 from strength.models import MemoryChange
 
 MOST_KEY = 2**63 - 1
+SAMPLE = 5
+BULK_VERBS = [*(verb for verb in TRANSITIONS if verb != "approve"), DELETE]
+"""Each approval is bound to a text that was read."""
 
 
 class MemoriesIn(TenantSerializer):
@@ -109,6 +126,105 @@ class MemoriesBatch(MemoryView):
             _written(next(written)) if isinstance(each, NewMemory) else _refused(each) for each in checked
         ]
         return Response({"results": WrittenOut(results, many=True).data})
+
+
+class BulkIn(TenantSerializer, SelectionSerializer, ReasonSerializer):
+    """A change of all memories that match filters. With `dry_run` nothing changes."""
+
+    verb = OneOf(choices=BULK_VERBS)
+    dry_run = serializers.BooleanField(default=False)
+    expected_count = serializers.IntegerField(
+        required=False, min_value=0, help_text="What a dry run counted; `delete` requires it. Else 409."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["verb"] == DELETE and not attrs["dry_run"] and "expected_count" not in attrs:
+            problem = "Deleting cannot be undone: state the `count` that a dry run answered."
+            raise serializers.ValidationError({"expected_count": problem})
+        return attrs
+
+
+class BulkOut(serializers.Serializer):
+    """How many memories change, and the newest of them; `batch` is null for a dry run."""
+
+    batch = serializers.UUIDField(allow_null=True)
+    count = serializers.IntegerField()
+    sample = MemoryOut(many=True)
+
+
+class MemoriesBulk(MemoryView):
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(operation_id="memories_bulk", request=BulkIn, responses={202: BulkOut, 200: BulkOut})
+    def post(self, request: Request) -> Response:
+        """Change or delete all of an actor's memories that match filters, by a job; `dry_run` counts and shows some.
+
+        What is changed between the call and the job stays as it is. All but `delete` can be undone as one batch.
+        """
+        values = self.validated(BulkIn)
+        tenant, verb = self.reading(values), values["verb"]
+        rows = changing(self.listed(tenant, values).filter(updated_at__lte=self.now), verb)
+        count = rows.count()
+        if values.get("expected_count", count) != count:
+            raise WrongState(f"{count} memories match by now; look at them again.")
+        newest = rows.with_numbers([tenant.actor_id]).order_by("-created_at", "-id")
+        body: dict[str, Any] = {"batch": None, "count": count, "sample": list(newest[:SAMPLE])}
+        if not values["dry_run"]:
+            body["batch"] = order_curation(
+                memory_ids=list(rows.values_list("pk", flat=True)[: MOST_IN_BATCH + 1]), verb=verb,
+                by=self.principal, reason=values["reason"], seen_at=self.now, now=self.now,
+                actor=self.writing(values),
+            )  # fmt: skip
+        return Response(BulkOut(body).data, status=200 if values["dry_run"] else 202)
+
+
+class BulkStateOut(serializers.Serializer):
+    """How far a batch is. `verb` is `undo` once its undo was ordered; `changed` counts what it changed."""
+
+    batch = serializers.UUIDField()
+    verb = serializers.CharField()
+    state = serializers.CharField(help_text="Of its job: queued, running, done, failed or dead.")
+    done = serializers.IntegerField()
+    total = serializers.IntegerField(allow_null=True)
+    changed = serializers.IntegerField()
+
+
+class BulkView(MemoryView):
+    def job(self, batch: UUID) -> Job:
+        """Return the latest job of a batch that was ordered by the API."""
+        latest = latest_job(batch)
+        if latest is None:
+            raise UnknownRow(f"No batch {batch}.")
+        return self.owned(Job.objects.filter(actor__isnull=False).select_related("actor"), latest.pk)
+
+    def state(self, batch: UUID, status: int = 200) -> Response:
+        job = self.job(batch)
+        body = {
+            "batch": batch, "verb": job.payload["verb"], "state": job.state, "done": job.progress_done or 0,
+            "total": job.progress_total, "changed": changed_by(job, batch),
+        }  # fmt: skip
+        return Response(BulkStateOut(body).data, status=status)
+
+
+class MemoriesBulkState(BulkView):
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(operation_id="memories_bulk_state", responses=BulkStateOut)
+    def get(self, request: Request, batch_id: UUID) -> Response:
+        """Return how far a batch is."""
+        return self.state(batch_id)
+
+
+class MemoriesBulkUndo(BulkView):
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(operation_id="memories_bulk_undo", request=ReasonSerializer, responses={202: BulkStateOut})
+    def post(self, request: Request, batch_id: UUID) -> Response:
+        """Undo a batch by a job: what was not changed since becomes as it was; 409 for a deletion."""
+        reason = self.validated(ReasonSerializer)["reason"]
+        actor = self.job(batch_id).actor
+        order_undo(batch=batch_id, by=self.principal, reason=reason, now=self.now, actor=actor)
+        return self.state(batch_id, 202)
 
 
 class ChangesQuery(TenantQuery):

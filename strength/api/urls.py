@@ -9,6 +9,9 @@ from strength.api.memories import with_operation_id
 urlpatterns = [
     path("memories", memories.Memories.as_view(), name="memories"),
     path("memories/batch", batches.MemoriesBatch.as_view(), name="memories-batch"),
+    path("memories/bulk", batches.MemoriesBulk.as_view(), name="memories-bulk"),
+    path("memories/bulk/<uuid:batch_id>", batches.MemoriesBulkState.as_view(), name="memories-bulk-state"),
+    path("memories/bulk/<uuid:batch_id>/undo", batches.MemoriesBulkUndo.as_view(), name="memories-bulk-undo"),
     path("memories/count", memories.MemoryCount.as_view(), name="memories-count"),
     path("memories/search", search.MemorySearchView.as_view(), name="memories-search"),
     path("memories/retrieve", search.MemoryRetrieve.as_view(), name="memories-retrieve"),

@@ -37,9 +37,9 @@ from tests.conftest import run_jobs
 BY = command("test")
 SAME = (
     "Maya drinks green tea in the morning.",
-    "Maya really drinks green tea in the morning.",
+    "Maya actually drinks green tea in the morning.",
     "Ken rides a red bicycle to the office.",
-    "Ken really rides a red bicycle to the office.",
+    "Ken actually rides a red bicycle to the office.",
 )
 
 KEN = "ken"

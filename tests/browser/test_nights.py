@@ -34,7 +34,7 @@ def test_a_sleep_is_previewed_done_and_undone(page: Any, stage: Stage) -> None:
 
 def test_a_proposal_is_merged_and_parted_again(page: Any, stage: Stage) -> None:
     proposal = stage.proposal(
-        "The team meets on Tuesdays at ten.", "The team really meets on Tuesdays at ten."
+        "The team meets on Tuesdays at ten.", "The team actually meets on Tuesdays at ten."
     )
     page.goto(page_of(proposal))
     press(page, "Merge")
@@ -48,7 +48,7 @@ def test_a_proposal_is_merged_and_parted_again(page: Any, stage: Stage) -> None:
 
 
 def test_a_proposal_is_found_in_its_list_and_kept_apart(page: Any, stage: Stage) -> None:
-    proposal = stage.proposal("The logo is a green wave.", "The logo is really a green wave.")
+    proposal = stage.proposal("The logo is a green wave.", "The logo is actually a green wave.")
     page.goto("/admin/strength/merge/")
     page.locator("#result_list tr", has_text="green wave").locator("a[href*='/change/']").first.click()
     press(page, "Keep apart")

@@ -107,9 +107,9 @@ def test_the_keys_are_shown_and_can_be_switched_off(page: Any, stage: Stage, cle
 
 
 def test_a_pair_is_merged_and_parted_by_keys(page: Any, stage: Stage) -> None:
-    proposal = stage.proposal("Maya swims in the lake.", "Maya really swims in the lake.")
+    proposal = stage.proposal("Maya swims in the lake.", "Maya actually swims in the lake.")
     page.goto(mine(stage) + f"merge&at=merge:{proposal.pk}")
-    expect(page.locator(".review-other .review-own")).to_have_text("really ")
+    expect(page.locator(".review-other .review-own")).to_have_text("actually ")
     accessible(page)
     page.keyboard.press("2")
     hit(page, "m")
@@ -126,7 +126,7 @@ LINES = """(cell) => getComputedStyle(cell.querySelector(".review-own")).textDec
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage: Stage, dark: bool) -> None:
-    proposal = stage.proposal(f"Maya skis{' far' * dark}.", f"Maya really skis{' far' * dark}.")
+    proposal = stage.proposal(f"Maya skis{' far' * dark}.", f"Maya actually skis{' far' * dark}.")
     page = page_as(dark=dark)
     for address in (
         mine(stage) + f"merge&at=merge:{proposal.pk}",
@@ -151,7 +151,7 @@ def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage
 
 
 def test_from_the_list_to_a_merged_pair_are_two_clicks(page: Any, stage: Stage) -> None:
-    proposal = stage.proposal("The boat is called Otter.", "The boat is really called Otter.")
+    proposal = stage.proposal("The boat is called Otter.", "The boat is actually called Otter.")
     page.goto("/admin/strength/merge/")
     page.locator("#result_list tr", has_text="called Otter").locator("a[href*='/change/']").first.click()
     press(page, "Merge")

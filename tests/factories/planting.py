@@ -10,6 +10,7 @@ from django.conf import settings
 from rest_framework.test import APIClient
 
 from memoryhub.jobs.executor import run
+from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.recording import record
@@ -138,8 +139,12 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     )  # fmt: skip
     forgotten = made(client.post(f"{API}/memories", {**names, "content": f"{mark} said something silly"}))
     client.delete(f"{API}/memories/{forgotten['id']}")
-    for same in (f"{mark} rides a red bicycle", f"{mark} really rides a red bicycle."):
+    for same in (f"{mark} rides a red bicycle", f"{mark} rides the red bicycle"):
         made(client.post(f"{API}/memories", {**names, "content": same}))
+    bulk = made(client.post(f"{API}/memories/bulk", {**names, "verb": "pin", "tag": [f"{mark} tag"]}), 202)[
+        "batch"
+    ]
+    run(Offer(Job.objects.get(key=bulk).pk, "curate_memories"), worker=uuid4())
     slept = made(client.post(f"{API}/sleep-runs", names))
     merge = made(client.get(f"{API}/merges?agent_id={agent_id}&user_id={user_id}"))["results"][0]
     entry = LedgerEntry(
@@ -156,7 +161,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     planted.ids |= {
         "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
-        "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"],
+        "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"], "batch_id": bulk,
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
     }  # fmt: skip
     return planted
@@ -228,6 +233,8 @@ BODIES: dict[tuple[str, str], Body] = {
     },
     ("memories", "post"): lambda planted: {**planted.names, "content": "something new"},
     ("memories-batch", "post"): lambda planted: {**planted.names, "memories": [{"content": "something else"}]},
+    ("memories-bulk", "post"): lambda planted: {**planted.names, "verb": "unpin", "text": "tea"},
+    ("memories-bulk-undo", "post"): REASON,
     ("memories-search", "post"): lambda planted: {**planted.names, "query": "green tea", "include_messages": True},
     ("memories-retrieve", "post"): lambda planted: {**planted.names, "query": "green tea"},
     ("memory", "patch"): lambda planted: {"tags": ["changed"]},

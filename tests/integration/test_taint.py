@@ -76,11 +76,13 @@ def _trusted_rows(client: APIClient) -> Place:
     made(client.put(document, {"text": text}))
     receipt = made(client.post(f"{API}/context", {**WHO, "message": QUERY}))["receipt_id"]
     route = made(client.post(f"{API}/projects/route", {**WHO, "message": QUERY}))["id"]
+    bulk = {**WHO, "verb": "pin", "text": "of no memory"}
+    batch = made(client.post(f"{API}/memories/bulk", bulk), 202)["batch"]
     run_all_jobs()
     return Place(
         {"session_id": session, "message_id": messages[0]["id"], "memory_id": memory["id"], "agent_id": "kana",
          "revision_id": revision["id"], "project_name": "tea-shop", "document_name": "detail-supply.md",
-         "receipt_id": receipt, "route_id": route},
+         "receipt_id": receipt, "route_id": route, "batch_id": batch},
     )  # fmt: skip
 
 
@@ -186,6 +188,11 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     send("post", "memories", "memories", shared)
     batch = {**WHO, "memories": [{"content": f"{text[:90_000]} batch", "metadata": {"note": text[:1_000]}}]}
     send("post", "memories-batch", "memories/batch", batch)
+    for verb in ("pin", "reject"):
+        send(
+            "post", "memories-bulk", "memories/bulk", {**WHO, "verb": verb, "reason": short, "status": "all"}
+        )
+    send("post", "memories-bulk-undo", f"memories/bulk/{place.ids['batch_id']}/undo", {"reason": short})
     for key in (memory["id"], place.ids["memory_id"]):
         send(
             "post",

@@ -79,7 +79,7 @@ def sleeper(user: str) -> str:
     for number in range(12):
         for text, strength in (
             (f"The user likes tea of sort {number}.", 5.0),
-            (f"The user really likes tea of sort {number}", 4.0),
+            (f"The user actually likes tea of sort {number}", 4.0),
         ):
             write_memory(
                 actor=actor, new=NewMemory(content=text, strength=strength), by=command("test"), now=BEGUN

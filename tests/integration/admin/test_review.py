@@ -31,7 +31,7 @@ from strength.models import Memory, MemoryRevision, Merge, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, logged_in, page_of
 
 DAY = timedelta(days=1)
-SAME = ("The user likes green tea.", "The user really likes green tea")
+SAME = ("The user likes green tea.", "The user actually likes green tea")
 MOST_QUERIES = 25
 STRANGER = Principal(kind=PrincipalKind.KEY, id="k", name="inbox", is_trusted=False)
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
@@ -510,7 +510,7 @@ def test_a_pair_is_shown_side_by_side_with_what_each_says_alone(boss: Client, hu
         r'<div role="cell" class="review-cell review-(one|other)" dir="auto">(.*?)</div>', text
     )
     own = {side: re.findall(r'<span class="review-own">(.*?)</span>', cell) for side, cell in cells}
-    assert own == {"one": ["."], "other": ["really "]}
+    assert own == {"one": ["."], "other": ["actually "]}
     assert "tag0" in text and "tag1" in text and "used 0 times" in text
 
 

@@ -36,7 +36,7 @@ from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, 
 from tests.integration.strength.conftest import numbers, seen
 
 DAY = timedelta(days=1)
-SAME = ("The user likes green tea.", "The user really likes green tea")
+SAME = ("The user likes green tea.", "The user actually likes green tea")
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
 MOST_QUERIES = 25
 SCREENS = (SleepRun, Merge, Tombstone, Task)
@@ -414,7 +414,7 @@ def test_merge_page_shows_both_side_by_side(boss: Client, nights: Nights) -> Non
     response = boss.get(page_of(nights.proposal))
     text = response.content.decode()
     assert [side["memory"].pk for side in response.context["sides"]] == [nights.one.pk, nights.other.pk]
-    assert '<span class="review-own">really </span>' in text and "drinks" in text
+    assert '<span class="review-own">actually </span>' in text and "drinks" in text
     assert page_of(nights.one) in text and page_of(nights.other) in text
     assert [verb for verb, _ in response.context["verbs"]] == ["accept", "dismiss"]
 
@@ -442,7 +442,7 @@ def more_proposals(hub: Hub) -> list[Merge]:
     """Let the next sleep find two more pairs."""
     for thing in ("coffee in Kyoto", "walks at night"):
         hub.remember(f"The user likes {thing}.")
-        hub.remember(f"The user really likes {thing}")
+        hub.remember(f"The user actually likes {thing}")
     Memory.objects.update(updated_at=NOW + DAY)
     wake(hub, NOW + 2 * DAY)
     return list(Merge.objects.filter(state="proposed"))

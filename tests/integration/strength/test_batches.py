@@ -14,7 +14,7 @@ from memoryhub.auth.tenancy import actor_for_writing
 from strength.actions.curation import apply_transition, delete_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.models import MemoryIndex, MemoryNumbers, MemoryRevision
-from tests.conftest import client_with_key
+from tests.conftest import client_with_key, run_jobs
 
 API = "/api/v1"
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
@@ -95,6 +95,80 @@ def feed(client: APIClient, **query: Any) -> Any:
     answer = client.get(f"{API}/changes", {**NAMES, **query})
     assert answer.status_code == 200, answer.content
     return answer.json()
+
+
+def bulk(client: APIClient, verb: str, status: int = 202, **values: Any) -> Any:
+    answer = client.post(f"{API}/memories/bulk", {**NAMES, "verb": verb, **values})
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def count(client: APIClient, **query: Any) -> int:
+    return int(client.get(f"{API}/memories/count", {**NAMES, **query}).json()["count"])
+
+
+def test_memories_are_archived_by_a_filter_and_brought_back_as_one_batch(client: APIClient) -> None:
+    batch(
+        client,
+        *({"content": f"tea {n}", "tags": ["tea"]} for n in range(3)),
+        {"content": "coffee", "pinned": True},
+    )
+    client.post(f"{API}/memories", {**NAMES, "user_id": "aoi", "content": "tea of another", "tags": ["tea"]})
+    plan = bulk(client, "archive", 200, tag=["tea"], dry_run=True)
+    assert (plan["count"], plan["batch"], {each["tags"][0] for each in plan["sample"]}) == (3, None, {"tea"})
+    assert count(client) == 4, "a dry run changes nothing"
+    assert bulk(client, "archive", 409, tag=["tea"], expected_count=2)["code"] == "wrong_state"
+    ordered = bulk(client, "archive", tag=["tea"], expected_count=3, reason="spring cleaning")
+    address = f"{API}/memories/bulk/{ordered['batch']}"
+    assert client.get(address).json()["state"] == "queued"
+    assert client.post(f"{address}/undo").status_code == 409, "it has not begun"
+    late = client.post(f"{API}/memories", {**NAMES, "content": "tea 3", "tags": ["tea"]}).json()
+    edited = client.get(f"{API}/memories", {**NAMES, "text": "tea 1"}).json()["results"][0]
+    client.patch(f"{API}/memories/{edited['id']}", {"content": "tea of Uji"})
+    run_jobs()
+    assert client.get(address).json() == {
+        "batch": ordered["batch"], "verb": "archive", "state": "done", "done": 3, "total": 3, "changed": 2,
+    }  # fmt: skip
+    kept = client.get(f"{API}/memories", NAMES).json()["results"]
+    assert {each["content"] for each in kept} == {"coffee", "tea of Uji", late["content"]}
+    archived = client.get(f"{API}/memories", {**NAMES, "status": "archived"}).json()["results"][0]
+    [made, _] = client.get(f"{API}/memories/{archived['id']}/revisions").json()["results"]
+    assert (made["reason"], made["by"]["kind"]) == ("spring cleaning", "key")
+    assert client.post(f"{address}/undo", {"reason": "after all"}).json()["verb"] == "undo"
+    run_jobs()
+    assert count(client) == 5
+    assert client.post(f"{address}/undo").status_code == 409, "once is enough"
+    assert client_with_key(user_id="aoi").get(address).status_code == 404
+    assert count(client, user_id="aoi") == 1
+
+
+def test_memories_are_deleted_by_a_filter_once_their_number_is_stated(client: APIClient) -> None:
+    batch(
+        client,
+        {"content": "tea", "tags": ["tea"]},
+        {"content": "more tea", "tags": ["tea"]},
+        {"content": "coffee"},
+    )
+    refused = bulk(client, "delete", 400, tag=["tea"])
+    assert refused["errors"][0]["field"] == "expected_count"
+    assert bulk(client, "approve", 400)["errors"][0]["field"] == "verb"
+    ordered = bulk(client, "delete", tag=["tea"], expected_count=2)
+    run_jobs()
+    address = f"{API}/memories/bulk/{ordered['batch']}"
+    assert client.get(address).json()["changed"] == 2 and count(client, status="all") == 1
+    answer = client.post(f"{address}/undo")
+    assert answer.status_code == 409 and "gone for good" in answer.json()["detail"]
+    again = {**NAMES, "content": "Tea!", "source": "extraction"}
+    assert client.post(f"{API}/memories", again).json()["code"] == "decided_against"
+
+
+def test_an_untrusted_key_curates_no_selection(client: APIClient) -> None:
+    batch(client, {"content": "tea"})
+    key = client_with_key(is_trusted=False)
+    bulk(key, "archive", 403)
+    ordered = bulk(client, "archive")
+    run_jobs()
+    assert key.post(f"{API}/memories/bulk/{ordered['batch']}/undo").status_code == 403
 
 
 def committed() -> None:

@@ -321,7 +321,7 @@ FROM strength_rhythm AS state WHERE state.actor_id = numbers.actor_id AND number
     AND numbers.mark > '-Infinity'
 """
 
-SAME = ("The user likes green tea.", "The user really likes green tea")
+SAME = ("The user likes green tea.", "The user actually likes green tea")
 
 
 def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:

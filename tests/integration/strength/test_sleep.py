@@ -252,7 +252,7 @@ def actor_perspectives(actor: Actor) -> Any:
     return rows.order_by("memory_id", "perspective")
 
 
-SAME = ("The user likes green tea.", "The user really likes green tea")
+SAME = ("The user likes green tea.", "The user actually likes green tea")
 
 
 def test_undo_brings_every_row_back(actor: Actor, write: Write, sleep_at: Sleep) -> None:
@@ -496,7 +496,7 @@ def test_a_proposal_about_what_changed_is_made_anew(actor: Actor, write: Write, 
 
 
 def test_proposals_go_on_where_one_of_three_was_merged(write: Write, sleep_at: Sleep) -> None:
-    third = "The user really, really likes green tea!"
+    third = "The user actually, actually likes green tea!"
     for place, text in enumerate([*SAME, third]):
         write(text, strength=3.0 - place)
     sleep_at(NOW + timedelta(hours=1))

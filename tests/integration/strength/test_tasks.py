@@ -322,7 +322,7 @@ def test_one_user_and_all_of_them_is_no_request(client: APIClient, write: Write)
 def test_merges_over_rest(client: APIClient, write: Write) -> None:
     now = timezone.now()
     one = write("The user likes green tea.", at=now)
-    other = write("The user really likes green tea", at=now)
+    other = write("The user actually likes green tea", at=now)
     assert client.post(f"{API}/sleep-runs", WHO).json()["proposed_merges"] == 1
     (proposal,) = client.get(f"{API}/merges?agent_id=kana&user_id=hiroki").json()["results"]
     assert {proposal["kept"]["id"], proposal["absorbed"]["id"]} == {str(one.pk), str(other.pk)}

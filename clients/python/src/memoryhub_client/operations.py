@@ -308,6 +308,21 @@ class Operations:
         return _post(path("memories", "batch"), fields, whose=True)
 
     @operation
+    def memories_bulk(self, **fields: Unpack[t.BulkIn]) -> Call[t.Bulk]:
+        """Change or delete all of an actor's memories that match filters, by a job; `dry_run` counts and shows some."""
+        return _post(path("memories", "bulk"), fields, whose=True)
+
+    @operation
+    def memories_bulk_state(self, batch_id: str) -> Call[t.BulkState]:
+        """Return how far a batch is."""
+        return _get(path("memories", "bulk", batch_id))
+
+    @operation
+    def memories_bulk_undo(self, batch_id: str, **fields: Unpack[t.Reason]) -> Call[t.BulkState]:
+        """Undo a batch by a job: what was not changed since becomes as it was; 409 for a deletion."""
+        return _post(path("memories", "bulk", batch_id, "undo"), fields)
+
+    @operation
     def session_extract(self, session_id: str, **fields: Unpack[t.Write]) -> Call[t.ExtractionJob]:
         """Extract memories from a session's unread messages in the background, before those of other sessions."""
         return _post(path("sessions", session_id, "extract"), fields)

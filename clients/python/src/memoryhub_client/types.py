@@ -21,6 +21,8 @@ class Whose(TypedDict, total=False):
 
 
 BlockType = Literal["text", "image", "image_url", "file", "tool_use", "tool_result", "thinking", "redacted_thinking"]
+BulkInStatus = Literal["active", "pending", "archived", "rejected", "all"]
+BulkInVerb = Literal["pin", "unpin", "archive", "reactivate", "reject", "delete"]
 ContextFormat = Literal["anthropic", "openai"]
 DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync"]
 EntryStatus = Literal["active", "pending"]
@@ -154,6 +156,56 @@ class BlockIn(TypedDict, total=False):
     cache_control: Any
     data: str
     source: Any
+
+
+class BulkIn(Write, total=False):
+    """A change of all memories that match filters. With `dry_run` nothing changes."""
+
+    agent_id: str
+    user_id: str
+    status: BulkInStatus
+    kind: list[MemoryKind]
+    namespace: str
+    tag: list[str]
+    trust: Trust
+    channel: str
+    text: str
+    pinned: bool | None
+    metadata: str
+    ended: bool
+    as_of: str
+    created_after: str
+    created_before: str
+    updated_after: str
+    updated_before: str
+    used_after: str
+    used_before: str
+    min_strength: float
+    max_strength: float
+    reason: str
+    verb: Required[BulkInVerb]
+    dry_run: bool
+    expected_count: int
+    source: list[MemorySource]
+
+
+class Bulk(TypedDict):
+    """How many memories change, and the newest of them; `batch` is null for a dry run."""
+
+    batch: str | None
+    count: int
+    sample: list[Memory]
+
+
+class BulkState(TypedDict):
+    """How far a batch is. `verb` is `undo` once its undo was ordered; `changed` counts what it changed."""
+
+    batch: str
+    verb: str
+    state: str
+    done: int
+    total: int | None
+    changed: int
 
 
 class Called(TypedDict):
