@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import OneOf, OwnedOut, ReasonSerializer, TenantQuery, TenantSerializer
+from memoryhub.api.fields import OneOf, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from memoryhub.auth.domain import Forbidden, Scope
 from memoryhub.auth.tenancy import UnknownRow
@@ -240,8 +240,10 @@ class ChangesQuery(TenantQuery):
     limit = serializers.IntegerField(min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT)
 
 
-class MemoryChangeOut(OwnedOut, serializers.ModelSerializer):
-    """A change of a memory. `version` is the memory's after it."""
+class MemoryChangeOut(serializers.ModelSerializer):
+    """A change of a memory. `version` is the memory's after it; `user_id` is null where the user was erased since."""
+
+    user_id = serializers.CharField(source="actor.user_id", read_only=True, allow_null=True)
 
     class Meta:
         model = MemoryChange
@@ -268,7 +270,7 @@ class Changes(MemoryView):
         if values["all_users"]:
             if self.principal.user_id is not None:
                 raise Forbidden("This key is bound to one user; it cannot speak for all.")
-            whose = Q(actor__agent_id=tenant.agent_id)
+            whose = Q(agent_id=tenant.agent_id)
         rows = changes_after(values["after"], whose=whose, most=limit + 1)
         page = rows[:limit]
         cursor = page[-1].pk if page else values["after"]

@@ -56,14 +56,18 @@ class MemoryRevision(ActorRow):
 
 
 class MemoryChange(models.Model):
-    """A committed change of a memory, in the feed of changes; written by triggers (migration 0007).
+    """A committed change of a memory, in the feed of changes; written by triggers (migrations 0007 and 0009).
 
     The triggers run when a transaction commits, under a lock that readers wait for: whoever reads a key
-    has seen all below it. `memory_id` is a plain id: the feed tells of memories that are gone.
+    has seen all below it. `memory_id` is a plain id: the feed tells of memories that are gone. Where a user is erased
+    the rows lose the actor, and each memory gets an `erased` one of its agent.
     """
 
     id = models.BigAutoField(primary_key=True)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    agent_id = models.CharField(max_length=255)
+    actor = models.ForeignKey(
+        Actor, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     memory_id = models.UUIDField()
     change = models.CharField(max_length=10, choices=choices(FeedChange))
     version = models.PositiveIntegerField()
@@ -71,7 +75,12 @@ class MemoryChange(models.Model):
 
     class Meta:
         ordering = ["id"]
-        indexes = [models.Index(fields=["actor", "id"], name="change_of_actor")]
+        indexes = [
+            models.Index(fields=["actor", "id"], name="change_of_actor"),
+            models.Index(fields=["agent_id", "id"], name="change_of_agent"),
+            # Whose an erased memory was.
+            models.Index(fields=["memory_id"], name="change_of_nobody", condition=Q(actor=None)),
+        ]
 
     def __str__(self) -> str:
         return f"{self.change} #{self.pk}"

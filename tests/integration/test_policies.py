@@ -19,6 +19,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy import policies
 from memoryhub.tenancy.policies import policy_classes
+from strength.models import MemoryChange
 from tests.factories.planting import Planted, body_of, plant_first
 from tests.factories.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
 
@@ -84,9 +85,9 @@ def test_tables_that_refer_to_actors_rows_name_the_actor() -> None:
 
 
 def test_rows_of_actors_go_with_the_actor() -> None:
-    """But for the accounts: what was spent was spent, and the rows say no more of whom."""
+    """But for the accounts, and the feed that tells of the erasure: the rows say no more of whom."""
     for model in actor_models():
-        if model is LedgerEntry:
+        if model in (LedgerEntry, MemoryChange):
             assert model._meta.get_field("actor").remote_field.on_delete is models.SET_NULL
             continue
         assert model._meta.get_field("actor").remote_field.on_delete is models.CASCADE, model  # type: ignore[union-attr]

@@ -212,6 +212,22 @@ def test_feed_of_all_users_is_for_keys_of_all_users(client: APIClient) -> None:
     assert bound.get(f"{API}/changes", {"agent_id": "kana", "user_id": "aoi"}).status_code == 403
 
 
+def test_feed_tells_an_agent_what_an_erased_user_took_along(client: APIClient) -> None:
+    ids = {each["id"] for each in batch(client, {"content": "tea"}, {"content": "coffee"})}
+    client.post(f"{API}/memories", {**NAMES, "user_id": "aoi", "content": "of another"})
+    committed()
+    cursor = feed(client, all_users="true")["cursor"]
+    assert client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki").status_code == 200
+    committed()
+    told = feed(client, all_users="true", after=cursor)["results"]
+    assert {each["memory_id"] for each in told} == ids
+    assert {(each["change"], each["agent_id"], each["user_id"]) for each in told} == {
+        ("erased", "kana", None)
+    }
+    assert {each["user_id"] for each in feed(client, all_users="true")["results"]} == {None, "aoi"}
+    assert feed(client)["results"] == [] == feed(client, agent_id="mira", all_users="true")["results"]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_feed_neither_skips_nor_repeats_while_others_write() -> None:
     """Four writers, some of whose transactions fail, and a reader who polls meanwhile."""

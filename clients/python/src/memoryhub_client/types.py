@@ -590,11 +590,11 @@ class MemoriesWritten(TypedDict):
 
 
 class MemoryChange(TypedDict):
-    """A change of a memory. `version` is the memory's after it."""
+    """A change of a memory. `version` is the memory's after it; `user_id` is null where the user was erased since."""
 
     id: int
     agent_id: str
-    user_id: str
+    user_id: str | None
     memory_id: str
     change: MemoryFeedChange
     version: int
