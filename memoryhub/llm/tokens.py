@@ -286,6 +286,20 @@ def count_raw(text: str) -> int:
     return _count_cached(text) if len(text) <= MAX_CACHED_CHARS else _count(text)
 
 
+@lru_cache(maxsize=4096)
+def is_common_word(word: str) -> bool:
+    """Return whether a word is so frequent that the vocabulary has it whole, in Latin letters among its first.
+
+    A byte pair vocabulary is ordered by how often its pairs occurred in the texts that it was trained on.
+    """
+    spaced = word if _cjk.search(word) else f" {word}"
+    tokens = o200k_base().encode_ordinary(spaced)
+    return len(tokens) == 1 and (spaced == word or tokens[0] < COMMON_RANKS)
+
+
+COMMON_RANKS = 2**15
+
+
 def _count(text: str) -> int:
     encoding = o200k_base()
     cuts = [0, *_cuts(text), len(text)] if len(text) > MAX_BLANK_RUN_CHARS else [0, len(text)]

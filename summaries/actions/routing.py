@@ -48,7 +48,7 @@ from summaries.actions.projects import (
 )
 from summaries.domain.documents import without_lines
 from summaries.domain.policy import AUTO, ProjectPolicy
-from summaries.domain.projects import EventKind, Listed, catalog, free_name, is_name, one_line, propose_name
+from summaries.domain.projects import EventKind, Listed, free_name, is_name, propose_name
 from summaries.domain.routing import (
     COMPARED,
     MOST_DOCUMENTS,
@@ -67,10 +67,9 @@ from summaries.domain.routing import (
     most_similar,
     parse_prediction,
     profile_of,
+    question_blocks,
     route_by_words,
     session_project,
-    shared_lines,
-    shortlist,
     usable_prediction,
 )
 from summaries.models import Document, DocumentEntry, Project, RoutingDecision
@@ -80,9 +79,6 @@ LATEST_CORRECTIONS: Final = 200
 
 LONGEST_MESSAGE: Final = 6_000
 """Characters of a message that are read by a model or by words."""
-
-LONGEST_EXAMPLE: Final = 300
-"""Characters of a corrected message that a model is shown."""
 
 EARLIER_DECISIONS: Final = 20
 """Earlier decisions of a session that tell its current project."""
@@ -322,19 +318,16 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
 
 
 def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int]:
-    examples = most_similar(request.text, request.examples, policy.routing_examples)
-    first = [*(each.project for each in examples), *([request.current] if request.current else [])]
-    names = set(shortlist(request.text, request.profiles, first=first))
-    shown = (Listed(each.name, each.description) for each in request.projects if each.name in names)
-    blocks = {"projects": catalog(shown, count_raw)}
-    if lines := shared_lines(request.text, request.profiles, request.texts):
-        blocks["lines-of-documents"] = "\n".join(lines)
-    if examples:
-        by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
-        blocks["routed-by-hand"] = "\n".join(by_hand)
-    if request.current:
-        blocks["session"] = request.current
-    blocks["message"] = f"({request.channel})\n{request.text}"
+    blocks = question_blocks(
+        request.text,
+        request.channel,
+        [Listed(each.name, each.description) for each in request.projects],
+        request.profiles,
+        request.texts,
+        most_similar(request.text, request.examples, policy.routing_examples),
+        current=request.current,
+        count=count_raw,
+    )
     fence = secrets.token_hex(FENCE_BYTES)
     completion = complete(
         CompletionRequest(

@@ -6,16 +6,17 @@ confidence depends on the amount of evidence and on the lead over the next proje
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from memoryhub.llm.tokens import is_common_word
 from memoryhub.llm.types import object_schema
 from memoryhub.search.analysis import COMPOUND, analyse, fold, is_unspaced
-from summaries.domain.projects import free_name, is_name, one_line, propose_name
+from summaries.domain.projects import Listed, catalog, free_name, is_name, one_line, propose_name
 
 
 class Confidence(StrEnum):
@@ -142,6 +143,12 @@ ENOUGH: Final = 2.2
 SOME: Final = 0.7
 """Evidence for medium confidence: about one such word."""
 
+ANOTHER_WORD: Final = 0.4
+"""Size of shared terms beside the longest from which a message shares more than one word."""
+
+LONG_EXPRESSION: Final = 3
+"""Characters of a Japanese expression that tells something by itself: 貸切風呂 does, 地図 does not."""
+
 FAR_AHEAD: Final = 0.5
 AHEAD: Final = 0.25
 """Lead of the best project over the next, as a share of its evidence, for high and medium confidence."""
@@ -164,12 +171,16 @@ LINES_QUOTED: Final = 3
 LONGEST_QUOTED: Final = 200
 """Projects whose documents a model is shown lines of, lines of each, and characters of a line."""
 
+LONGEST_EXAMPLE: Final = 300
+"""Characters of a corrected message that a model is shown."""
+
 MOST_OFFERED: Final = 3
 """Projects that the user is offered where none was found."""
 
 MOST_LISTED: Final = 300
 """Projects that a model is shown; more would cost more to read than they help."""
 
+_WORDS: Final = re.compile(r"\w+")
 _CHARACTER: Final = 0.1
 _PAIR: Final = 0.25
 _EXPRESSION: Final = 0.5  # its pairs count besides
@@ -263,6 +274,31 @@ def shared_lines(message: str, profiles: Sequence[Profile], texts: Mapping[str, 
     return quoted
 
 
+def question_blocks(
+    message: str,
+    channel: str,
+    projects: Sequence[Listed],
+    profiles: Sequence[Profile],
+    texts: Mapping[str, Sequence[str]],
+    examples: Sequence[Example],
+    *,
+    current: str | None,
+    count: Callable[[str], int],
+) -> dict[str, str]:
+    """Return the blocks of a question to a model: the catalog, lines of documents, corrections, session, message."""
+    first = [*(each.project for each in examples), *([current] if current else [])]
+    names = set(shortlist(message, profiles, first=first))
+    blocks = {"projects": catalog((each for each in projects if each.name in names), count)}
+    if lines := shared_lines(message, profiles, texts):
+        blocks["lines-of-documents"] = "\n".join(lines)
+    if examples:
+        by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
+        blocks["routed-by-hand"] = "\n".join(by_hand)
+    if current:
+        blocks["session"] = current
+    return {**blocks, "message": f"({channel})\n{message}"}
+
+
 def exact_correction(
     message: str, examples: Sequence[Example], names: Sequence[str], *, current: str | None = None
 ) -> Prediction | None:
@@ -305,15 +341,32 @@ def route_by_words(
     lead = (best - second) / best if best else 0.0
     if lead >= FAR_AHEAD and evidence(terms, profiles, most=1.0).get(name, 0.0) >= ENOUGH:
         return Prediction(name, None, Confidence.HIGH, f"Its words are those of {name}.")
-    if best >= SOME and lead >= AHEAD:
+    is_weak = best >= SOME and _says_little(
+        message, terms, next(each for each in profiles if each.name == name)
+    )
+    if best >= SOME and lead >= AHEAD and not is_weak:
         return Prediction(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
-    if current is not None and _continues(message, says, best, found[current]):
+    if current is not None and _continues(message, says, 0.0 if is_weak else best, found[current]):
         return Prediction(current, None, Confidence.MEDIUM, f"Its session is about {current}.")
-    if best >= SOME:
+    if best >= SOME and not is_weak:
         return Prediction(
             None, None, Confidence.LOW, f"Its words are those of {name} and of {scored[1][1]} alike."
         )
     return _unknown(message, terms, names)
+
+
+def _says_little(message: str, terms: Set[str], profile: Profile) -> bool:
+    """Return whether a message shares one word with a project, which is common or begins something new."""
+    shared = {term.removeprefix(COMPOUND) for term in terms if term in profile.terms}
+    whole = max(shared, key=lambda term: (is_unspaced(term) or _size(term), len(term)), default="")
+    others = sum(
+        _size(term) for term in shared if not (term in whole if is_unspaced(term) else term == whole)
+    )
+    if others >= ANOTHER_WORD:
+        return False
+    written = {word for word in _WORDS.findall(fold(message)) if whole in analyse(word)} or {whole}
+    is_short = is_unspaced(whole) and len(whole) < LONG_EXPRESSION
+    return is_short or any(map(is_common_word, written)) or bool(_BEGINS.search(fold(message)))
 
 
 def _continues(message: str, says: float, best: float, own: float) -> bool:
@@ -388,8 +441,10 @@ BEGINS_ANEW: Final = 4.0
 """The same in a session that is about a project: "start with the second one" begins nothing."""
 
 _BEGINS: Final = re.compile(
-    r"\b(?:start|begin|build|create|launch|plan|organi[sz]e|prototype|new project|we want|i want)"
-    r"|新しい|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を"
+    r"\b(?:start|begin|build|create|launch|plan|organi[sz]e|prototype|new project|we want|i want|set up|draft|idea"
+    r"|propos|let's|i'd like to|we would like to)"
+    r"|新しい|新しく|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を|やりたい|開きたい|開くこと|開催|検討したい|構想"
+    r"|案を|案が|提案"
 )
 """Wording of messages that begin something new."""
 

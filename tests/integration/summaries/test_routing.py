@@ -1,11 +1,9 @@
 """Messages find their project: by a model, by words, and as people put it right (SPEC P3, P4)."""
 
-import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Barrier, Event, Semaphore
 from time import monotonic, sleep
 from typing import Any
@@ -16,7 +14,6 @@ from django.core.cache import cache
 from django.db import connection
 from rest_framework.test import APIClient
 
-from bench.routing import SETS, elsewhere, figures, read_set, route_elsewhere, route_set
 from conversations.actions.chat import Question, chat
 from conversations.actions.sessions import open_session
 from conversations.models import Session
@@ -669,28 +666,3 @@ def settles(is_so: Callable[[], bool]) -> bool:
     while not is_so() and monotonic() < until:
         sleep(0.05)
     return is_so()
-
-
-# The measured set
-
-
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
-def test_set_is_what_it_is_said_to_be(path: Path) -> None:
-    loaded = read_set(path)
-    assert len(loaded["projects"]) == 20 and len(loaded["messages"]) >= 120
-    assert {each["channel"] for each in loaded["messages"]} == {"slack", "github", "terminal"}
-    assert len({json.dumps(each["message"]) for each in loaded["messages"]}) == len(loaded["messages"])
-
-
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
-def test_words_find_clear_messages_and_are_not_sure_of_others(path: Path) -> None:
-    found = figures(list(route_set(path)))
-    assert found["clear_top_1"] >= 0.85
-    assert found["ambiguous_or_new_called_sure"] == 0
-    assert found["ambiguous_or_new"] >= (found["clear"] + found["ambiguous_or_new"]) * 0.3
-    assert found["clear_sure_and_right"] == found["clear_sure"]
-
-
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
-def test_words_are_sure_of_no_message_among_projects_of_others(path: Path) -> None:
-    assert elsewhere(list(route_elsewhere(path)))["called_sure"] == 0

@@ -1,0 +1,136 @@
+"""Routing on the sets of `bench/routing.py`: by words, and by a model over HTTP that knows what it is shown."""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bench.routing import (
+    NEW,
+    SETS,
+    Case,
+    by_reader,
+    by_words,
+    case_figures,
+    elsewhere,
+    figures,
+    found_again,
+    profiles_of,
+    read_cases,
+    read_question,
+    read_set,
+    route_elsewhere,
+    route_set,
+)
+from conversations.actions.sessions import open_session
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor
+from summaries.actions.documents import append_entry
+from summaries.actions.projects import create_project
+from summaries.actions.routing import route_message
+from summaries.domain.routing import Confidence, Prediction
+from summaries.models import Project, RoutingDecision
+from tests.examples import examples
+from tests.fakes.llm_server import Asked, LLMServer, Reply
+
+BY = command("test")
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_set_is_what_it_is_said_to_be(path: Path) -> None:
+    loaded = read_set(path)
+    assert len(loaded["projects"]) == 20 and len(loaded["messages"]) >= 120
+    assert {each["channel"] for each in loaded["messages"]} == {"slack", "github", "terminal"}
+    assert len({json.dumps(each["message"]) for each in loaded["messages"]}) == len(loaded["messages"])
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_words_find_clear_messages_and_are_not_sure_of_others(path: Path) -> None:
+    found = figures(list(route_set(path)))
+    assert found["clear_top_1"] >= 0.85
+    assert found["ambiguous_or_new_called_sure"] == 0
+    assert found["ambiguous_or_new"] >= (found["clear"] + found["ambiguous_or_new"]) * 0.3
+    assert found["clear_sure_and_right"] == found["clear_sure"]
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_words_are_sure_of_no_message_among_projects_of_others(path: Path) -> None:
+    assert elsewhere(list(route_elsewhere(path)))["called_sure"] == 0
+
+
+@pytest.mark.parametrize("half", [0, 1], ids=["tuned on", "held out"])
+def test_words_and_a_model_route_or_ask_rightly(half: int) -> None:
+    cases, profiles = read_cases()[half::2], profiles_of(NEW)
+    words = case_figures(cases, [by_words(case, profiles) for case in cases])
+    model = case_figures(cases, [by_reader(case, profiles) for case in cases])
+    without_lines = case_figures(cases, [by_reader(case, profiles, shows_lines=False) for case in cases])
+    assert words["right_or_rightly_asked"] >= 0.93 and model["right_or_rightly_asked"] >= 0.97
+    assert model["right_or_rightly_asked"] >= words["right_or_rightly_asked"]
+    assert without_lines["right_or_rightly_asked"] < words["right_or_rightly_asked"]
+    assert (words["high_and_wrong"], model["high_and_wrong"]) == (0, 0)
+    assert words["follow_ups_stay"] >= 0.9 and words["new_proposed"] >= 0.6
+
+
+def test_what_the_router_made_is_found_again() -> None:
+    cases = read_cases()
+    for is_japanese in (False, True):
+        mine = [case for case in cases if bool(re.search("[ぁ-ん]", case.text)) == is_japanese]
+        assert found_again(mine, profiles_of(NEW)) >= 0.87
+
+
+@pytest.mark.property
+def test_model_over_http_routes_what_it_can_read(db: None, llm: LLMServer) -> None:
+    actor = gardeners()
+    cases = read_cases()[:: 120 // examples(120)]
+    verdicts = [routed_by_model(actor, llm, case) for case in cases]
+    right = sum(case.is_right(verdict) for case, verdict in zip(cases, verdicts, strict=True))
+    assert right / len(cases) >= 0.97
+    assert len(llm.asked) == len(cases)
+
+
+def gardeners() -> Actor:
+    """Return a user with the projects of the new set."""
+    actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
+    for each in read_set(NEW)["projects"]:
+        name = each["name"]
+        project = create_project(actor=actor, name=name, description=each["description"], by=BY, now=NOW)
+        for document, lines in {"MEMORY.md": each["memory"], **each["documents"]}.items():
+            append_lines(project, document, lines)
+    return actor
+
+
+def append_lines(project: Project, document: str, lines: Sequence[str]) -> None:
+    for line in lines:
+        text = line.removeprefix("- ")
+        append_entry(project=project, document_name=document, text=text, by=BY, now=NOW)
+
+
+def routed_by_model(actor: Actor, llm: LLMServer, case: Case) -> Prediction:
+    def answer(asked: Asked) -> Reply:
+        blocks = re.findall(r"<([a-z-]+) (\w+)>\n(.*?)\n</\1 \2>", asked.text, re.DOTALL)
+        read = read_question(case, {name: text for name, _code, text in blocks})
+        return Reply(
+            data={
+                "project": read.project, "proposed_name": read.proposed_name, "confidence": read.confidence,
+                "reason": "So.",
+            }
+        )  # fmt: skip
+
+    llm.answer(answer)
+    session = open_session(actor=actor, session_id=None, channel=case.channel, by=BY, now=NOW)[0]
+    if case.kind == "after":
+        RoutingDecision.objects.create(
+            actor=actor, session=session, message=case.other, channel=case.channel, confidence="medium",
+            action="route_and_disclose", project=Project.objects.get(name=case.project), created_at=NOW,
+        )  # fmt: skip
+    made = route_message(
+        actor=actor, message=case.text, channel=case.channel, session=session, by=BY, now=NOW
+    )
+    return Prediction(
+        made.project.name if made.project else None, made.proposed_name or None, Confidence(made.confidence)
+    )
