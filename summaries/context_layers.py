@@ -20,7 +20,7 @@ from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.actions.documents import untrusted_digests
-from summaries.actions.projects import hold_project, note_event
+from summaries.actions.projects import active_project, hold_project, note_event
 from summaries.domain.documents import MEMORY, PINNED, best_sections, document_order, without_lines
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import EventKind
@@ -100,8 +100,8 @@ def project(request: LayerRequest) -> LayerResult:
     """
     if not request.project or not request.policy.include_project:
         return LayerResult()
-    actor_id, name = request.tenant.actor_id, request.project
-    project = Project.objects.of(actor_id).select_related("actor__agent").filter(name=name).first()
+    actor_id = request.tenant.actor_id
+    project = active_project(actor_id=actor_id, name=request.project)
     if project is None:
         return LayerResult()
     policy = effective_policy(ProjectPolicy, request.tenant.agent, request.tenant.actor)

@@ -14,7 +14,7 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import ActorRow
 from memoryhub.zones import local_time
 from summaries.domain.documents import DocumentKind, check_document_name
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind
+from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind, ProjectStatus
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator, Verb
 
@@ -164,21 +164,39 @@ class SummaryDraft(ActorRow):
         return f"draft {self.id}"
 
 
+class ProjectQuerySet(ActorQuerySet["Project"]):
+    def kept(self) -> Self:
+        """Filter to projects that are not deleted; a deleted one stays a while, so that this can be undone."""
+        return self.filter(deleted_at=None)
+
+    def active(self) -> Self:
+        """Filter to projects that catalogs, routing and contexts know."""
+        return self.filter(deleted_at=None, archived_at=None)
+
+
 class Project(ActorRow):
-    """Topic that messages of many channels share. `description` repeats MEMORY.md's first block quote."""
+    """Topic that messages of many channels share. `description` repeats MEMORY.md's first block quote.
+
+    What was merged into another project is archived, and messages that were routed to it count as the other's.
+    """
 
     name = models.CharField(max_length=LONGEST_NAME)
     description = models.CharField(max_length=LONGEST_DESCRIPTION, blank=True)
     version = models.PositiveIntegerField(default=1)
+    archived_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+    merged_into = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
-    objects: ClassVar[ActorQuerySet["Project"]] = ActorQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[ProjectQuerySet] = ProjectQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ["name"]
         constraints = [
-            models.UniqueConstraint(name="project_name_once", fields=["actor", "name"]),
+            models.UniqueConstraint(
+                name="project_name_once", fields=["actor", "name"], condition=Q(deleted_at=None)
+            ),
             models.CheckConstraint(
                 name="project_name_is_kebab", condition=Q(name__regex=r"^[a-z0-9]+(-[a-z0-9]+)*$")
             ),
@@ -186,6 +204,12 @@ class Project(ActorRow):
 
     def __str__(self) -> str:
         return f"{self._meta.verbose_name} {self.id}"
+
+    @property
+    def status(self) -> ProjectStatus:
+        if self.deleted_at is not None:
+            return ProjectStatus.DELETED
+        return ProjectStatus.ACTIVE if self.archived_at is None else ProjectStatus.ARCHIVED
 
 
 class Document(ActorRow):
@@ -304,14 +328,19 @@ class RoutingDecision(ActorRow):
 
 
 class ProjectEvent(ActorRow):
-    """Read, routing, update or other operation on a project (SPEC P8). `details` holds ids and numbers only."""
+    """Read, routing, update or other operation on a project (SPEC P8). `details` holds ids and numbers only.
+
+    One that can be undone as a whole, such as a merge, keeps in `undo` the rows and versions that it wrote.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
     project_name = models.CharField(max_length=LONGEST_NAME, blank=True)
-    kind = models.CharField(max_length=8, choices=EVENT_KINDS)
+    kind = models.CharField(max_length=10, choices=EVENT_KINDS)
     tokens = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=64, blank=True)
     details = models.JSONField(default=dict)
+    undo = models.JSONField(null=True)
+    undone_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
 
     class Meta:

@@ -13,6 +13,8 @@ from memoryhub.jobs.registry import After, job
 from memoryhub.llm.client import count_bad_attempts
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
+from summaries.actions.project_life import due_for_purge
+from summaries.actions.projects import purge_project
 from summaries.actions.summaries import summarize as summarize_session
 from summaries.actions.triggers import due_sessions
 from summaries.actions.updates import UpdateContext, update_projects
@@ -61,3 +63,12 @@ def update_project(job: JobContext) -> None:
 def compact(job: JobContext) -> Writes | None:
     """Compact a document that has grown too long (SPEC P7)."""
     return compact_document(job=job, now=timezone.now())
+
+
+@job("purge_projects", at_once=1, daily_at="03:45")
+def purge_projects(job: JobContext) -> None:
+    """Delete for good what was deleted a month ago."""
+    while due := due_for_purge(now=timezone.now()):
+        for project in due:
+            with job.step():
+                purge_project(project=project)

@@ -38,6 +38,7 @@ from memoryhub.tenancy.models import Agent
 SCOPE_WORDS: dict[Scope, Any] = {
     Scope.READ: _("read: search, read and assemble contexts"),
     Scope.WRITE: _("write: store messages and memories, chat, report use"),
+    Scope.CURATE: _("curate: archive, merge, move and delete projects, and undo that"),
     Scope.ADMIN: _("admin: agents, prompts and policies, erasure, export, usage"),
 }
 

@@ -17,6 +17,7 @@ class Scope(StrEnum):
 
     READ = "read"
     WRITE = "write"
+    CURATE = "curate"
     ADMIN = "admin"
 
 

@@ -142,11 +142,13 @@ _WRITE: Final = (
     | _each("strength", "delete", "memory")
     | _each("summaries", "add", "summary", "project", "document", "routingdecision")
     | _each("summaries", "change", "summary", "project", "document", "routingdecision")
-    | _each("summaries", "delete", "summary", "project")
+    | _each("summaries", "delete", "summary")
     | _each("memoryhub", "add", "agent", "actor")
     | _each("memoryhub", "change", "actor")
 )
 """The first write of a key makes the agent and the user that it names."""
+
+_CURATE: Final = _each("summaries", "change", "project", "document") | _each("summaries", "delete", "project")
 
 _ADMIN: Final = (
     _READ
@@ -163,7 +165,7 @@ _ADMIN: Final = (
 """An export holds everything of a user, and an erasure takes it away."""
 
 SCOPE_NEEDS: Final[Mapping[Scope, frozenset[str]]] = MappingProxyType(
-    {Scope.READ: _READ, Scope.WRITE: _WRITE, Scope.ADMIN: _ADMIN}
+    {Scope.READ: _READ, Scope.WRITE: _WRITE, Scope.CURATE: _CURATE, Scope.ADMIN: _ADMIN}
 )
 """What a person must be allowed in the admin to issue a key of each scope; what lives above is known by name only."""
 

@@ -56,7 +56,7 @@ from summaries.domain.compaction import (
 )
 from summaries.domain.documents import PIN, DocumentKind, line_digest
 from summaries.domain.policy import CompactionPolicy
-from summaries.domain.projects import EventKind
+from summaries.domain.projects import EventKind, ProjectStatus
 from summaries.domain.summaries import cleaned_answer, length_limits
 from summaries.models import Document, DocumentEntry, Project, ProjectEvent
 
@@ -116,7 +116,7 @@ def compact(*, job: JobContext, now: datetime) -> Writes | None:
     assert job.actor_id is not None
     rows = Document.objects.of(job.actor_id).select_related("project__actor__agent")
     document = rows.exclude(name=NEVER_COMPACTED).filter(pk=UUID(job.payload["document_id"])).first()
-    if document is None:
+    if document is None or document.project.status is not ProjectStatus.ACTIVE:
         return None
     project = document.project
     policy = effective_policy(CompactionPolicy, project.actor.agent, project.actor)

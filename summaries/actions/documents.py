@@ -24,6 +24,7 @@ from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time
 from summaries.actions.projects import (
     change_project,
+    check_active,
     check_trusted,
     first_text,
     hold_project,
@@ -86,6 +87,13 @@ class DocumentExists(VersionMismatch):
 
     def __init__(self, current: int) -> None:
         super().__init__(current, _("The project has this document already."))
+
+
+def check_length(text: str) -> None:
+    if len(text) > LONGEST_DOCUMENT:
+        raise DocumentTooLong(
+            format_lazy(_("A document has at most {most} characters."), most=format(LONGEST_DOCUMENT, ","))
+        )
 
 
 def find_document(*, project: Project, name: str) -> Document:
@@ -312,13 +320,11 @@ def _write(
 
     The project's description follows MEMORY.md, and a compaction is enqueued if due.
     """
+    check_active(project)
     text = text.removeprefix("\ufeff")  # editors on Windows begin files with a byte order mark
     if document is not None and text == document.text:
         return document
-    if len(text) > LONGEST_DOCUMENT:
-        raise DocumentTooLong(
-            format_lazy(_("A document has at most {most} characters."), most=format(LONGEST_DOCUMENT, ","))
-        )
+    check_length(text)
     if document is None:
         document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
     else:

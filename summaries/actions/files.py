@@ -25,6 +25,7 @@ from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import DocumentTooLong, backups_of, put_document, trusted_text
 from summaries.actions.folder import EditedMeanwhile, Folder, UnusableFile
 from summaries.actions.projects import (
+    ProjectArchived,
     ProjectExists,
     create_project,
     documents_of,
@@ -134,7 +135,7 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
     """
     reports: list[FileReport] = []
     with _open_tree(root, actor, make=True) as (tree, manifest):
-        projects = list(Project.objects.of(actor.pk).select_related("actor__agent").order_by("name"))
+        projects = list(Project.objects.of(actor.pk).active().select_related("actor__agent").order_by("name"))
         for project in projects:
             try:
                 with tree.folder(project.name, make=True) as folder:
@@ -232,7 +233,7 @@ def sync_projects(*, syncing: SyncContext, root: Path) -> list[FileReport]:
     """
     reports: list[FileReport] = []
     with _open_tree(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, manifest):
-        found = Project.objects.of(syncing.actor.pk).select_related("actor__agent")
+        found = Project.objects.of(syncing.actor.pk).kept().select_related("actor__agent")
         projects = {project.name: project for project in found}
         names = [name for name in tree.names() if not name.startswith(".")]
         for name in names:
@@ -297,7 +298,14 @@ def _sync_file(
             _note(place.manifest, document, digest_of(text))
     except VersionMismatch:
         return FileReport(place.project, place.name, FileStatus.CONFLICT), project
-    except (BadDocumentName, UnusableFile, DocumentTooLong, ProjectExists, UnknownRow) as error:
+    except (
+        BadDocumentName,
+        UnusableFile,
+        DocumentTooLong,
+        ProjectArchived,
+        ProjectExists,
+        UnknownRow,
+    ) as error:
         return FileReport(place.project, place.name, why=str(error)), project
     return FileReport(place.project, place.name, status), project
 

@@ -47,7 +47,11 @@ def _write_document(actor: Actor, located: Located, record: ImportedDocument, wr
     rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=KIND)
     before = rows.order_by("-id").first()
     project = (
-        Project.objects.of(actor.pk).select_related("actor__agent").filter(name=_project_name(record)).first()
+        Project.objects.of(actor.pk)
+        .kept()
+        .select_related("actor__agent")
+        .filter(name=_project_name(record))
+        .first()
     )
     name, document = _place(project, record, before)
     stored = None if document is None else digest_of(trusted_text(document))
@@ -110,7 +114,8 @@ def undo_documents(
     rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
 ) -> int:
     """Delete imported documents, or restore what they said before; those changed since stay. Return how many stay."""
-    found = Document.objects.of(actor.pk).select_related("project__actor__agent")
+    found = Document.objects.of(actor.pk).filter(project__deleted_at=None)
+    found = found.select_related("project__actor__agent")
     documents = found.in_bulk([row.row_id for row in rows])
     kept = 0
     for row in rows:
@@ -131,7 +136,7 @@ def undo_projects(
     rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
 ) -> int:
     """Delete projects that an import has made; one with documents that stay, stays with them."""
-    for project in Project.objects.of(actor.pk).filter(pk__in=[row.row_id for row in rows]):
+    for project in Project.objects.of(actor.pk).kept().filter(pk__in=[row.row_id for row in rows]):
         documents = documents_of(project)
         if len(documents) > 1 or any(each.version > 1 for each in documents):
             continue

@@ -48,7 +48,9 @@ from summaries.domain.projects import (
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 
 # The weakest lock that prevents a deletion; the ORM has no option for it.
-HOLD_PROJECT = "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s FOR KEY SHARE"
+HOLD_PROJECT = (
+    "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s AND deleted_at IS NULL FOR KEY SHARE"
+)
 
 
 MOST_DAYS: Final = 366
@@ -60,6 +62,22 @@ class ProjectExists(DomainError):
 
     code = "project_exists"
     field = "name"
+
+
+class ProjectArchived(DomainError):
+    """An archived project is read only."""
+
+    code = "project_archived"
+
+
+def check_active(project: Project) -> None:
+    """Raise ProjectArchived for a project that is kept as it was."""
+    if project.archived_at is None:
+        return
+    if project.merged_into is not None:
+        why = _("This project was merged into {name}; write there, or undo the merge.")
+        raise ProjectArchived(format_lazy(why, name=project.merged_into.name))
+    raise ProjectArchived(_("This project is archived; reactivate it to change it."))
 
 
 def check_trusted(by: Principal) -> None:
@@ -116,6 +134,7 @@ def change_project(
     """Change name or description, also in MEMORY.md's block quote. Raises as `create_project`, and VersionMismatch."""
     check_trusted(by)
     project = locked_project(project, expected_version)
+    check_active(project)
     name = values.get("name", project.name)
     description = one_line(values.get("description", project.description))[:LONGEST_DESCRIPTION]
     if (name, description) == (project.name, project.description):
@@ -145,7 +164,7 @@ def change_project(
 def locked_project(project: Project, expected_version: int | None = None) -> Project:
     """Return a project's row, locked, its actor and agent loaded; raises UnknownRow, VersionMismatch."""
     hold(project.actor_id)
-    rows = Project.objects.of(project.actor_id).select_related("actor__agent")
+    rows = Project.objects.of(project.actor_id).kept().select_related("actor__agent")
     locked = rows.select_for_update(of=["self"], no_key=True).filter(pk=project.pk).first()
     if locked is None:
         raise UnknownRow(_("No such project."))
@@ -184,22 +203,38 @@ def replace_text(
 def delete_project(
     *, project: Project, expected_version: int | None = None, by: Principal, reason: str = "", now: datetime
 ) -> None:
-    """Delete a project with its documents; their texts are removed from receipts as well.
+    """Delete a project with its documents; their texts are removed from receipts at once.
 
-    Decisions and events stay, without the project. Raises UnknownRow, VersionMismatch, Forbidden.
+    The rows stay until `purge_project`, so that this can be undone; decisions and events stay for good.
+    Raises UnknownRow, VersionMismatch, Forbidden.
     """
     check_trusted(by)
     project = locked_project(project, expected_version)
-    actor, name = project.actor, project.name
-    for document_id in Document.objects.of(actor.pk).filter(project=project).values_list("pk", flat=True):
-        forget_source(source_id=document_id)
-        forget_answers(actor=actor, row_id=document_id)
-    forget_answers(actor=actor, row_id=project.pk)
+    actor = project.actor
+    _forget_texts(project)
+    project.deleted_at = project.updated_at = now
+    project.version += 1
+    project.save(update_fields=["deleted_at", "updated_at", "version"])
     audit.record(by=by, verb="delete", row=project, actor=actor, reason=reason, now=now)
-    project.delete()
-    note_event(
-        actor=actor, project=None, project_name=name, kind=EventKind.DELETE, outcome="deleted", now=now
-    )
+    note_event(actor=actor, project=project, kind=EventKind.DELETE, outcome="deleted", undo={}, now=now)
+
+
+def _forget_texts(project: Project) -> None:
+    """Remove the texts of a project's documents from receipts and from stored answers."""
+    documents = Document.objects.of(project.actor_id).filter(project=project)
+    for document_id in documents.values_list("pk", flat=True):
+        forget_source(source_id=document_id)
+        forget_answers(actor=project.actor, row_id=document_id)
+    forget_answers(actor=project.actor, row_id=project.pk)
+
+
+@transaction.atomic
+def purge_project(*, project: Project) -> None:
+    """Delete a project's rows for good, some time after `delete_project`."""
+    rows = Project.objects.of(project.actor_id).select_for_update().exclude(deleted_at=None)
+    if (found := rows.select_related("actor").filter(pk=project.pk).first()) is not None:
+        _forget_texts(found)
+        found.delete()
 
 
 def note_event(
@@ -210,29 +245,41 @@ def note_event(
     tokens: int = 0,
     outcome: str = "",
     details: Mapping[str, Any] | None = None,
-    project_name: str | None = None,
+    undo: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> ProjectEvent:
-    """Record an event of a project; `details` holds ids and numbers, never a text."""
-    name = project_name if project_name is not None else project.name if project else ""
+    """Record an event of a project; `details` and `undo` hold ids and numbers, never a text."""
     return ProjectEvent.objects.create(
-        actor=actor, project=project, project_name=name, kind=kind, tokens=tokens, outcome=outcome,
-        details=dict(details or {}), created_at=now,
+        actor=actor, project=project, project_name=project.name if project else "", kind=kind, tokens=tokens,
+        outcome=outcome, details=dict(details or {}), undo=undo, created_at=now,
     )  # fmt: skip
 
 
 def project_named(*, actor_id: UUID, name: str) -> Project:
     """Return an actor's project; raises UnknownRow, without the name, which may be any text."""
-    rows = Project.objects.of(actor_id).select_related("actor__agent")
+    rows = Project.objects.of(actor_id).kept().select_related("actor__agent", "merged_into")
     project = rows.filter(name=name).first() if is_name(name) else None
     if project is None:
         raise UnknownRow(_("No project of this name."))
     return project
 
 
+def active_project(*, actor_id: UUID, name: str) -> Project | None:
+    """Return the project that contexts and updates take by a name: the one it was merged into, if it was.
+
+    None where there is none, or where it is archived.
+    """
+    rows = Project.objects.of(actor_id).kept().filter(name=name)
+    found = rows.values_list("pk", "merged_into_id").first() if is_name(name) else None
+    if found is None:
+        return None
+    active = Project.objects.of(actor_id).active().select_related("actor__agent")
+    return active.filter(pk=found[1] or found[0]).first()
+
+
 def catalog_of(*, actor_id: UUID) -> str:
     """Return the numbered list of an actor's projects (SPEC P2)."""
-    rows = Project.objects.of(actor_id).order_by("name").values_list("name", "description")
+    rows = Project.objects.of(actor_id).active().order_by("name").values_list("name", "description")
     return catalog((Listed(*row) for row in rows), count_raw)
 
 

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Case, F, Q, TextField, When, Window
-from django.db.models.functions import Left, Right, RowNumber
+from django.db.models.functions import Coalesce, Left, Right, RowNumber
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -39,6 +39,7 @@ from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.documents import untrusted_digests
 from summaries.actions.projects import (
     ProjectExists,
+    check_active,
     check_trusted,
     create_project,
     delete_project,
@@ -189,11 +190,12 @@ def _decide(
     trust = effective_policy(TrustPolicy, actor.agent, actor).trust(
         channel=channel, source_is_trusted=by.is_trusted
     )
-    projects = list(Project.objects.of(actor.pk).order_by("name"))
+    projects = list(Project.objects.of(actor.pk).active().order_by("name"))
+    names = {each.name for each in projects}
+    examples = [each for each in corrections_of(actor) if each.project in names]
     current = _current_project(session, trust) if session is not None else None
-    request = RoutingRequest(
-        actor, message[:LONGEST_MESSAGE], channel, projects, corrections_of(actor), current
-    )
+    current = current if current in names else None
+    request = RoutingRequest(actor, message[:LONGEST_MESSAGE], channel, projects, examples, current)
     prediction, tokens, degraded = _predict(request, policy)
     action, project = action_of(prediction), None
     may_create = trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not is_trial
@@ -220,8 +222,9 @@ def _decide(
 def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> None:
     actor, project = decision.actor, decision.project
     hold(actor.pk)
-    if project is not None:  # it may have been deleted while the model was asked
-        project = Project.objects.of(actor.pk).select_for_update(no_key=True).filter(pk=project.pk).first()
+    if project is not None:  # it may have been deleted or archived while the model was asked
+        rows = Project.objects.of(actor.pk).active()
+        project = rows.select_for_update(no_key=True).filter(pk=project.pk).first()
         if project is None:
             decision.project, decision.confidence, decision.action = None, Confidence.LOW, Action.ASK
     decision.save(force_insert=True)
@@ -231,11 +234,17 @@ def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> None:
     )  # fmt: skip
 
 
+def _name_now(project: str) -> Coalesce:
+    return Coalesce(f"{project}__merged_into__name", f"{project}__name")
+
+
 def corrections_of(actor: Actor) -> list[Example]:
-    """Return the latest corrections, the latest first."""
-    rows = RoutingDecision.objects.filter(actor_id=actor.pk, corrected_project__isnull=False)
+    """Return the latest corrections, the latest first; of a project that was merged, to the one it is part of."""
+    rows = RoutingDecision.objects.filter(
+        actor_id=actor.pk, corrected_project__isnull=False, corrected_project__deleted_at=None
+    )
     rows = rows.annotate(beginning=Left("message", COMPARED)).order_by("-corrected_at", "-id")
-    latest = rows.values_list("beginning", "corrected_project__name", "pk")
+    latest = rows.values_list("beginning", _name_now("corrected_project"), "pk")
     return [Example(*row) for row in latest[:LATEST_CORRECTIONS]]
 
 
@@ -248,7 +257,7 @@ def _current_project(session: Session, trust: Trust) -> str | None:
     if trust is Trust.TRUSTED:
         rows = rows.filter(Q(trust=Trust.TRUSTED) | Q(corrected_project__isnull=False))
     latest = rows.order_by("-created_at", "-id").values_list(
-        "project__name", "confidence", "action", "corrected_project__name"
+        _name_now("project"), "confidence", "action", _name_now("corrected_project")
     )
     return session_project(
         PastDecision(project, Confidence(confidence), Action(action), corrected)
@@ -352,6 +361,7 @@ def correct_routing(
     check_trusted(by)
     hold(decision.actor_id)
     project = project_named(actor_id=decision.actor_id, name=project_name)
+    check_active(project)
     locked = _locked(decision)
     _write_correction(locked, project, by=by, reason=reason, now=now)
     return locked
@@ -383,7 +393,7 @@ def _write_correction(
 def proposed_name(decision: RoutingDecision) -> str:
     """Return a free name for a new project: the router's proposal, else the message's first words."""
     wanted = decision.proposed_name or propose_name(" ".join(decision.message[:200].split()[:4]))
-    taken = Project.objects.of(decision.actor_id).filter(name__startswith=wanted[:40])
+    taken = Project.objects.of(decision.actor_id).kept().filter(name__startswith=wanted[:40])
     return free_name(wanted, taken.values_list("name", flat=True))
 
 
@@ -454,7 +464,7 @@ def profiles_of(actor_ids: Iterable[UUID]) -> Mapping[UUID, Sequence[Profile]]:
     For corrections in a list of decisions, so quick: no document is read.
     """
     place = Window(RowNumber(), partition_by=F("actor_id"), order_by=[F("updated_at").desc(), F("id").desc()])
-    rows = Project.objects.filter(actor_id__in=set(actor_ids)).annotate(place=place)
+    rows = Project.objects.active().filter(actor_id__in=set(actor_ids)).annotate(place=place)
     profiles: dict[UUID, list[Profile]] = defaultdict(list)
     latest = rows.filter(place__lte=MOST_WEIGHED).order_by("place")
     for actor_id, name, description in latest.values_list("actor_id", "name", "description"):

@@ -6,11 +6,12 @@ written nothing and is repeated from the same message. The model is asked before
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import dropwhile, takewhile
 from typing import Any, Final
 from uuid import UUID
 
@@ -28,7 +29,13 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import zone_of
 from summaries.actions.documents import DocumentTooLong, append_entry, trusted_texts
-from summaries.actions.projects import documents_of, locked_project, project_named
+from summaries.actions.projects import (
+    ProjectArchived,
+    active_project,
+    check_active,
+    documents_of,
+    locked_project,
+)
 from summaries.domain.entries import (
     LISTS,
     MOST_ENTRIES,
@@ -40,7 +47,7 @@ from summaries.domain.entries import (
     parse_entries,
     prompt_blocks,
 )
-from summaries.models import Document, Project, ProjectCursor, RoutingDecision
+from summaries.models import Document, DocumentEntry, Project, ProjectCursor, RoutingDecision
 
 UPDATE_KIND: Final = "update_project"
 CALL_SECONDS: Final = 60.0
@@ -71,7 +78,7 @@ def update_projects(
     """
     actor, added = updating.actor, 0
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
-    if session is None or not Project.objects.of(actor.id).exists():
+    if session is None or not Project.objects.of(actor.id).active().exists():
         return added
     rows = ProjectCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
     while (read_until := (rows.values_list("read_until", flat=True).first() or 0)) < session.message_count:
@@ -146,14 +153,17 @@ class _MessageProjects:
         turn = self.turns.get(message.pk)
         return turn is not None and turn.state == TurnState.ANSWERING and turn.until > self.now
 
-    def project_of(self, message: Message) -> str:
+    def decision_of(self, message: Message) -> RoutingDecision | None:
+        """Return the last decision before a message, or before the end of its turn."""
         turn = self.turns.get(message.pk)
         decisions = self.trusted_decisions if message.trust == Trust.TRUSTED else self.decisions
+        return _latest(decisions, (turn.finished_at or turn.created_at) if turn else message.created_at)
+
+    def project_of(self, message: Message) -> str:
+        turn, decided = self.turns.get(message.pk), self.decision_of(message)
         if turn is None:
-            decided = _latest(decisions, message.created_at)
             return _name_of(decided) if decided else self._default or self.current
         named = _text((turn.context_metadata or {}).get("project"))
-        decided = _latest(decisions, turn.finished_at or turn.created_at)
         if decided and decided.corrected_project and decided.project and decided.project.name == named:
             return decided.corrected_project.name
         return named or self._default
@@ -162,6 +172,46 @@ class _MessageProjects:
     def _default(self) -> str:
         metadata = self.session.metadata
         return _text(metadata.get("project")) if isinstance(metadata, Mapping) else ""
+
+
+def misplaced_entries(decision: RoutingDecision, *, now: datetime) -> list[DocumentEntry]:
+    """Return what was written into a project because of a decision that was corrected since, in order of writing.
+
+    Besides the message's own, that of later ones in the session which went to the same project, until another was
+    decided on. What a person appended names no messages and is not among it.
+    """
+    wrong, session = decision.project, decision.session
+    if wrong is None or session is None or decision.corrected_project_id in (None, wrong.pk):
+        return []
+    rows = DocumentEntry.objects.filter(actor_id=session.actor_id, document__project=wrong)
+    entries = list(rows.filter(created_at__gte=decision.created_at).select_related("document").order_by("id"))
+    sources = {each.pk: set(_message_ids(each)) for each in entries}
+    messages = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
+    said = list(messages.filter(pk__in=set().union(*sources.values())))
+    projects = _MessageProjects(session, [each.pk for each in said], now, "")
+    following = _following(decision, projects.decisions)
+    of_it = {each.pk for each in said if (decided := projects.decision_of(each)) and decided.pk in following}
+    return [each for each in entries if sources[each.pk] and sources[each.pk] <= of_it]
+
+
+def _following(decision: RoutingDecision, decisions: Sequence[RoutingDecision]) -> set[UUID]:
+    """Return a decision and those after it that led to the same project, up to the first that did not."""
+    later = dropwhile(lambda each: each.pk != decision.pk, decisions)
+    same = takewhile(
+        lambda each: (
+            each.pk == decision.pk
+            or (each.project_id == decision.project_id and not each.corrected_project_id)
+        ),
+        later,
+    )
+    return {each.pk for each in same}
+
+
+def _message_ids(entry: DocumentEntry) -> Iterator[UUID]:
+    given = entry.source.get("message_ids") if isinstance(entry.source, dict) else None
+    for each in given if isinstance(given, list) else ():
+        with suppress(ValueError):
+            yield UUID(str(each))
 
 
 def _latest(decisions: Sequence[RoutingDecision], at: datetime) -> RoutingDecision | None:
@@ -179,10 +229,8 @@ def _text(value: Any) -> str:
 
 
 def _project(actor: Actor, name: str) -> Project | None:
-    try:
-        return project_named(actor_id=actor.id, name=name) if name else None
-    except UnknownRow:  # deleted or renamed, or a name that a client made up
-        return None
+    # None: deleted, archived or renamed, or a name that a client made up.
+    return active_project(actor_id=actor.id, name=name)
 
 
 def _move_cursor(session: Session, read_until: int, until: int) -> bool:
@@ -227,7 +275,8 @@ def _add_entries(
     """
     try:
         project = locked_project(project)
-    except UnknownRow:  # deleted meanwhile
+        check_active(project)
+    except (UnknownRow, ProjectArchived):  # meanwhile
         return 0
     trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
     known = {each.name: each.text for each in _growing_documents(project)}

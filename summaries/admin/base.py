@@ -27,7 +27,7 @@ from memoryhub.tenancy.domain import Trust
 from summaries.actions.compaction import ProtectionReason
 from summaries.domain.compaction import Outcome
 from summaries.domain.documents import DocumentKind
-from summaries.domain.projects import EventKind, is_stand_in
+from summaries.domain.projects import EventKind, ProjectStatus, is_stand_in
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator, Verb
 
@@ -186,6 +186,8 @@ DOCUMENT_KINDS: Final[Words] = {
     DocumentKind.COMPACTION: _("compacted"),
     DocumentKind.RESTORE: _("restored"),
     DocumentKind.SYNC: _("taken from a file"),
+    DocumentKind.MERGE: _("a project was merged into this one"),
+    DocumentKind.MOVE: _("entries were moved"),
 }
 SUMMARY_VERBS: Final[Words] = {
     Verb.WRITE: _("written"),
@@ -209,7 +211,12 @@ EVENTS: Final[Words] = {
     EventKind.SYNC: _("read from files"),
     EventKind.EXPORT: _("exported"),
     EventKind.CREATE: _("created"),
+    EventKind.ARCHIVE: _("archived"),
+    EventKind.REACTIVATE: _("reactivated"),
+    EventKind.MERGE: _("merged"),
+    EventKind.MOVE: _("entries moved"),
     EventKind.DELETE: _("deleted"),
+    EventKind.UNDO: _("undone"),
 }
 OUTCOMES: Final[Words] = {
     DocumentKind.COMPACTION: _("rewritten shorter"),
@@ -221,6 +228,12 @@ OUTCOMES: Final[Words] = {
         "refused: the rewritten text lost what is protected, or was too long; nothing was changed"
     ),
 }
+STATUSES: Final[Words] = {
+    ProjectStatus.ACTIVE: _("active"),
+    ProjectStatus.ARCHIVED: _("archived"),
+    ProjectStatus.DELETED: _("deleted"),
+}
+STATUS_COLOURS: Final[Mapping[str, str]] = {"active": "success", "archived": "info", "deleted": "danger"}
 EVENT_OUTCOMES: Final[Words] = {
     **DOCUMENT_KINDS,
     **OUTCOMES,

@@ -216,7 +216,10 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
     # Putting right.
 
     def get_urls(self) -> list[URLPattern]:
-        pages = {"correct": self.correct_view, "uncorrect": self.uncorrect_view}
+        pages = {
+            "correct": self.correct_view,
+            "uncorrect": self.uncorrect_view,
+        }
         return [*object_action_urls(self, pages), *super().get_urls()]
 
     def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -264,7 +267,7 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         return run_object_action(self, request, object_id, press, logged="uncorrect")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        projects = Project.objects.of(row.actor_id).order_by("name")
+        projects = Project.objects.of(row.actor_id).active().order_by("name")
         names = list(projects.values_list("name", flat=True)[: MOST_OFFERED + 1])
         said = row.corrected_project
         policy = effective_policy(ProjectPolicy, row.actor.agent, row.actor)

@@ -20,11 +20,16 @@ from memoryhub.api.fields import (
 )
 from summaries.actions.projects import MOST_DAYS
 from summaries.domain.documents import LONGEST_DOCUMENT, LONGEST_ENTRY, title_of
-from summaries.domain.projects import LONGEST_DESCRIPTION, EventKind
+from summaries.domain.projects import LONGEST_DESCRIPTION, EventKind, ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 LONGEST_ASKED_NAME = 1_000
 """Longer than a name may be, so that the error about a longer one proposes a valid name."""
+
+MOST_MOVED = 1_000
+"""Lines that one request moves."""
+
+ALL = "all"
 
 ACTIVE, PENDING = "active", "pending"
 """Status of an appended line, as memories have it."""
@@ -35,6 +40,14 @@ class EventListQuery(TenantQuery):
 
     project = StringField(required=False)
     kind = OneOf(choices=[each.value for each in EventKind], required=False)
+
+
+class ProjectListQuery(TenantQuery):
+    """Filter of a list of projects."""
+
+    status = OneOf(
+        choices=[*(each.value for each in ProjectStatus), ALL], required=False, default=ProjectStatus.ACTIVE
+    )
 
 
 class DocumentQuery(TenantQuery):
@@ -67,11 +80,67 @@ class ProjectPatch(ReasonSerializer):
 
 
 class ProjectOut(OwnedOut, serializers.ModelSerializer):
-    """A project; its description is MEMORY.md's first block quote."""
+    """A project; its description is MEMORY.md's first block quote.
+
+    An archived one is out of catalogs, routing and contexts; `merged_into` is the project that it became part of.
+    """
+
+    status = OneOf(choices=[each.value for each in ProjectStatus])
+    merged_into = serializers.CharField(source="merged_into.name", allow_null=True, default=None)
 
     class Meta:
         model = Project
-        fields = ("id", "name", "description", "agent_id", "user_id", "version", "created_at", "updated_at")
+        fields = (
+            "id", "name", "description", "agent_id", "user_id", "status", "archived_at", "deleted_at", "merged_into",
+            "version", "created_at", "updated_at",
+        )  # fmt: skip
+
+
+class MergeIn(ReasonSerializer):
+    """Project that another becomes part of."""
+
+    into = TextField(max_length=LONGEST_ASKED_NAME)
+    dry_run = serializers.BooleanField(default=False, help_text="Only tell what would be done.")
+
+
+class MoveIn(MergeIn):
+    """Lines of a document, and the project that they go to."""
+
+    lines = serializers.ListField(
+        child=TextField(max_length=LONGEST_DOCUMENT), min_length=1, max_length=MOST_MOVED,
+        help_text="Lines as they stand in the document.",
+    )  # fmt: skip
+    new_project = serializers.BooleanField(default=False, help_text="`into` is the name of a new project.")
+    document = StringField(
+        required=False, help_text="The document they go to; by default that of the same name."
+    )
+
+
+class MisplacedIn(ReasonSerializer):
+    """Lines to move after a correction; by default all."""
+
+    entry_ids = serializers.ListField(child=IdField(), required=False, max_length=MOST_MOVED)
+    dry_run = serializers.BooleanField(default=False, help_text="Only tell what would be done.")
+
+
+class DocumentChangeOut(serializers.Serializer):
+    """Lines that a document gains, and those it holds already."""
+
+    name = serializers.CharField()
+    added = serializers.IntegerField()
+    repeated = serializers.IntegerField()
+    is_new = serializers.BooleanField()
+
+
+class TransferOut(serializers.Serializer):
+    """Result or preview of a merge or move; `event_id` undoes it."""
+
+    project = serializers.CharField(source="source")
+    into = serializers.CharField()
+    documents = DocumentChangeOut(many=True)
+    routes = serializers.IntegerField()
+    corrections = serializers.IntegerField()
+    event_id = serializers.UUIDField(source="event.pk", allow_null=True, default=None)
 
 
 class DocumentHeadOut(serializers.ModelSerializer):
@@ -161,6 +230,15 @@ class EntryOut(serializers.ModelSerializer):
         return bytes(entry.text_digest).hex()
 
 
+class MisplacedOut(EntryOut):
+    """A line that was written into a project because of a decision that was corrected since."""
+
+    document = serializers.CharField(source="document.name")
+
+    class Meta(EntryOut.Meta):
+        fields = ("document", *EntryOut.Meta.fields)  # type: ignore[assignment]
+
+
 class DocumentVersionOut(serializers.ModelSerializer):
     """Former text of a document, with how, by whom, why and when it was replaced."""
 
@@ -221,10 +299,16 @@ class EventOut(serializers.ModelSerializer):
     """Event of a project."""
 
     project = serializers.CharField(source="project_name")
+    undoable = serializers.SerializerMethodField()
 
     class Meta:
         model = ProjectEvent
-        fields = ("id", "project", "kind", "tokens", "outcome", "details", "created_at")
+        fields = (
+            "id", "project", "kind", "tokens", "outcome", "details", "undoable", "undone_at", "created_at",
+        )  # fmt: skip
+
+    def get_undoable(self, event: ProjectEvent) -> bool:
+        return event.undo is not None and event.undone_at is None and event.project_id is not None
 
 
 class DayOut(serializers.Serializer):

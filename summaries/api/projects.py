@@ -62,6 +62,7 @@ from summaries.api.project_serializers import (
     EventListQuery,
     EventOut,
     ProjectIn,
+    ProjectListQuery,
     ProjectOut,
     ProjectPatch,
     ProjectWithDocumentsOut,
@@ -69,7 +70,8 @@ from summaries.api.project_serializers import (
     RouteOut,
 )
 from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, unanswered
-from summaries.domain.documents import line_digest, without_lines
+from summaries.domain.documents import line_digest, lines_by_digest, without_lines
+from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 PLAIN = "text/plain"
@@ -130,12 +132,18 @@ class Projects(ProjectView):
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
 
     @extend_schema(
-        operation_id="projects_list", parameters=[TenantQuery, PageQuery], responses=page_of(ProjectOut)
+        operation_id="projects_list", parameters=[ProjectListQuery, PageQuery], responses=page_of(ProjectOut)
     )
     def get(self, request: Request) -> Response:
-        """List an actor's projects by name."""
-        rows = Project.objects.of(self.tenant().actor_id).select_related("actor")
-        return self.page(rows, ProjectOut, ordering=("name",))
+        """List an actor's projects by name, the active ones if no status is given."""
+        values = self.query(ProjectListQuery)
+        rows = Project.objects.of(self.reading(values).actor_id).select_related("actor", "merged_into")
+        filters = {
+            ProjectStatus.ACTIVE: rows.active(),
+            ProjectStatus.ARCHIVED: rows.kept().exclude(archived_at=None),
+            ProjectStatus.DELETED: rows.exclude(deleted_at=None),
+        }
+        return self.page(filters.get(values["status"], rows), ProjectOut, ordering=("name", "id"))
 
     @extend_schema(operation_id="projects_create", request=ProjectIn, responses={201: ProjectOut})
     def post(self, request: Request) -> Response:
@@ -151,7 +159,7 @@ class Projects(ProjectView):
 class OneProject(ProjectView):
     """Read, change and delete a project."""
 
-    scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
+    scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.CURATE}
 
     @extend_schema(operation_id="project_get", parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
     def get(self, request: Request, project_name: str) -> Response:
@@ -176,7 +184,7 @@ class OneProject(ProjectView):
 
     @extend_schema(operation_id="project_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str) -> Response:
-        """Delete a project with its documents."""
+        """Delete a project with its documents; for 30 days, undoing the event of it brings it back."""
         delete_project(
             project=self.project(project_name), expected_version=expected_version(request), by=self.principal,
             now=self.now,
@@ -322,8 +330,7 @@ class DocumentEntries(ProjectView):
         """List a document's appended lines with their provenance, newest first."""
         document = self.document(project_name, document_name)
         rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-        lines = {line_digest(line): line.strip() for line in document.text.splitlines()}
-        shown = partial(EntryOut, many=True, context={"lines": lines})
+        shown = partial(EntryOut, many=True, context={"lines": lines_by_digest(document.text)})
         return self.page(rows, EntryOut, ordering=("-created_at", "-id"), shown=lambda page: shown(page).data)
 
     @extend_schema(

@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Set
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -24,6 +25,7 @@ LONGEST_DOCUMENT: Final = 1_000_000
 """Characters; contexts limit documents by tokens."""
 
 _DATED: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:: ?|、| (?=\S))")
+_DAY: Final = re.compile(r"- \d{4}-\d\d-\d\d: ")
 _BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
 
 
@@ -34,6 +36,8 @@ class DocumentKind(StrEnum):
     COMPACTION = "compaction"
     RESTORE = "restore"
     SYNC = "sync"
+    MERGE = "merge"
+    MOVE = "move"
 
 
 class BadDocumentName(DomainError, ValueError):
@@ -122,6 +126,10 @@ def line_digest(line: str) -> bytes:
     return sha256(bare.encode("utf-8", "surrogatepass")).digest()
 
 
+def lines_by_digest(text: str) -> dict[bytes, str]:
+    return {line_digest(line): line.strip() for line in text.splitlines() if line.strip()}
+
+
 def appended(text: str, line: str) -> str:
     if not text:
         return f"{line}\n"
@@ -132,6 +140,73 @@ def without_lines(text: str, digests: Set[bytes]) -> str:
     if not digests:
         return text
     return "".join(line for line in text.splitlines(keepends=True) if line_digest(line) not in digests)
+
+
+def body_lines(text: str, document: str, *, name: str) -> list[str]:
+    """Return the lines of a project's document that a merge takes over.
+
+    Of MEMORY.md, title and description become a section's heading and first line, if there is anything to tell.
+    """
+    lines = text.splitlines()
+    if document != MEMORY:
+        return lines
+    lines = lines[1:] if title_of(text) else lines
+    at = next((place for place, line in enumerate(lines) if line.lstrip().startswith(">")), len(lines))
+    end = next(
+        (place for place in range(at, len(lines)) if not lines[place].lstrip().startswith(">")), len(lines)
+    )
+    description, rest = description_in(text), _stripped([*lines[:at], *lines[end:]])
+    parts = [part for part in ([description] if description else [], rest) if part]
+    return ["", f"## {name}", *(line for part in parts for line in ("", *part))] if parts else []
+
+
+def _stripped(lines: Sequence[str]) -> list[str]:
+    filled = [place for place, line in enumerate(lines) if line.strip()]
+    return list(lines[filled[0] : filled[-1] + 1]) if filled else []
+
+
+def combined(text: str, lines: Sequence[str], document: str) -> str:
+    """Return a text with those lines of another added that it does not hold; timelines stay in order of their days."""
+    known = {line_digest(line) for line in text.splitlines() if line.strip()}
+    new = [line for line in lines if not line.strip() or line_digest(line) not in known]
+    if not any(line.strip() for line in new):
+        return text
+    if document == TIMELINE:
+        every = [line for line in [*text.splitlines(), *new] if line.strip()]
+        days = [_DAY.match(line) for line in every]
+        if all(days):
+            return "".join(f"{line}\n" for line in sorted(every, key=lambda line: line[2:12]))
+    if not text.strip():
+        new = _stripped(new)
+    return f"{text}{chr(10) if text and not text.endswith(chr(10)) else ''}" + "".join(
+        f"{line}\n" for line in new
+    )
+
+
+def reverted(text: str, *, before: str, after: str) -> str:
+    """Return a text without a change that was made to it some time ago, keeping what was written since.
+
+    `before` and `after` are the texts around the change. A line that the change took away comes back after the line
+    that it followed, or at the end where that one is gone.
+    """
+    if text == after:
+        return before
+    was, became = Counter(before.splitlines()), Counter(after.splitlines())
+    added = Counter({line: number for line, number in (became - was).items() if line.strip()})
+    kept: list[str] = []
+    for line in reversed(text.splitlines()):
+        if added[line]:
+            added[line] -= 1
+        else:
+            kept.append(line)
+    kept.reverse()
+    missing = {line for line in was - became if line.strip()}
+    previous = ""
+    for line in before.splitlines():
+        if line in missing and line not in kept:
+            kept.insert(kept.index(previous) + 1 if previous in kept else len(kept), line)
+        previous = line if line.strip() else previous
+    return "".join(f"{line}\n" for line in kept)
 
 
 def with_pending_lines(text: str, former: str, pending: Set[bytes]) -> str:

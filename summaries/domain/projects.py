@@ -42,7 +42,18 @@ class EventKind(StrEnum):
     SYNC = "sync"
     EXPORT = "export"
     CREATE = "create"
+    ARCHIVE = "archive"
+    REACTIVATE = "reactivate"
+    MERGE = "merge"
+    MOVE = "move"
     DELETE = "delete"
+    UNDO = "undo"
+
+
+class ProjectStatus(StrEnum):
+    ACTIVE = "active"
+    ARCHIVED = "archived"
+    DELETED = "deleted"
 
 
 class BadProjectName(DomainError, ValueError):

@@ -197,8 +197,13 @@ def _plant_project(client: APIClient, planted: Planted, session_id: str) -> None
             {**names, "session_id": session_id, "message": f"{mark} tea house?", "project": "tea-house"},
         )
     )
+    # Another project, and an event that can be undone, with a line more than the entry that calls may move.
+    made(client.post(f"{API}/projects", {**names, "name": "tea-garden", "description": f"{mark} tea garden"}))
+    made(client.post(f"{document}/entries{whose}", {"text": f"{mark} of the garden"}))
+    moved = client.post(f"{document}/move{whose}", {"lines": [f"{mark} of the garden"], "into": "tea-garden"})
     planted.ids |= {
         "project_name": "tea-house", "document_name": "decisions.md", "route_id": routed["id"],
+        "event_id": made(moved)["event_id"],
     }  # fmt: skip
 
 
@@ -227,6 +232,12 @@ BODIES: dict[tuple[str, str], Body] = {
     ("document-entries", "post"): lambda planted: {"text": "One more.", "pinned": True},
     ("document-compact", "post"): lambda planted: {},
     ("projects-route", "post"): lambda planted: {**planted.names, "message": "green tea", "channel": "slack"},
+    ("project-archive", "post"): REASON,
+    ("project-reactivate", "post"): REASON,
+    ("project-merge", "post"): lambda planted: {"into": "tea-garden"},
+    ("document-move", "post"): lambda planted: {"lines": [f"{planted.user_mark} entry"], "into": "tea-garden"},
+    ("project-event-undo", "post"): REASON,
+    ("route-misplaced", "post"): lambda planted: {"dry_run": True},
     ("route-correct", "post"): lambda planted: {"project": planted.ids["project_name"]},
     ("chat", "post"): lambda planted: {
         **planted.names, "session_id": planted.ids["session_id"], "message": "green tea?"

@@ -120,16 +120,16 @@ def test_what_a_scope_needs_are_permissions_that_exist() -> None:
 
 def test_an_administrator_issues_every_key(hub: Hub) -> None:
     browser = issuer(ADMINISTRATOR)
-    assert offered(browser) == ["read", "write", "admin"]
-    issue(browser, scopes=["read", "write", "admin"], is_trusted="on")
+    assert offered(browser) == ["read", "write", "curate", "admin"]
+    issue(browser, scopes=["read", "write", "curate", "admin"], is_trusted="on")
     key = ApiKey.objects.get(name="phone")
-    assert (key.scopes, key.is_trusted) == (["read", "write", "admin"], True)
+    assert (key.scopes, key.is_trusted) == (["read", "write", "curate", "admin"], True)
 
 
 @pytest.mark.parametrize("scope", ["write", "admin"])
 def test_a_curator_who_issues_keys_gives_what_a_curator_may(hub: Hub, scope: str) -> None:
     browser = issuer(CURATOR, "view_job")
-    assert offered(browser) == ["read"]
+    assert offered(browser) == ["read", "curate"]
     assert "is not offered" in browser.get(list_of(ApiKey, "add")).content.decode()
     assert set(refused(browser, scopes=["read", scope])) == {"scopes"}
     issue(browser, scopes=["read"], is_trusted="on")

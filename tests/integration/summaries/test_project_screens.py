@@ -179,14 +179,14 @@ def test_project_is_renamed_described_and_deleted(project: Project) -> None:
     project.refresh_from_db()
     assert (project.name, project.description) == ("uji-tea", "Tea of Uji.")
     curator.post(page(project, "delete"), {"post": "yes"})
-    assert not Project.objects.filter(name="uji-tea").exists()
+    assert not Project.objects.kept().filter(name="uji-tea").exists()
 
 
 def test_many_are_deleted_from_the_list(project: Project) -> None:
     chosen = list(Project.objects.values_list("pk", flat=True))
     values = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
     browser(*CURATES).post(reverse("admin:summaries_project_changelist"), values)
-    assert not Project.objects.exists()
+    assert not Project.objects.kept().exists()
     assert ProjectEvent.objects.filter(kind="delete").count() == 2
 
 

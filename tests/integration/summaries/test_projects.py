@@ -25,7 +25,7 @@ from summaries.actions.documents import (
     trusted_text,
     write_document,
 )
-from summaries.actions.projects import catalog_of, create_project, delete_project
+from summaries.actions.projects import catalog_of, create_project, delete_project, purge_project
 from summaries.domain.documents import DocumentKind, line_digest
 from summaries.domain.projects import EventKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent
@@ -76,7 +76,7 @@ def test_project_is_made_read_changed_and_deleted(client: APIClient) -> None:
     assert client.get(f"{API}/projects{ASKED}").json()["results"][0]["name"] == "uji"
     assert client.delete(f"{API}/projects/uji{ASKED}").status_code == 204
     assert client.get(f"{API}/projects/uji{ASKED}").status_code == 404
-    assert not Document.objects.exists()
+    assert client.get(f"{API}/projects{ASKED}").json()["results"] == []
 
 
 @pytest.mark.parametrize(
@@ -403,6 +403,9 @@ def test_untrusted_key_changes_nothing_that_is_believed(
 def test_deleting_leaves_decisions_and_events(project: Project) -> None:
     delete_project(project=project, by=BY, now=NOW)
     event = ProjectEvent.objects.get(kind=EventKind.DELETE)
+    assert (event.project_id, event.project_name) == (project.pk, "tea-shop")
+    purge_project(project=project)
+    event.refresh_from_db()
     assert (event.project_id, event.project_name) == (None, "tea-shop")
     assert not DocumentVersion.objects.exists()
 

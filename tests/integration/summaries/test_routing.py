@@ -21,7 +21,7 @@ from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, Scope, co
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import append_entry, put_document
-from summaries.actions.projects import create_project, delete_project
+from summaries.actions.projects import create_project, delete_project, purge_project
 from summaries.actions.routing import correct_routing, route_message
 from summaries.domain.projects import EventKind
 from summaries.models import Project, ProjectEvent, RoutingDecision
@@ -375,7 +375,10 @@ def test_untrusted_key_puts_nothing_right(actor: Actor) -> None:
 def test_decision_outlives_its_project(actor: Actor) -> None:
     decision = routed(actor, CLEAR)
     correct_routing(decision=decision, project_name="billing-api", by=BY, now=NOW)
-    delete_project(project=Project.objects.get(name="billing-api"), by=BY, now=NOW)
+    project = Project.objects.get(name="billing-api")
+    delete_project(project=project, by=BY, now=NOW)
+    assert routed(actor, CLEAR).project != project
+    purge_project(project=project)
     decision.refresh_from_db()
     assert (decision.project, decision.corrected_project) == (None, None)
     with pytest.raises(UnknownRow):

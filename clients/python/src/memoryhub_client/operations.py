@@ -339,7 +339,7 @@ class Operations:
 
     @listing
     def projects_list(self, **query: Unpack[t.ProjectsListQuery]) -> Call[t.Project]:
-        """List an actor's projects by name."""
+        """List an actor's projects by name, the active ones if no status is given."""
         return _get(path("projects"), query, whose="query")
 
     @operation
@@ -374,8 +374,66 @@ class Operations:
         user_id: str | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
-        """Delete a project with its documents."""
+        """Delete a project with its documents; for 30 days, undoing the event of it brings it back."""
         return _delete(path("projects", project_name), if_match, _whose(agent_id, user_id))
+
+    @operation
+    def project_archive(
+        self,
+        project_name: str,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        **fields: Unpack[t.Reason],
+    ) -> Call[t.Project]:
+        """Take a project out of catalogs, routing and contexts; it is kept whole, and read only."""
+        return _post(path("projects", project_name, "archive"), fields, _whose(agent_id, user_id))
+
+    @operation
+    def project_reactivate(
+        self,
+        project_name: str,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        **fields: Unpack[t.Reason],
+    ) -> Call[t.Project]:
+        """Bring an archived project back; one that was merged comes back by undoing the merge."""
+        return _post(path("projects", project_name, "reactivate"), fields, _whose(agent_id, user_id))
+
+    @operation
+    def project_merge(
+        self,
+        project_name: str,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        **fields: Unpack[t.MergeIn],
+    ) -> Call[t.Transfer]:
+        """Add a project's entries to another's documents with their origins, and archive it."""
+        return _post(path("projects", project_name, "merge"), fields, _whose(agent_id, user_id))
+
+    @operation
+    def document_move(
+        self,
+        project_name: str,
+        document_name: str,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        **fields: Unpack[t.MoveIn],
+    ) -> Call[t.Transfer]:
+        """Move lines with their origins to another project, or to a new one."""
+        return _post(
+            path("projects", project_name, "documents", document_name, "move"),
+            fields,
+            _whose(agent_id, user_id),
+        )
+
+    @operation
+    def project_event_undo(self, event_id: str, **fields: Unpack[t.Reason]) -> Call[t.Project]:
+        """Undo a merge, a move or, for 30 days, a deletion; what was written since stays."""
+        return _post(path("projects", "events", event_id, "undo"), fields)
 
     @operation
     def document_get(
@@ -532,6 +590,16 @@ class Operations:
     def route_correct(self, route_id: str, **fields: Unpack[t.CorrectionIn]) -> Call[t.Route]:
         """Correct a message's project; similar messages are routed there from now on."""
         return _post(path("projects", "routes", route_id, "correct"), fields)
+
+    @listing
+    def route_misplaced_list(self, route_id: str) -> Call[t.Misplaced]:
+        """List what was written into the wrong project because of a decision that was corrected since."""
+        return _get(path("projects", "routes", route_id, "misplaced"))
+
+    @operation
+    def route_misplaced_move(self, route_id: str, **fields: Unpack[t.MisplacedIn]) -> Call[t.Transfer]:
+        """Move it to the project that the message was corrected to."""
+        return _post(path("projects", "routes", route_id, "misplaced"), fields)
 
     @operation
     def receipt_get(self, receipt_id: str) -> Call[t.Receipt]:

@@ -24,7 +24,7 @@ BlockType = Literal["text", "image", "image_url", "file", "tool_use", "tool_resu
 BulkInStatus = Literal["active", "pending", "archived", "rejected", "all"]
 BulkInVerb = Literal["pin", "unpin", "archive", "reactivate", "reject", "delete"]
 ContextFormat = Literal["anthropic", "openai"]
-DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync"]
+DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync", "merge", "move"]
 EntryStatus = Literal["active", "pending"]
 Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
@@ -39,7 +39,8 @@ MemoryStatus = Literal["active", "pending", "archived", "rejected"]
 MergeState = Literal["proposed", "merged", "dismissed", "withdrawn", "undone"]
 MessageRole = Literal["user", "assistant", "system", "tool"]
 NewMessageRole = Literal["user", "assistant", "system", "tool", "kana", "yuno"]
-ProjectEventKind = Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "delete"]
+ProjectEventKind = Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "archive", "reactivate", "merge", "move", "delete", "undo"]
+ProjectStatus = Literal["active", "archived", "deleted"]
 Result = Literal["created", "reinforced", "refused"]
 RoutingAction = Literal["route", "route_and_disclose", "ask", "propose_new"]
 RoutingConfidence = Literal["high", "medium", "low"]
@@ -370,6 +371,15 @@ class Digest(TypedDict):
     end_time: str
 
 
+class DocumentChange(TypedDict):
+    """Lines that a document gains, and those it holds already."""
+
+    name: str
+    added: int
+    repeated: int
+    is_new: bool
+
+
 class DocumentHead(TypedDict):
     """A document without its text: `title` is its first line where that is a heading, `size` its bytes in UTF-8."""
 
@@ -473,6 +483,8 @@ class Event(TypedDict):
     tokens: NotRequired[int]
     outcome: NotRequired[str]
     details: NotRequired[Any]
+    undoable: bool
+    undone_at: NotRequired[str | None]
     created_at: str
 
 
@@ -702,6 +714,14 @@ class MemoryPage(TypedDict):
     results: list[Memory]
 
 
+class MergeIn(Write, total=False):
+    """Project that another becomes part of."""
+
+    reason: str
+    into: Required[str]
+    dry_run: bool
+
+
 class Merge(TypedDict):
     """Two memories with the same content, as a proposal or a decided merge."""
 
@@ -764,6 +784,44 @@ class Messages(TypedDict):
     """The stored messages, in the batch's order."""
 
     results: list[Message]
+
+
+class MisplacedIn(Write, total=False):
+    """Lines to move after a correction; by default all."""
+
+    reason: str
+    entry_ids: list[str]
+    dry_run: bool
+
+
+class Misplaced(TypedDict):
+    """A line that was written into a project because of a decision that was corrected since."""
+
+    document: str
+    id: str
+    text: str | None
+    text_digest: str
+    pinned: NotRequired[bool]
+    source: NotRequired[Any]
+    trust: NotRequired[Trust]
+    created_at: str
+
+
+class MisplacedPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Misplaced]
+
+
+class MoveIn(Write, total=False):
+    """Lines of a document, and the project that they go to."""
+
+    reason: str
+    into: Required[str]
+    dry_run: bool
+    lines: Required[list[str]]
+    new_project: bool
+    document: str
 
 
 class OneOrManyIn(Write, total=False):
@@ -897,13 +955,19 @@ class ProjectIn(Write, total=False):
 
 
 class Project(TypedDict):
-    """A project; its description is MEMORY.md's first block quote."""
+    """A project; its description is MEMORY.md's first block quote.
+
+An archived one is out of catalogs, routing and contexts; `merged_into` is the project that it became part of."""
 
     id: str
     name: str
     description: NotRequired[str]
     agent_id: str
     user_id: str
+    status: ProjectStatus
+    archived_at: NotRequired[str | None]
+    deleted_at: NotRequired[str | None]
+    merged_into: NotRequired[str | None]
     version: NotRequired[int]
     created_at: str
     updated_at: str
@@ -923,6 +987,10 @@ class ProjectWithDocuments(TypedDict):
     description: NotRequired[str]
     agent_id: str
     user_id: str
+    status: ProjectStatus
+    archived_at: NotRequired[str | None]
+    deleted_at: NotRequired[str | None]
+    merged_into: NotRequired[str | None]
     version: NotRequired[int]
     created_at: str
     updated_at: str
@@ -1350,6 +1418,17 @@ class ToolResultIn(TypedDict, total=False):
     is_error: bool
 
 
+class Transfer(TypedDict):
+    """Result or preview of a merge or move; `event_id` undoes it."""
+
+    project: str
+    into: str
+    documents: list[DocumentChange]
+    routes: int
+    corrections: int
+    event_id: NotRequired[str | None]
+
+
 class Updated(TypedDict):
     """The number of changed memories, and the unknown ids."""
 
@@ -1484,6 +1563,7 @@ class MergesListQuery(Whose, total=False):
 
 class ProjectsListQuery(Whose, total=False):
     limit: int
+    status: Literal["active", "archived", "deleted", "all"]
 
 
 class DocumentGetQuery(Whose, total=False):
@@ -1508,7 +1588,7 @@ class DocumentVersionsListQuery(Whose, total=False):
 
 
 class ProjectEventsListQuery(Whose, total=False):
-    kind: Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "delete"]
+    kind: Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "archive", "reactivate", "merge", "move", "delete", "undo"]
     limit: int
     project: str
 

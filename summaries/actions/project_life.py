@@ -1,0 +1,451 @@
+"""Life of a project: archive and reactivate, merge, move entries, purge what was deleted; undo of all but the last.
+
+A merge or move writes versions of documents like any other change. Its event keeps which rows and versions it wrote;
+`undo_event` takes these back, and leaves what was written since.
+"""
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from conversations.actions.context import forget_source
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.errors import DomainError
+from memoryhub.tenancy.domain import Trust
+from summaries.actions.documents import (
+    check_length,
+    enqueue_compaction_if_due,
+    find_document,
+    pending_digests,
+)
+from summaries.actions.projects import (
+    ProjectExists,
+    check_active,
+    check_trusted,
+    create_project,
+    delete_project,
+    documents_of,
+    first_text,
+    locked_project,
+    note_event,
+    replace_text,
+)
+from summaries.actions.updates import misplaced_entries
+from summaries.domain.documents import (
+    DocumentKind,
+    body_lines,
+    check_document_name,
+    combined,
+    line_digest,
+    lines_by_digest,
+    reverted,
+    without_lines,
+)
+from summaries.domain.projects import EventKind, ProjectStatus
+from summaries.models import (
+    Document,
+    DocumentEntry,
+    DocumentVersion,
+    Project,
+    ProjectEvent,
+    RoutingDecision,
+)
+
+DELETED_KEPT: Final = timedelta(days=30)
+"""How long a deleted project can be restored."""
+
+UNDO_SHOWN: Final = 10
+PURGED_AT_ONCE: Final = 100
+
+
+class NotUndoable(DomainError):
+    """The event changed nothing that can be undone, was undone before, or has been built upon."""
+
+    code = "not_undoable"
+
+
+class NothingToMove(DomainError):
+    """The document holds none of the lines, or they would be moved to where they are."""
+
+    code = "nothing_to_move"
+
+
+@dataclass(frozen=True)
+class DocumentChange:
+    """Change of one document by a merge or move: its number of new lines and of those that were there already."""
+
+    name: str
+    added: int
+    repeated: int
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Result or preview of a merge or move; the event is None in a preview."""
+
+    source: str
+    into: str
+    documents: Sequence[DocumentChange]
+    routes: int = 0
+    corrections: int = 0
+    event: ProjectEvent | None = None
+
+
+@transaction.atomic
+def archive_project(*, project: Project, by: Principal, reason: str = "", now: datetime) -> Project:
+    """Take a project out of catalogs, routing and contexts; it is kept whole. Raises UnknownRow, Forbidden."""
+    check_trusted(by)
+    project = locked_project(project)
+    if project.archived_at is None:
+        _set_archived(project, now, EventKind.ARCHIVE, by, reason, now)
+    return project
+
+
+@transaction.atomic
+def reactivate_project(*, project: Project, by: Principal, reason: str = "", now: datetime) -> Project:
+    """Bring an archived project back. Raises ProjectArchived for a merged one, UnknownRow, Forbidden."""
+    check_trusted(by)
+    project = locked_project(project)
+    if project.merged_into_id is not None:
+        check_active(project)
+    if project.archived_at is not None:
+        _set_archived(project, None, EventKind.REACTIVATE, by, reason, now)
+    return project
+
+
+def _set_archived(
+    project: Project, at: datetime | None, kind: EventKind, by: Principal, reason: str, now: datetime
+) -> None:
+    project.archived_at, project.updated_at, project.version = at, now, project.version + 1
+    project.save(update_fields=["archived_at", "updated_at", "version"])
+    audit.record(by=by, verb=kind, row=project, reason=reason, now=now)
+    note_event(actor=project.actor, project=project, kind=kind, now=now)
+
+
+@transaction.atomic
+def merge_projects(
+    *,
+    source: Project,
+    into: Project,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+    dry_run: bool = False,
+) -> Transfer:
+    """Add the entries of a project's documents to another's, with their origins, and archive it.
+
+    Messages that were routed or corrected to it count as the other's from now on. Raises ProjectArchived where either
+    is archived, DocumentTooLong, UnknownRow, Forbidden.
+    """
+    check_trusted(by)
+    if source.pk == into.pk:
+        raise NothingToMove(_("A project cannot be merged into itself."))
+    source, into = _locked_pair(source, into)
+    check_active(source)
+    check_active(into)
+    writing = _Writing(into, DocumentKind.MERGE, by, reason, now, dry_run)
+    for document in documents_of(source):
+        lines = body_lines(document.text, document.name, name=source.name)
+        writing.add(document, lines, document.name)
+    routed = RoutingDecision.objects.filter(actor_id=source.actor_id)
+    routes, corrections = routed.filter(project=source), routed.filter(corrected_project=source)
+    event = None
+    if not dry_run:
+        before = Project.objects.of(source.actor_id).filter(merged_into=source)
+        followers = list(before.values_list("pk", flat=True))
+        before.update(merged_into=into)
+        source.merged_into = into
+        source.save(update_fields=["merged_into"])
+        _set_archived(source, now, EventKind.ARCHIVE, by, reason, now)
+        undo = {"source": str(source.pk), "followers": [str(each) for each in followers], **writing.undo}
+        event = _note(source, into, EventKind.MERGE, undo, writing, by, reason, now)
+    counts = (routes.count(), corrections.count())
+    return Transfer(source.name, into.name, writing.changes, *counts, event)
+
+
+@transaction.atomic
+def move_entries(
+    *,
+    source: Project,
+    lines: Mapping[str, Collection[bytes]],
+    into: Project | None,
+    new_name: str = "",
+    document_name: str = "",
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+    dry_run: bool = False,
+) -> Transfer:
+    """Move lines to another project's documents of the same names, or all of them to its `document_name`.
+
+    `lines` are the digests of `line_digest` by document. Without `into`, a project `new_name` is created for them.
+    Raises as `merge_projects`, NothingToMove, BadDocumentName, and as `create_project`.
+    """
+    check_trusted(by)
+    created = None
+    if into is None:
+        created = into = create_project(actor=source.actor, name=new_name, description="", by=by, now=now)
+    if source.pk == into.pk:
+        raise NothingToMove(_("The entries are in this project already."))
+    source, into = _locked_pair(source, into)
+    check_active(source)
+    check_active(into)
+    writing = _Writing(into, DocumentKind.MOVE, by, reason, now, dry_run)
+    for name, digests in lines.items():
+        document, wanted = find_document(project=source, name=name), set(digests)
+        found = [each for each in document.text.splitlines() if each.strip() and line_digest(each) in wanted]
+        if not found:
+            raise NothingToMove(format_lazy(_("{name} has none of these lines."), name=name))
+        check_document_name(document_name or name)
+        writing.add(document, found, document_name or name)
+        writing.write(document, without_lines(document.text, wanted))
+    event = None
+    if dry_run:
+        transaction.set_rollback(created is not None)
+    else:
+        undo = {"created": str(created.pk) if created else None, **writing.undo}
+        event = _note(source, into, EventKind.MOVE, undo, writing, by, reason, now)
+    return Transfer(source.name, into.name, writing.changes, event=event)
+
+
+def move_misplaced(
+    *,
+    decision: RoutingDecision,
+    entry_ids: Collection[UUID] | None = None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+    dry_run: bool = False,
+) -> Transfer:
+    """Move what a wrong decision caused to the project of its correction; see `misplaced_entries`.
+
+    Raises as `move_entries`.
+    """
+    found = misplaced_entries(decision, now=now)
+    lines: dict[str, set[bytes]] = {}
+    for each in found:
+        is_there = bytes(each.text_digest) in lines_by_digest(each.document.text)
+        if is_there and (entry_ids is None or each.pk in entry_ids):
+            lines.setdefault(each.document.name, set()).add(bytes(each.text_digest))
+    if not lines or decision.project is None or decision.corrected_project is None:
+        raise NothingToMove(_("Nothing was written into another project because of this decision."))
+    return move_entries(
+        source=decision.project, lines=lines, into=decision.corrected_project, by=by, reason=reason, now=now,
+        dry_run=dry_run,
+    )  # fmt: skip
+
+
+def _locked_pair(one: Project, other: Project) -> tuple[Project, Project]:
+    """Return two projects, locked in the order of their ids, so that nobody deadlocks."""
+    locked = {each.pk: locked_project(each) for each in sorted((one, other), key=lambda each: each.pk)}
+    if one.actor_id != other.actor_id:
+        raise UnknownRow(_("No such project."))
+    return locked[one.pk], locked[other.pk]
+
+
+def _note(
+    source: Project,
+    into: Project,
+    kind: EventKind,
+    undo: dict[str, Any],
+    writing: "_Writing",
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> ProjectEvent:
+    added = sum(each.added for each in writing.changes)
+    details = {"into": str(into.pk), "entries": added}
+    audit.record(by=by, verb=kind, row=source, reason=reason, details=details, now=now)
+    return note_event(
+        actor=source.actor, project=source, kind=kind, outcome=into.name, details=details, undo=undo, now=now
+    )
+
+
+class _Writing:
+    """Writes lines with their origins into the documents of one project, and notes what takes that back."""
+
+    def __init__(
+        self, into: Project, kind: DocumentKind, by: Principal, reason: str, now: datetime, dry_run: bool
+    ) -> None:
+        self.into, self.dry_run = into, dry_run
+        self.change: dict[str, Any] = {"kind": kind, "by": by, "reason": reason, "now": now}
+        self.changes: list[DocumentChange] = []
+        self.undo: dict[str, list[Any]] = {"documents": [], "entries": [], "trusted": []}
+
+    def add(self, source: Document, lines: Sequence[str], name: str) -> None:
+        found = Document.objects.of(self.into.actor_id).filter(project=self.into, name=name).first()
+        former = found.text if found else ""
+        text = combined(former, lines, name)
+        digests = {line_digest(line) for line in lines if line.strip()}
+        known = {line_digest(line) for line in former.splitlines() if line.strip()}
+        if text != former or digests & known:
+            entries = {line_digest(line) for line in lines if line.strip() and not line.startswith("#")}
+            counts = len(entries - known), len(entries & known)
+            self.changes.append(DocumentChange(name, *counts, found is None))
+        check_length(text)
+        if self.dry_run or not digests:
+            return
+        if found is None:
+            change = {name: self.change[name] for name in ("by", "reason", "now")}
+            found = first_text(project=self.into, name=name, text=text, **change)
+            self._note(found, is_new=True)
+        else:
+            found.project = self.into
+            self.write(found, text)
+        self._copy_entries(source, found, digests, known)
+        enqueue_compaction_if_due(project=self.into, document=found, now=self.change["now"])
+
+    def write(self, document: Document, text: str) -> None:
+        if text != document.text and not self.dry_run:
+            replace_text(document, text, **self.change)
+            self._note(document, is_new=False)
+
+    def _note(self, document: Document, *, is_new: bool) -> None:
+        noted = {"id": str(document.pk), "version": document.version, "is_new": is_new}
+        self.undo["documents"].append(noted)
+
+    def _copy_entries(
+        self, source: Document, target: Document, digests: Set[bytes], known: Set[bytes]
+    ) -> None:
+        """Copy the origins of lines; `known` are those that the target had, whose trust the source may only raise."""
+        of_target = DocumentEntry.objects.filter(actor_id=target.actor_id, document=target)
+        had = {bytes(each.text_digest): each for each in of_target.filter(text_digest__in=digests)}
+        rows = DocumentEntry.objects.filter(actor_id=source.actor_id, document=source)
+        copies = []
+        for row in rows.filter(text_digest__in=digests):
+            if bytes(row.text_digest) not in had:
+                row.pk, row.document = row._meta.pk.get_default(), target
+                copies.append(row)
+        made = DocumentEntry.objects.bulk_create(copies)
+        self.undo["entries"] += [str(each.pk) for each in made]
+        waiting = pending_digests(source)
+        doubted = [each.pk for digest, each in had.items() if digest in waiting - known]
+        of_target.filter(pk__in=doubted).update(trust=Trust.UNTRUSTED)
+        vouched = [
+            each.pk for digest, each in had.items() if each.trust == Trust.UNTRUSTED and digest not in waiting
+        ]
+        of_target.filter(pk__in=vouched).update(trust=Trust.TRUSTED)
+        self.undo["trusted"] += [str(each) for each in vouched]
+
+
+@transaction.atomic
+def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: datetime) -> Project:
+    """Undo a merge, a move or a deletion, and return the project that it was done to.
+
+    What was written since stays. Raises NotUndoable, ProjectExists where the name was taken meanwhile, UnknownRow,
+    Forbidden.
+    """
+    check_trusted(by)
+    hold(event.actor_id)
+    rows = ProjectEvent.objects.select_for_update(of=["self"], no_key=True).filter(actor_id=event.actor_id)
+    locked = rows.select_related("actor__agent", "project").filter(pk=event.pk).first()
+    if locked is None or locked.undo is None:
+        raise NotUndoable(_("Only merges, moves and deletions can be undone here."))
+    if locked.undone_at is not None:
+        raise NotUndoable(_("This was undone already."))
+    if locked.project is None:
+        raise NotUndoable(_("The project was deleted for good."))
+    is_deletion = locked.kind == EventKind.DELETE
+    project = _undelete(locked, now) if is_deletion else _undo_transfer(locked, by, reason, now)
+    locked.undone_at = now
+    locked.save(update_fields=["undone_at"])
+    audit.record(by=by, verb="undo", row=project, reason=reason, details={"event": str(event.pk)}, now=now)
+    details = {"event_id": str(locked.pk)}
+    note_event(
+        actor=project.actor,
+        project=project,
+        kind=EventKind.UNDO,
+        outcome=locked.kind,
+        details=details,
+        now=now,
+    )
+    return project
+
+
+def _undelete(event: ProjectEvent, now: datetime) -> Project:
+    rows = Project.objects.of(event.actor_id).select_for_update(of=["self"]).select_related("actor__agent")
+    project = rows.get(pk__in=[event.project_id])
+    if project.deleted_at is None or project.deleted_at <= now - DELETED_KEPT:
+        raise NotUndoable(_("A deletion can be undone for 30 days."))
+    project.deleted_at, project.updated_at, project.version = None, now, project.version + 1
+    try:
+        with transaction.atomic():
+            project.save(update_fields=["deleted_at", "updated_at", "version"])
+    except IntegrityError as error:
+        name = repr(project.name)
+        why = _("There is another project {name} now; rename that one first.")
+        raise ProjectExists(format_lazy(why, name=name)) from error
+    return project
+
+
+def _undo_transfer(event: ProjectEvent, by: Principal, reason: str, now: datetime) -> Project:
+    assert event.project is not None
+    undo: dict[str, Any] = event.undo or {}
+    other = Project.objects.of(event.actor_id).filter(pk=UUID(event.details["into"])).first()
+    if other is None or {ProjectStatus.DELETED} & {other.status, event.project.status}:
+        raise NotUndoable(_("A project of it was deleted; undo that first."))
+    project, into = _locked_pair(event.project, other)
+    is_merge = event.kind == EventKind.MERGE
+    if into.archived_at is not None or (project.archived_at is not None and not is_merge):
+        raise NotUndoable(_("A project of it was archived or merged since; undo that first."))
+    if is_merge:
+        project.merged_into = None
+        project.save(update_fields=["merged_into"])
+        followers = Project.objects.of(event.actor_id).filter(pk__in=undo["followers"], merged_into=into)
+        followers.update(merged_into=project)
+        _set_archived(project, None, EventKind.REACTIVATE, by, reason, now)
+    entries = DocumentEntry.objects.filter(actor_id=event.actor_id)
+    entries.filter(pk__in=undo["trusted"]).update(trust=Trust.UNTRUSTED)
+    # What waits goes on waiting, should its line come back.
+    entries.filter(pk__in=undo["entries"], trust=Trust.TRUSTED).delete()
+    for noted in undo["documents"]:
+        _revert(event.actor_id, noted, by, reason, now)
+    if undo.get("created") and not _has_entries(into):
+        delete_project(project=into, by=by, reason=reason, now=now)
+    return project
+
+
+def _revert(actor_id: UUID, noted: dict[str, Any], by: Principal, reason: str, now: datetime) -> None:
+    document = Document.objects.of(actor_id).select_for_update().filter(pk=UUID(noted["id"])).first()
+    if document is None:
+        raise NotUndoable(_("A document of it was deleted since."))
+    versions = DocumentVersion.objects.filter(actor_id=actor_id, document=document)
+    texts = dict(
+        versions.filter(number__in=[noted["version"] - 1, noted["version"]]).values_list("number", "text")
+    )
+    before, after = texts[noted["version"] - 1], texts.get(noted["version"], document.text)
+    text = reverted(document.text, before=before, after=after)
+    if noted["is_new"] and not text.strip():
+        forget_source(source_id=document.pk)
+        document.delete()
+    elif text != document.text:
+        replace_text(document, text, kind=DocumentKind.RESTORE, by=by, reason=reason, now=now)
+
+
+def _has_entries(project: Project) -> bool:
+    return any(
+        line.strip()
+        for each in documents_of(project)
+        for line in body_lines(each.text, each.name, name=project.name)
+    )
+
+
+def due_for_purge(*, now: datetime) -> list[Project]:
+    """Return the deleted projects whose time is over, for `purge_project`."""
+    return list(Project.objects.filter(deleted_at__lte=now - DELETED_KEPT)[:PURGED_AT_ONCE])
+
+
+def events_to_undo(project: Project) -> list[ProjectEvent]:
+    """Return the merges and moves of and into a project, and its deletion, that were not undone, latest first."""
+    rows = ProjectEvent.objects.filter(actor_id=project.actor_id, undone_at=None).exclude(undo=None)
+    mine = rows.filter(project=project) | rows.filter(details__into=str(project.pk))
+    return list(mine.select_related("project").order_by("-created_at", "-id")[:UNDO_SHOWN])

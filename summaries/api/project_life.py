@@ -1,0 +1,157 @@
+"""REST views of the life of projects: archive, merge, move entries, undo."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.api.fields import ReasonSerializer, TenantQuery
+from memoryhub.api.pagination import page_of
+from memoryhub.auth.domain import Scope
+from summaries.actions.project_life import (
+    archive_project,
+    merge_projects,
+    move_entries,
+    move_misplaced,
+    reactivate_project,
+    undo_event,
+)
+from summaries.actions.updates import misplaced_entries
+from summaries.api.project_serializers import (
+    MergeIn,
+    MisplacedIn,
+    MisplacedOut,
+    MoveIn,
+    ProjectOut,
+    TransferOut,
+)
+from summaries.api.projects import ProjectView
+from summaries.domain.documents import line_digest, lines_by_digest
+from summaries.models import ProjectEvent, RoutingDecision
+
+
+class ProjectArchive(ProjectView):
+    """Archive a project."""
+
+    scopes = {"POST": Scope.CURATE}
+
+    @extend_schema(
+        operation_id="project_archive",
+        request=ReasonSerializer,
+        parameters=[TenantQuery],
+        responses=ProjectOut,
+    )
+    def post(self, request: Request, project_name: str) -> Response:
+        """Take a project out of catalogs, routing and contexts; it is kept whole, and read only."""
+        reason = self.validated(ReasonSerializer)["reason"]
+        changed = archive_project(
+            project=self.project(project_name), by=self.principal, reason=reason, now=self.now
+        )
+        return self.tagged(ProjectOut(changed).data, changed.version)
+
+
+class ProjectReactivate(ProjectView):
+    """Bring an archived project back."""
+
+    scopes = {"POST": Scope.CURATE}
+
+    @extend_schema(
+        operation_id="project_reactivate",
+        request=ReasonSerializer,
+        parameters=[TenantQuery],
+        responses=ProjectOut,
+    )
+    def post(self, request: Request, project_name: str) -> Response:
+        """Bring an archived project back; one that was merged comes back by undoing the merge."""
+        reason = self.validated(ReasonSerializer)["reason"]
+        changed = reactivate_project(
+            project=self.project(project_name), by=self.principal, reason=reason, now=self.now
+        )
+        return self.tagged(ProjectOut(changed).data, changed.version)
+
+
+class ProjectMerge(ProjectView):
+    """Merge a project into another."""
+
+    scopes = {"POST": Scope.CURATE}
+
+    @extend_schema(
+        operation_id="project_merge", request=MergeIn, parameters=[TenantQuery], responses=TransferOut
+    )
+    def post(self, request: Request, project_name: str) -> Response:
+        """Add a project's entries to another's documents with their origins, and archive it.
+
+        Messages that were routed or corrected to it count as the other's from then on.
+        """
+        values = self.validated(MergeIn)
+        done = merge_projects(
+            source=self.project(project_name), into=self.project(values["into"]), dry_run=values["dry_run"],
+            by=self.principal, reason=values["reason"], now=self.now,
+        )  # fmt: skip
+        return Response(TransferOut(done).data)
+
+
+class DocumentMove(ProjectView):
+    """Move lines to another project."""
+
+    scopes = {"POST": Scope.CURATE}
+
+    @extend_schema(
+        operation_id="document_move", request=MoveIn, parameters=[TenantQuery], responses=TransferOut
+    )
+    def post(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Move lines with their origins to another project, or to a new one."""
+        values = self.validated(MoveIn)
+        done = move_entries(
+            source=self.project(project_name),
+            lines={document_name: [line_digest(line) for line in values["lines"]]},
+            into=None if values["new_project"] else self.project(values["into"]), new_name=values["into"],
+            document_name=values.get("document", ""), dry_run=values["dry_run"], by=self.principal,
+            reason=values["reason"], now=self.now,
+        )  # fmt: skip
+        return Response(TransferOut(done).data)
+
+
+class RouteMisplaced(ProjectView):
+    """Lines that a wrong decision caused."""
+
+    scopes = {"GET": Scope.READ, "POST": Scope.CURATE}
+
+    @extend_schema(operation_id="route_misplaced_list", responses=page_of(MisplacedOut))
+    def get(self, request: Request, route_id: Any) -> Response:
+        """List what was written into the wrong project because of a decision that was corrected since."""
+        entries = misplaced_entries(self._decision(route_id), now=self.now)
+        shown = [
+            MisplacedOut(each, context={"lines": lines_by_digest(each.document.text)}).data
+            for each in entries
+        ]
+        return Response({"next": None, "previous": None, "results": shown})
+
+    @extend_schema(operation_id="route_misplaced_move", request=MisplacedIn, responses=TransferOut)
+    def post(self, request: Request, route_id: Any) -> Response:
+        """Move it to the project that the message was corrected to."""
+        values = self.validated(MisplacedIn)
+        done = move_misplaced(
+            decision=self._decision(route_id), entry_ids=values.get("entry_ids"), dry_run=values["dry_run"],
+            by=self.principal, reason=values["reason"], now=self.now,
+        )  # fmt: skip
+        return Response(TransferOut(done).data)
+
+    def _decision(self, route_id: Any) -> RoutingDecision:
+        rows = RoutingDecision.objects.select_related("project", "corrected_project", "session")
+        return self.owned(rows, route_id)
+
+
+class EventUndo(ProjectView):
+    """Undo a merge, move or deletion."""
+
+    scopes = {"POST": Scope.CURATE}
+
+    @extend_schema(operation_id="project_event_undo", request=ReasonSerializer, responses=ProjectOut)
+    def post(self, request: Request, event_id: Any) -> Response:
+        """Undo a merge, a move or, for 30 days, a deletion; what was written since stays."""
+        reason = self.validated(ReasonSerializer)["reason"]
+        event = self.owned(ProjectEvent.objects.all(), event_id)
+        project = undo_event(event=event, by=self.principal, reason=reason, now=self.now)
+        return self.tagged(ProjectOut(project).data, project.version)
