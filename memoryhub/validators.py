@@ -14,7 +14,13 @@ from typing import Any
 
 MAX_DEPTH = 32
 MAX_DIGITS = 100
+MAX_CONTAINERS = 50_000
+MAX_STRINGS = 200_000
+MAX_VALUES = 1_000_000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_ESCAPED_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+_BRACKET = re.compile(r"[][{}]")
 
 
 class UnusableJSON(ValueError):
@@ -29,14 +35,16 @@ def parse_json(body: bytes) -> Any:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnusableJSON(f"The body is not UTF-8 (byte {error.start}).") from None
-    _check_depth(text)
+    _check_shape(text)
     try:
         document = json.loads(text, parse_constant=_refuse_constant, parse_int=_integer, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise UnusableJSON(
             f"The body is not JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         ) from None
-    check_storable(document)
+    # Both reach a document by an escape alone: neither is UTF-8 or JSON in any other form.
+    if _ESCAPED_UNSTORABLE.search(text):
+        check_storable(document)
     return document
 
 
@@ -50,7 +58,7 @@ def check_storable(value: Any, path: str = "body") -> None:
 def text_problem(text: str) -> str | None:
     if "\x00" in text:
         return "the character NUL cannot be stored."
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _UNSTORABLE.search(text):
         return "half of a surrogate pair is no character; send the whole one."
     return None
 
@@ -60,22 +68,36 @@ def storable_text(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def _check_depth(text: str) -> None:
+def _check_shape(text: str) -> None:
+    """Raise UnusableJSON for what would take a hundred times its bytes once parsed, before it is parsed."""
+    # The quick count includes what stands within strings, so it is never too low.
+    if _excess(text) is None and _containers(text) <= MAX_DEPTH:
+        return
+    skeleton = _STRING.sub('""', text)
+    if excess := _excess(skeleton):
+        raise UnusableJSON(f"The body has {excess} are allowed. Send it in parts.")
     depth = deepest = 0
-    in_string = escaped = False
-    for character in text:
-        if in_string:
-            in_string = escaped or character != '"'
-            escaped = character == "\\" and not escaped
-        elif character == '"':
-            in_string = True
-        elif character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
+    for bracket in _BRACKET.findall(skeleton):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
     if deepest > MAX_DEPTH:
         raise UnusableJSON(f"The body is nested {deepest} levels deep; at most {MAX_DEPTH} are allowed.")
+
+
+def _containers(text: str) -> int:
+    return text.count("[") + text.count("{")
+
+
+def _excess(text: str) -> str | None:
+    containers = _containers(text)
+    for count, most, name in (
+        (containers, MAX_CONTAINERS, "lists and objects"),
+        (text.count('"') // 2, MAX_STRINGS, "texts"),
+        (text.count(",") + containers + 1, MAX_VALUES, "values"),
+    ):
+        if count > most:
+            return f"{count} {name}; at most {most}"
+    return None
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,12 @@ from conversations.api.views import wrong_options
 from conversations.domain.tools import calls_in
 from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem, problem_for
-from memoryhub.api.fields import IdField, TenantSerializer, TextField
+from memoryhub.api.fields import (
+    IdField,
+    ItemsField,
+    TenantSerializer,
+    TextField,
+)
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import problem
 from memoryhub.api.views import ApiView
@@ -84,8 +89,8 @@ class ChatIn(TenantSerializer):
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     message = AskedField(required=False)
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
-    tools = serializers.ListField(child=ToolIn(), required=False, max_length=MOST_TOOLS, default=list)
-    tool_results = serializers.ListField(
+    tools = ItemsField(child=ToolIn(), required=False, max_length=MOST_TOOLS, default=list)
+    tool_results = ItemsField(
         child=ToolResultIn(), required=False, max_length=MOST_BLOCKS, default=list,
         help_text="In place of a message: what the tools returned that the last answer called.",
     )  # fmt: skip

@@ -21,6 +21,7 @@ from conversations.domain.policy import AUTO_PLACEMENT, BEFORE_HISTORY, WITH_USE
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (
     IdField,
+    ItemsField,
     MomentField,
     ObjectField,
     OneOf,
@@ -92,7 +93,7 @@ class MessageIn(StrictSerializer):
         required=False, allow_null=True, allow_blank=True, default=None,
         help_text="Null only where an assistant calls tools; blank only as the result of one.",
     )  # fmt: skip
-    tool_calls = serializers.ListField(
+    tool_calls = ItemsField(
         child=ToolCallIn(), required=False, allow_null=True, max_length=MOST_BLOCKS, default=None
     )
     tool_call_id = TextField(required=False, allow_null=True, max_length=LONGEST_ID, default=None)
@@ -129,7 +130,7 @@ class MessageIn(StrictSerializer):
 class BatchIn(StrictSerializer):
     """Several messages to store at once, in their order."""
 
-    messages = serializers.ListField(child=MessageIn(), allow_empty=False, max_length=MOST_MESSAGES)
+    messages = ItemsField(child=MessageIn(), allow_empty=False, max_length=MOST_MESSAGES)
 
 
 class MessageOut(serializers.ModelSerializer):

@@ -1,9 +1,12 @@
 """Agents and actors over REST."""
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from tempfile import TemporaryFile
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
@@ -18,6 +21,7 @@ from rest_framework.response import Response
 
 from memoryhub.api.fields import (
     AgentIdField,
+    ItemsField,
     ObjectField,
     OneOf,
     StrictSerializer,
@@ -32,7 +36,7 @@ from memoryhub.auth.actions import AgentUnknown, create_agent, set_actor_policy,
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.importexport.exporter import Selection, export
+from memoryhub.importexport.exporter import PIECE, Selection, export
 from memoryhub.tenancy.domain import STRATEGIES
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import namespace_queries
@@ -55,13 +59,13 @@ class AgentPatch(StrictSerializer):
     language = OneOf(choices=Agent._meta.get_field("language").choices or [], required=False)
     system_prompt = TextField(required=False, allow_blank=True, max_length=LONGEST_PROMPT)
     domain = TextField(required=False, allow_blank=True, max_length=255)
-    related_domains = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)
+    related_domains = ItemsField(child=TextField(max_length=255), required=False, max_length=100)
     current_project = TextField(required=False, allow_blank=True, max_length=255)
     fixed_user_id = UserIdField()
     policy = ObjectField(required=False)
     strategies = StrategiesIn(required=False)
-    topics_include = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)
-    topics_exclude = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)
+    topics_include = ItemsField(child=TextField(max_length=255), required=False, max_length=100)
+    topics_exclude = ItemsField(child=TextField(max_length=255), required=False, max_length=100)
     retrieval_config = ObjectField(required=False, allow_null=True)
 
     def validate_retrieval_config(self, value: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -245,13 +249,43 @@ class ActorExport(ApiView):
 
 
 async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIterator[bytes]:
-    """Iterate a database-reading iterator in one thread, which holds one connection meanwhile."""
-    thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
-    pieces = make()
-    try:
-        while (piece := await loop.run_in_executor(thread, next, pieces, None)) is not None:
-            yield piece
-    finally:
-        thread.submit(pieces.close)  # type: ignore[attr-defined]
-        thread.submit(lambda: connection.close())  # of that thread, so looked up in it
-        thread.shutdown(wait=False)
+    """Iterate a database-reading iterator in one thread, and yield what it makes in pieces of at most `PIECE` bytes.
+
+    It is read to its end into a temporary file, whatever the client's pace: a client that stalls would otherwise hold
+    a connection and a transaction.
+    """
+    loop, grown, gone, size = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), 0
+
+    def write() -> None:
+        nonlocal size
+        pieces = make()
+        try:
+            for piece in pieces:
+                if gone.is_set():
+                    return
+                size += spool.write(piece)
+                loop.call_soon_threadsafe(grown.set)
+        finally:
+            pieces.close()  # type: ignore[attr-defined]
+            connection.close()  # of this thread
+
+    with TemporaryFile(buffering=0) as spool, ThreadPoolExecutor(max_workers=1) as thread:
+        writing = loop.run_in_executor(thread, write)
+        writing.add_done_callback(lambda _: grown.set())
+        sent = 0
+        try:
+            while True:
+                grown.clear()
+                is_whole = writing.done()
+                if sent < size:
+                    piece = os.pread(spool.fileno(), PIECE, sent)
+                    sent += len(piece)
+                    yield piece
+                elif is_whole:
+                    break
+                else:
+                    await grown.wait()
+            await writing
+        finally:
+            gone.set()
+            await asyncio.wait([writing])  # the file is its own until then

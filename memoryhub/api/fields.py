@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import date, datetime, timedelta, tzinfo
+from heapq import nsmallest
 from typing import IO, Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -42,6 +43,10 @@ class StrictJSONParser(BaseParser):
 
 
 LONGEST_JSON = 64_000
+MOST_ENTRIES = 1_000
+MOST_UNKNOWN = 20
+"""Unknown fields that an error names."""
+
 _HOST = re.compile(r"[\w.:-]{1,253}\Z")
 _NOT_IN_ADDRESSES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
@@ -214,6 +219,27 @@ class ObjectField(serializers.JSONField):
         return value
 
 
+class ItemsField(serializers.ListField):
+    """List whose length is checked before its items are; DRF would collect an error for each of a million first."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if self.max_length is not None and isinstance(data, list) and len(data) > self.max_length:
+            message = self.error_messages["max_length"].format(max_length=self.max_length)
+            raise serializers.ValidationError(message, code="max_length")
+        return super().to_internal_value(data)
+
+
+class EntriesField(serializers.DictField):
+    """Object of values of one kind, with a bounded number of entries."""
+
+    default_error_messages = {"many": f"must have at most {MOST_ENTRIES} entries."}
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and len(data) > MOST_ENTRIES:
+            self.fail("many")
+        return super().to_internal_value(data)
+
+
 class StrictSerializer(serializers.Serializer):
     """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
@@ -221,9 +247,8 @@ class StrictSerializer(serializers.Serializer):
         if isinstance(data, dict):
             unknown = set(data) - {name for name, field in self.fields.items() if not field.read_only}
             if unknown:
-                raise serializers.ValidationError(
-                    {name: ["is not a known field."] for name in sorted(unknown)}
-                )
+                named = nsmallest(MOST_UNKNOWN, unknown)
+                raise serializers.ValidationError({name: ["is not a known field."] for name in named})
         return super().to_internal_value(data)
 
 

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import OneOf, ReasonSerializer, TenantQuery, TenantSerializer
+from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from memoryhub.auth.domain import Forbidden, Scope
 from memoryhub.auth.tenancy import UnknownRow
@@ -41,13 +41,13 @@ BULK_VERBS = [*(verb for verb in TRANSITIONS if verb != "approve"), DELETE]
 class MemoriesIn(TenantSerializer):
     """Memories to write, each as `POST memories` takes it, without agent and user."""
 
-    memories = serializers.ListField(child=MemoryItemIn(), min_length=1, max_length=MOST_AT_ONCE)
+    memories = ItemsField(child=MemoryItemIn(), min_length=1, max_length=MOST_AT_ONCE)
 
 
 class LenientMemoriesIn(TenantSerializer):
     """The same, unread: each item is validated by itself, so that a wrong one keeps no other out."""
 
-    memories = serializers.ListField(child=serializers.JSONField(), min_length=1, max_length=MOST_AT_ONCE)
+    memories = ItemsField(child=serializers.JSONField(), min_length=1, max_length=MOST_AT_ONCE)
 
 
 class ItemErrorOut(serializers.Serializer):

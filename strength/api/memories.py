@@ -17,7 +17,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from memoryhub.api.fields import (
+    EntriesField,
     IdField,
+    ItemsField,
     MomentField,
     MomentOrDayField,
     ObjectField,
@@ -56,7 +58,7 @@ def _values(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) 
     return [word.value for word in words]
 
 
-class EmbeddingField(serializers.ListField):
+class EmbeddingField(ItemsField):
     """A vector: finite numbers that fit half precision once scaled to unit length."""
 
     child = serializers.FloatField(min_value=-1e30, max_value=1e30)
@@ -65,15 +67,15 @@ class EmbeddingField(serializers.ListField):
         super().__init__(**{"min_length": 1, "max_length": MOST_DIMENSIONS, **kwargs})
 
 
-class StrengthsField(serializers.DictField):
+class StrengthsField(EntriesField):
     child = serializers.FloatField(min_value=0, max_value=STRONGEST)
 
 
-class LearningsField(serializers.DictField):
+class LearningsField(EntriesField):
     child = TextField(max_length=10_000)
 
 
-class TagsField(serializers.ListField):
+class TagsField(ItemsField):
     """At most 50 tags of at most 100 characters."""
 
     child = StringField(max_length=100)
@@ -130,7 +132,7 @@ class MemoryItemIn(CuratedIn):
     strength = serializers.FloatField(min_value=0, max_value=STRONGEST)
     strength_by_perspective = StrengthsField(validators=[_short_keys])
     embedding = EmbeddingField()
-    source_message_ids = serializers.ListField(child=IdField(), max_length=500)
+    source_message_ids = ItemsField(child=IdField(), max_length=500)
     channel = StringField(max_length=100, allow_blank=True)
 
     def get_fields(self) -> dict[str, serializers.Field]:
@@ -155,7 +157,7 @@ class SupersedeIn(ReasonSerializer):
 
     content = TextField(max_length=LONGEST_CONTENT)
     tags = TagsField(required=False)
-    source_message_ids = serializers.ListField(child=IdField(), max_length=500, required=False)
+    source_message_ids = ItemsField(child=IdField(), max_length=500, required=False)
     channel = StringField(max_length=100, allow_blank=True, required=False)
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True, required=False)
     valid_from = MomentField(required=False)
@@ -239,7 +241,7 @@ class SelectionSerializer(serializers.Serializer):
     """Filters of memories, in query strings and bodies; `kind`, `tag` and `source` may be repeated."""
 
     status = OneOf(choices=[*_values(Status), ALL], default=Status.ACTIVE.value)
-    kind = serializers.ListField(child=OneOf(choices=_values(Kind)), required=False)
+    kind = ItemsField(child=OneOf(choices=_values(Kind)), required=False, max_length=50)
     namespace = StringField(required=False, max_length=500)
     tag = TagsField(required=False, help_text="All of them.")
     trust = OneOf(choices=[trust.value for trust in Trust], required=False)
@@ -265,7 +267,7 @@ class SelectionSerializer(serializers.Serializer):
     )
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        sources = serializers.ListField(child=OneOf(choices=_values(Source)), required=False)
+        sources = ItemsField(child=OneOf(choices=_values(Source)), required=False, max_length=50)
         return {**super().get_fields(), "source": sources}
 
     @staticmethod

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from conversations.actions.recall import FoundMessage, search_messages
 from conversations.api.serializers import MessageOut
 from memoryhub.api.fields import (
+    ItemsField,
     MomentField,
     MomentOrDayField,
     ObjectField,
@@ -69,9 +70,7 @@ class FiltersIn(StrictSerializer):
 class SearchIn(TenantSerializer):
     """A search, by text or by vector. `others` are users or agents whose memories are searched as well."""
 
-    others = serializers.ListField(
-        child=TenantSerializer(), required=False, default=list, max_length=MOST_OTHERS
-    )
+    others = ItemsField(child=TenantSerializer(), required=False, default=list, max_length=MOST_OTHERS)
     query = TextField(required=False, max_length=LONGEST_CONTENT)
     embedding = EmbeddingField(required=False)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)

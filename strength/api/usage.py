@@ -15,6 +15,7 @@ from conversations.api.serializers import RoutingOut
 from memoryhub.api.fields import (
     LONGEST_JSON,
     IdField,
+    ItemsField,
     OneOf,
     ReasonSerializer,
     StrictSerializer,
@@ -37,7 +38,7 @@ MOST_IDS = 500
 LONGEST_TASK = 200
 
 
-class IdsField(serializers.ListField):
+class IdsField(ItemsField):
     child = IdField()
 
     def __init__(self, **kwargs: Any) -> None:
@@ -71,7 +72,7 @@ class StrengthIn(StrictSerializer):
 
 
 class StrengthsIn(StrictSerializer):
-    updates = serializers.ListField(child=StrengthIn(), max_length=MOST_IDS)
+    updates = ItemsField(child=StrengthIn(), max_length=MOST_IDS)
 
 
 class ImpactIn(StrictSerializer):
@@ -138,9 +139,7 @@ class CompleteIn(StrictSerializer):
     """The result of a task. `used_memory_ids` takes precedence over use detection."""
 
     result = ResultField(allow_null=True)
-    used_memory_ids = serializers.ListField(
-        child=IdField(), required=False, allow_null=True, max_length=MOST_IDS
-    )
+    used_memory_ids = ItemsField(child=IdField(), required=False, allow_null=True, max_length=MOST_IDS)
     perspective = TextField(required=False, allow_null=True, max_length=100)
     learning_content = TextField(required=False, allow_null=True, max_length=LONGEST_CONTENT)
     learning_text = TextField(required=False, allow_null=True, allow_blank=True, max_length=10_000)

@@ -1,10 +1,21 @@
 """JSON that is refused before a later layer breaks on it (SPEC H3)."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.validators import MAX_DEPTH, UnusableJSON, check_storable, parse_json, text_problem
+from memoryhub.validators import (
+    MAX_CONTAINERS,
+    MAX_DEPTH,
+    MAX_STRINGS,
+    MAX_VALUES,
+    UnusableJSON,
+    check_storable,
+    parse_json,
+    text_problem,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +33,13 @@ from memoryhub.validators import MAX_DEPTH, UnusableJSON, check_storable, parse_
         (b"[" * 5000 + b"]" * 5000, "5000 levels deep"),
         (b'{"a":' * 5000 + b"1" + b"}" * 5000, "5000 levels deep"),
         (b"[1." + b"0" * 200 + b"]", "too large"),
+        pytest.param(
+            b"[" + b"{}," * MAX_CONTAINERS + b"1]", "50001 lists and objects; at most 50000", id="objects"
+        ),
+        pytest.param(
+            b'["[,",' * 9 + b'"x",' * MAX_STRINGS + b"1" + b"]" * 9, "200009 texts; at most", id="texts"
+        ),
+        pytest.param(b"[" + b"1," * MAX_VALUES + b"1]", "1000002 values; at most", id="values"),
     ],
 )
 def test_unusable_body_is_refused_with_the_place(body: bytes, problem: str) -> None:
@@ -37,6 +55,8 @@ def test_empty_body_is_an_empty_object(body: bytes) -> None:
 def test_brackets_in_strings_are_no_depth() -> None:
     assert parse_json(b'{"a": "' + b"[" * 500 + b'\\"["}') == {"a": "[" * 500 + '"['}
     assert parse_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
+    crowded = "[{}]," * MAX_CONTAINERS
+    assert parse_json(json.dumps({"a": crowded}).encode()) == {"a": crowded}
 
 
 def test_whole_surrogate_pairs_are_characters() -> None:
@@ -52,8 +72,6 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_what_passes_holds_nothing_that_cannot_be_stored(value: object) -> None:
-    import json
-
     try:
         parsed = parse_json(json.dumps(value).encode())
     except UnusableJSON:
