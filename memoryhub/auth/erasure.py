@@ -14,7 +14,7 @@ from uuid import UUID
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from django.db.models import Q
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
@@ -67,15 +67,16 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
     if actor is None:
         raise UnknownRow(_("No such user of this agent."))
     erased, anonymised = dict[str, int](), dict[str, int]()
+    erased[LogEntry._meta.db_table] = _delete_log_entries(key)
     for model in actor_models():
         stays = getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
-        rows = model._default_manager.filter(actor_id=key)
-        (anonymised if stays else erased)[model._meta.db_table] = rows.count()
-    erased[LogEntry._meta.db_table] = _delete_log_entries(key)
+        if stays:
+            anonymised[model._meta.db_table] = model._default_manager.filter(actor_id=key).update(actor=None)
+        else:
+            erased[model._meta.db_table] = _delete_rows(model, key)
     erased[ApiKey._meta.db_table] = _delete_keys(agent_id, user_id)
     entries = AuditEntry.objects.filter(agent_id=agent_id, user_id=user_id)
     anonymised[AuditEntry._meta.db_table] = entries.update(user_id="", object_id="", reason="", details={})
-    # Everything that belongs to the actor hangs on it: one delete, in the order of the keys.
     actor.delete()
     erased[Actor._meta.db_table] = 1
     counts = (
@@ -93,6 +94,18 @@ def actor_models() -> Iterator[type[models.Model]]:
     for model in apps.get_models():
         if model._meta.managed and any(field.attname == "actor_id" for field in model._meta.concrete_fields):
             yield model
+
+
+def _delete_rows(model: type[models.Model], key: UUID) -> int:
+    """Delete an actor's rows of one table by one statement.
+
+    Foreign keys are checked at the end of the transaction, so the order of tables does not matter. Django's own delete
+    would first fetch the ids of all rows, half a minute for 150,000 messages.
+    """
+    table = connection.ops.quote_name(model._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {table} WHERE actor_id = %s", [key])  # noqa: S608
+        return cursor.rowcount
 
 
 def _delete_log_entries(key: UUID) -> int:
