@@ -473,6 +473,9 @@ def test_an_older_version_is_moved_over_and_kept(
     assert (old.data / "PG_VERSION").read_text().strip() == "16"
     assert not list(new.home.glob(".unfinished-*"))
     new.stop()
+    monkeypatch.setenv("MEMORYHUB_POSTGRES_VERSION", "16")
+    with pytest.raises(PostgresError, match=r"was written by PostgreSQL 18.*pg_dump"):
+        EmbeddedCluster(old.data_dir, fsync=False).start()
 
 
 def test_a_newer_version_is_refused_with_what_to_do(
@@ -495,7 +498,11 @@ def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path
         EmbeddedCluster(tmp_path)
 
 
-def test_a_dump_is_restored_and_nobody_else_can_read_it(make_cluster: MakeCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["16", "18"])
+def test_a_dump_is_restored_and_nobody_else_can_read_it(
+    make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setenv("MEMORYHUB_POSTGRES_VERSION", version)
     source, target, file = make_cluster(), make_cluster(), tmp_path / "hub.dump"
     execute(source.start(), "CREATE TABLE kept AS SELECT 'こんにちは' AS word, '[1,2]'::vector AS place")
     connection = target.start()

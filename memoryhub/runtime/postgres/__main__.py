@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from memoryhub.env import EnvironmentProblem, read_environment
@@ -19,8 +20,7 @@ from memoryhub.runtime.postgres.binaries import find_binaries
 DEFAULT_DATA_DIR = Path(__file__).resolve().parents[2] / ".data"
 WITH_A_FILE: Final = ("dump", "restore")
 
-# The extension is installed by the superuser, not by the role that restores.
-DUMP: Final = ("pg_dump", "--format=custom", "--no-owner", "--exclude-extension=vector")
+DUMP: Final = ("pg_dump", "--format=custom", "--no-owner")
 RESTORE: Final = ("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction")
 
 
@@ -80,8 +80,7 @@ def _with_url(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
     if action == "dump" and file is not None:
         return _dump([programs.program(DUMP[0]), *DUMP[1:], f"--dbname={address}"], file)
     if action == "restore":
-        restore = programs.program(RESTORE[0])
-        return os.execv(restore, [restore, *RESTORE[1:], f"--dbname={address}", str(file)])
+        return _restore([programs.program(RESTORE[0]), *RESTORE[1:]], address, str(file))
     psql = programs.program("psql")
     return os.execv(psql, [psql, address])
 
@@ -100,6 +99,18 @@ def _dump(command: list[str], file: Path) -> int:
     finally:
         part.unlink(missing_ok=True)
     return code
+
+
+def _restore(command: list[str], address: str, file: str) -> int:
+    """Restore all but extensions, which the superuser installed: PostgreSQL 16 cannot leave them out of a dump."""
+    listed = subprocess.run([command[0], "--list", file], capture_output=True, text=True)
+    if listed.returncode:
+        print(listed.stderr, end="", file=sys.stderr)
+        return listed.returncode
+    with NamedTemporaryFile("w", suffix=".list") as chosen:
+        chosen.writelines(line for line in listed.stdout.splitlines(True) if " EXTENSION " not in line)
+        chosen.flush()
+        return subprocess.run([*command, f"--use-list={chosen.name}", f"--dbname={address}", file]).returncode
 
 
 if __name__ == "__main__":

@@ -132,6 +132,7 @@ class EmbeddedCluster:
         with self._locked():
             self._choose_home()
             self._remove_unfinished()
+            self._check_version()
             if not self.data.exists():
                 self._create()
             if self._read_passwords() is None:
@@ -265,19 +266,18 @@ class EmbeddedCluster:
             if not wait_until(partial(_vanish, draft), timeout_seconds=server.STOP_SECONDS):
                 raise PostgresError(f"{draft} is left from an interrupted start and cannot be deleted.")
 
-    def _older_major(self) -> int | None:
-        """Find data of another major version; refuse what is newer or what we have no programs for."""
+    def _check_version(self) -> None:
+        """Refuse to start beside newer data, of which an upgrade left an older state here, or beside unknown data."""
         found = _majors(self.home)
-        if not found:
-            return None
-        newest = max(found)
-        if newest > self.major or newest not in INSTALLATIONS:
+        if found and (max(found) > self.major or max(found) not in INSTALLATIONS):
             raise PostgresError(
-                f"{self.home / str(newest)} was written by PostgreSQL {newest}; this memoryhub runs "
+                f"{self.home / str(max(found))} was written by PostgreSQL {max(found)}; this memoryhub runs "
                 f"{self.major} and carries {sorted(INSTALLATIONS)}. Dump it with the memoryhub that wrote it "
                 "(pg_dump), move the folder away, start, and restore (pg_restore)."
             )
-        return newest
+
+    def _older_major(self) -> int | None:
+        return max(_majors(self.home), default=None)
 
     def _move_over(self, older: int, new: server.Server) -> None:
         """Copy the database from an older version by dump and restore; the old folder stays as it is."""
