@@ -1,7 +1,7 @@
 """Store messages: numbered without gaps, once each, searchable at once (SPEC C2, C4)."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
@@ -25,6 +25,7 @@ from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
+from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.registry import Event
 from memoryhub.llm.tokens import count_raw
@@ -35,6 +36,13 @@ from memoryhub.zones import local_time
 
 MOST_RESULTS = 100
 """Messages after a call among which its results are looked for."""
+
+
+class MessageIdReused(DomainError):
+    """A `client_message_id` of the session came again with another role or text."""
+
+    code = "client_message_id_reused"
+
 
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
@@ -57,6 +65,7 @@ def add_messages(
 ) -> AddedMessages:
     """Store messages at the end of a session; a known `client_message_id` returns the first row.
 
+    Raises MessageIdReused where it came with another role or text, and stores nothing then.
     Reopens an ended session (SPEC C5). Text analysis and local embedding happen before the session's row is locked; a
     remote embedder is called in the background. `triggers` names the events whose jobs are enqueued.
     """
@@ -69,6 +78,7 @@ def add_messages(
     with transaction.atomic():
         locked = _lock(session)
         known = _known(locked, batch)
+        _check_repeats(batch, known)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
         rows = Message.objects.bulk_create(
             message_row(locked, numbered, tokens[id(numbered.message)], trust, now)
@@ -135,6 +145,19 @@ def _known(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:
         actor_id=session.actor_id, session_id=session.pk, client_message_id__in=client_ids
     )
     return {str(row.client_message_id): row for row in rows}
+
+
+def _check_repeats(batch: Sequence[NewMessage], known: Mapping[str, Message]) -> None:
+    said = {key: (row.role, row.content) for key, row in known.items()}
+    for message in batch:
+        if (key := message.client_message_id) is None:
+            continue
+        if said.setdefault(key, (message.role, message.content)) != (message.role, message.content):
+            raise MessageIdReused(
+                format_lazy(
+                    _("The client_message_id {key} was sent before with another role or text."), key=key
+                )
+            )
 
 
 def message_row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime) -> Message:

@@ -80,6 +80,7 @@ OUTSIDE_VIEWS: Final = {
 
 STATUS: Final[Mapping[str, int]] = {
     "agent_exists": 409,
+    "client_message_id_reused": 409,
     "context_too_large": 422,
     "decided_against": 409,
     "document_too_long": 400,

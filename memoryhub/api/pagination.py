@@ -1,10 +1,11 @@
 """Cursor pagination: stable under inserts, constant cost per page.
 
-A cursor encodes one value per ordering column. DRF's own follows no relation, loses rows whose value is NULL, loops
-where a thousand rows share one value, and fails on forged cursors.
+A cursor encodes one value per ordering column, and a checksum of the list it belongs to. DRF's own follows no
+relation, loses rows whose value is NULL, loops where a thousand rows share one value, and fails on forged cursors.
 """
 
 import json
+import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,18 +53,21 @@ class Cursor:
     """Position before or after a row: its value in each ordering column, as text."""
 
     values: Sequence[str]
+    of_list: int
     backwards: bool = False
 
     def encoded(self) -> str:
-        return urlsafe_b64encode(json.dumps([self.backwards, *self.values]).encode()).decode()
+        return urlsafe_b64encode(json.dumps([self.backwards, self.of_list, *self.values]).encode()).decode()
 
     @classmethod
-    def decoded(cls, text: str, *, columns: int) -> "Cursor":
-        """Decode a cursor. Raises ValueError for an invalid one."""
-        backwards, *values = json.loads(urlsafe_b64decode(text.encode("ascii")))
+    def decoded(cls, text: str, *, columns: int, of_list: int) -> "Cursor":
+        """Decode a cursor. Raises ValueError for an invalid one, and for one of another list."""
+        backwards, belongs_to, *values = json.loads(urlsafe_b64decode(text.encode("ascii")))
+        if belongs_to != of_list:
+            raise ValueError("a cursor counts for the list and the filters that it was given for")
         if len(values) != columns or not all(isinstance(value, str) for value in values):
             raise ValueError("a cursor has one text per ordering column")
-        return cls(values, bool(backwards))
+        return cls(values, of_list, bool(backwards))
 
 
 class ByCursor(BasePagination):
@@ -79,10 +83,18 @@ class ByCursor(BasePagination):
         limit = _limit(request.query_params.get("limit"))
         try:
             text = request.query_params.get("cursor")
-            cursor = None if text is None else Cursor.decoded(text, columns=len(self.ordering))
+            cursor = (
+                None
+                if text is None
+                else Cursor.decoded(text, columns=len(self.ordering), of_list=self._list_checksum())
+            )
             rows = list(self._rows(queryset, cursor)[: limit + 1])
         except (InvalidValue, ValueError, TypeError, RecursionError, DataError):
-            raise Problem(400, "cursor_invalid", "The cursor is none that a list here has given.") from None
+            raise Problem(
+                400,
+                "cursor_invalid",
+                "The cursor was not given by this list with these filters. Start again without a cursor.",
+            ) from None
         has_more, backwards = len(rows) > limit, cursor is not None and cursor.backwards
         page = rows[:limit][::-1] if backwards else rows[:limit]
         has_next = bool(page) and (backwards or has_more)
@@ -103,9 +115,21 @@ class ByCursor(BasePagination):
     def _address(self, row: Any, *, backwards: bool = False) -> str:
         values = [str(reduce(getattr, column.lstrip("-").split("__"), row)) for column in self.ordering]
         address: str = replace_query_param(
-            self.request.build_absolute_uri(), "cursor", Cursor(values, backwards).encoded()
+            self.request.build_absolute_uri(),
+            "cursor",
+            Cursor(values, self._list_checksum(), backwards).encoded(),
         )
         return address
+
+    def _list_checksum(self) -> int:
+        """Return a checksum of path, ordering and filters; a page's size may change on the way."""
+        filters = sorted(
+            (name, value)
+            for name, values in self.request.query_params.lists()
+            if name not in {"cursor", "limit"}
+            for value in values
+        )
+        return zlib.crc32(repr((self.request.path, tuple(self.ordering), filters)).encode())
 
 
 def _limit(text: str | None) -> int:

@@ -172,12 +172,12 @@ def test_repeated_client_message_id_returns_the_first_row(client: APIClient) -> 
     session = opened(client)
     address = f"{API}/sessions/{session['id']}/messages"
     first = client.post(address, {"role": "user", "content": "first", "client_message_id": "c"})
-    again = client.post(address, {"role": "assistant", "content": "changed", "client_message_id": "c"})
+    again = client.post(address, {"role": "user", "content": "first", "client_message_id": "c"})
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json() == first.json()
     mixed = client.post(address, {"messages": [
-        {"role": "user", "content": "x", "client_message_id": "c"}, {"role": "user", "content": "new", "client_message_id": "d"},
-        {"role": "user", "content": "twice", "client_message_id": "d"},
+        {"role": "user", "content": "first", "client_message_id": "c"}, {"role": "user", "content": "new", "client_message_id": "d"},
+        {"role": "user", "content": "new", "client_message_id": "d"},
     ]})  # fmt: skip
     assert mixed.status_code == 201
     assert [row["seq"] for row in mixed.json()["results"]] == [1, 2, 2]
@@ -186,6 +186,21 @@ def test_repeated_client_message_id_returns_the_first_row(client: APIClient) -> 
         {"role": "user", "content": "x", "client_message_id": "c"},
     )
     assert elsewhere.status_code == 201, "an id counts within its session"
+
+
+@pytest.mark.parametrize("changed", [{"content": "other"}, {"role": "assistant"}])
+def test_client_message_id_with_another_text_or_role_is_a_conflict(
+    client: APIClient, changed: dict[str, str]
+) -> None:
+    address = f"{API}/sessions/{opened(client)['id']}/messages"
+    said = {"role": "user", "content": "first", "client_message_id": "c"}
+    assert client.post(address, said).status_code == 201
+    for batch in ([said | changed], [{"role": "user", "content": "new"}, said, said | changed]):
+        refused = client.post(address, {"messages": batch})
+        assert (refused.status_code, refused.json()["code"]) == (409, "client_message_id_reused")
+    twice = [said | {"client_message_id": "d"}, said | changed | {"client_message_id": "d"}]
+    assert client.post(address, {"messages": twice}).status_code == 409
+    assert Message.objects.count() == 1
 
 
 def test_batch_is_stored_whole_or_not_at_all(client: APIClient) -> None:

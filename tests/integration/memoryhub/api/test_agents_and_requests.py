@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.conf import settings
@@ -141,6 +142,23 @@ def test_agents_are_listed_by_cursor(client: APIClient) -> None:
     assert names == [f"agent-{number}" for number in range(5)]
     assert third["next"] is None
     assert client.get(third["previous"]).json()["results"] == second["results"]
+
+
+def test_a_cursor_counts_for_its_list_and_filters(client: APIClient) -> None:
+    for user_id in ("hiroki", "hiroki", "hiroki", "aoi"):
+        opened = client.post(f"{API}/sessions", {"agent_id": "kana", "user_id": user_id})
+        assert opened.status_code == 201
+    mine = f"{API}/sessions?agent_id=kana&user_id=hiroki"
+    cursor = parse_qs(urlsplit(client.get(f"{mine}&limit=1").json()["next"]).query)["cursor"][0]
+    assert len(client.get(f"{mine}&limit=2&cursor={cursor}").json()["results"]) == 2, (
+        "a page's size may change"
+    )
+    for other in (
+        f"{API}/sessions?agent_id=kana&user_id=aoi",
+        f"{API}/memories?agent_id=kana&user_id=hiroki",
+    ):
+        refused = client.get(f"{other}&cursor={cursor}")
+        assert (refused.status_code, refused.json()["code"]) == (400, "cursor_invalid")
 
 
 def test_users_override_with_known_values_only(client: APIClient) -> None:

@@ -16,6 +16,7 @@ from memoryhub.api.agents import in_a_thread_of_its_own
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry
+from memoryhub.importexport.exporter import PIECE
 from tests.conftest import NOW, client_with_key
 from tests.factories.planting import API, Planted, made, plant, plant_first
 from tests.integration.memoryhub.importexport.conftest import exported
@@ -115,7 +116,7 @@ def test_a_client_that_goes_away_ends_the_reading() -> None:
 
     async def leave() -> None:
         sent: Any = in_a_thread_of_its_own(pieces)
-        assert await anext(sent) == b"piece"
+        assert (await anext(sent)).startswith(b"piece")
         await sent.aclose()
         while not ended:
             await asyncio.sleep(0.01)
@@ -123,6 +124,30 @@ def test_a_client_that_goes_away_ends_the_reading() -> None:
     asyncio.run(leave())
     assert ended == [True]
     assert wait_for_connections(before)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_client_that_stalls_holds_no_connection() -> None:
+    def pieces() -> Iterator[bytes]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        yield from [b"x" * PIECE] * 20
+
+    before = connections_of_the_database()
+
+    def only_this_connection_is_new() -> bool:
+        try:
+            return wait_for_connections(before + 1)
+        finally:
+            connection.close()
+
+    async def stall() -> int:
+        sent: Any = in_a_thread_of_its_own(pieces)
+        first = len(await anext(sent))
+        assert await asyncio.to_thread(only_this_connection_is_new), "the rest is read while nobody takes it"
+        return first + sum([len(piece) async for piece in sent])
+
+    assert asyncio.run(stall()) == 20 * PIECE
 
 
 def connections_of_the_database() -> int:
