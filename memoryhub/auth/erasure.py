@@ -105,7 +105,7 @@ def _delete_rows(model: type[models.Model], key: UUID) -> int:
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
         cursor.execute(f"DELETE FROM {table} WHERE actor_id = %s", [key])  # noqa: S608
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 def _delete_log_entries(key: UUID) -> int:
