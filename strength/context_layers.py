@@ -10,15 +10,18 @@ from conversations.domain.layers import PINNED, PROFILE, SEMANTIC, Candidate, La
 from memoryhub.auth.domain import PrincipalKind, Scope
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
-from strength.actions.search import MemorySearch, pinned_memories, search_memories, standing_memories
+from strength.actions.search import (
+    FEWEST_TOKENS,
+    MemorySearch,
+    pinned_memories,
+    search_memories,
+    standing_memories,
+)
 from strength.domain.memories import Kind
 from strength.models import Memory, MemoryRevision
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
 MOST_PINNED = 1_000
-
-FEWEST_TOKENS = 8
-"""Of a line of the profile: its tokens hold no more lines than so."""
 
 
 def pinned(request: LayerRequest) -> LayerResult:

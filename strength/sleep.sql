@@ -87,13 +87,15 @@ WHERE actor_id = %(actor_id)s AND status = 'active' AND NOT pinned AND supersede
 ORDER BY id LIMIT %(most)s
 
 -- name: weak
--- By the index of due marks, level by level: at or below the threshold, the clock being where it is.
+-- By the index of due marks, level by level: at or below the threshold, the clock being where it is. What is in the
+-- profile (`kept`) stays.
 SELECT found.memory_id
 FROM strength_rhythm AS state, generate_series(0, 5) AS level, LATERAL (
     SELECT numbers.memory_id FROM strength_memorynumbers AS numbers
     WHERE numbers.actor_id = %(actor_id)s AND numbers.consolidation_level = level
         AND numbers.due <= %(due)s - (%(clock)s::float8[])[level + 1]
         AND numbers.mark > (%(clock)s::float8[])[level + 1] - 1e-9 AND {strength_now} <= %(archive_threshold)s
+        AND numbers.memory_id <> ALL(%(kept)s::uuid[])
     LIMIT %(most)s
 ) AS found
 WHERE state.actor_id = %(actor_id)s LIMIT %(most)s
@@ -151,12 +153,13 @@ WITH looked AS (
     LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
     WHERE numbers.actor_id = %(actor_id)s AND memory.actor_id = %(actor_id)s AND (memory.pinned OR {fades})
 ), placed AS (
-    SELECT *, after <= %(archive_threshold)s AND is_reached AS is_weak,
-        row_number() OVER (
-            PARTITION BY after <= %(archive_threshold)s AND is_reached ORDER BY pinned DESC, after DESC, memory_id
+    SELECT *, row_number() OVER (
+            PARTITION BY is_weak ORDER BY pinned DESC, after DESC, memory_id
         ) > %(most_active)s AND NOT pinned AS is_crowded
     FROM (
-        SELECT *, {strength_tonight} AS after, mark > (%(clock)s::float8[])[level + 1] - 1e-9 AS is_reached FROM looked
+        SELECT *, after <= %(archive_threshold)s AND mark > (%(clock)s::float8[])[level + 1] - 1e-9
+            AND memory_id <> ALL(%(kept)s::uuid[]) AS is_weak
+        FROM (SELECT *, {strength_tonight} AS after FROM looked) AS tonight
     ) AS faded
 ), counted AS (
     SELECT *, count(*) FILTER (WHERE after < before) OVER () AS decayed,

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from conversations.domain.policy import ContextPolicy
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
@@ -15,7 +16,7 @@ from memoryhub.errors import _, format_lazy
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
-from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, expand_prefix, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.selection import of_status, valid_at
@@ -166,6 +167,10 @@ def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
     return memory
 
 
+FEWEST_TOKENS: Final = 8
+"""Of a line of the profile: its tokens hold no more lines than so."""
+
+
 def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, most: int) -> list[Memory]:
     """Return a user's preferences and facts in turn, of each kind the strongest and the newest in turn.
 
@@ -177,6 +182,18 @@ def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, mos
         "most": most, "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
     return list(Memory.objects.raw(QUERIES["standing_memories"], values))
+
+
+def profile_ids(actor: Actor, *, now: datetime) -> list[UUID]:
+    """Return the memories that a profile of the user may hold, in any project: fading does not archive them."""
+    policy = effective_policy(ContextPolicy, actor.agent, actor)
+    if not policy.include_profile or not actor.user_id:
+        return []
+    values = {
+        "actor_id": actor.pk, "kinds": list(STANDING), "project": "", "now": now,
+        "most": policy.profile_max_tokens // FEWEST_TOKENS, "most_of_level": MOST_OF_LEVEL,
+    }  # fmt: skip
+    return [memory.pk for memory in Memory.objects.raw(QUERIES["standing_memories"], values)]
 
 
 def _found(

@@ -1,4 +1,4 @@
-"""Run an actor's sleep: move its clock, archive the weak, propose near-duplicates to merge (SPEC S5-S7).
+"""Run an actor's sleep: move its clock, archive the weak outside the profile, propose near-duplicates (SPEC S5-S7).
 
 Set-based, in steps. Each is one transaction that also stores where to continue, so that a sleep may be killed at any
 point; the next request continues the same run for the same moment. Concurrent requests for an actor share a run.
@@ -21,6 +21,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import Pair, pairs_among, to_compare
 from strength.actions.merges import record_pairs, withdraw_stale
+from strength.actions.search import profile_ids
 from strength.domain.memories import SLEEP_VERB, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger, Why
@@ -198,7 +199,8 @@ def _archive_step(run: SleepRun, state: SleepState) -> None:
         run.save()
         return
     if run.phase == Phase.FADE:
-        values, why = {**run_values(run, policy), "clock": state.clock, "most": SLICE}, Why.WEAK
+        kept = profile_ids(run.actor, now=run.now)
+        values, why = {**run_values(run, policy), "clock": state.clock, "kept": kept, "most": SLICE}, Why.WEAK
         query = SLEEP_QUERIES["weak"]
     else:
         values, why = {"actor_id": run.actor_id, "most": min(SLICE, _excess(run, state, policy))}, Why.CROWDED

@@ -19,6 +19,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import pairs_among, to_compare
 from strength.actions.merges import CannotMerge, undo_merge
+from strength.actions.search import profile_ids
 from strength.actions.sleep import (
     SleepRequest,
     expired_memories,
@@ -107,7 +108,10 @@ def _weight(change: Change) -> tuple[int, float, str]:
 
 def _fading(run: SleepRun, policy: StrengthPolicy, state: SleepState) -> list[Change]:
     clock = state.as_clock().paced(policy).moved(at=run.now, tasks=run.tasks_completed)
-    values = {**run_values(run, policy), "clock": list(clock.left), "since": None, "most": MOST_CHANGES}
+    kept = profile_ids(run.actor, now=run.now)
+    values = {
+        **run_values(run, policy), "clock": list(clock.left), "kept": kept, "since": None, "most": MOST_CHANGES
+    }  # fmt: skip
     rows = run_query(SLEEP_QUERIES["preview"], values)
     if rows:
         run.decayed_count, run.archived_count, run.consolidated_count = rows[0][7:]

@@ -178,6 +178,9 @@ LEAST_SHARED: Final = 0.3
 LONGEST_STEM: Final = 4
 """Letters by which words are compared: "spicy" and "spiced", "violin" and "violinist"."""
 
+SHORTEST_PART: Final = 3
+"""Letters of a katakana word that counts within a longer one: 「ハム」 is no part of 「ハムスター」."""
+
 _OF_NO_SUBJECT: Final = "user like love enjoy prefer favorit favourit fond fan hate dislik 好 嫌 愛 気 入"
 _NO_SUBJECT: Final = frozenset(_OF_NO_SUBJECT.split())
 """Whose statement it is, and how much somebody likes it, is what rewordings change."""
@@ -188,10 +191,17 @@ _KATAKANA: Final = re.compile(f"{COMPOUND}(?!ユーザ)[\u30a1-\u30fa\u30fc]+")
 def resembles(text: str, decided: str) -> bool:
     """Say whether a text shares so much of the subject of one decided against that it may say the same.
 
-    The subject is words, and of Japanese single characters: 「激辛」 shares one with 「辛い」.
+    The subject is words, and of Japanese single characters: 「激辛」 shares one with 「辛い」. A katakana word is
+    shared with its compounds, as 「コーヒー」 with 「ブラックコーヒー」.
     """
-    subject = _subject(decided)
-    return bool(subject) and len(subject & _subject(text)) >= LEAST_SHARED * len(subject)
+    subject, other = _subject(decided), _subject(text)
+    shared = [word for word in subject if word in other or any(_is_part(word, each) for each in other)]
+    return bool(subject) and len(shared) >= LEAST_SHARED * len(subject)
+
+
+def _is_part(one: str, other: str) -> bool:
+    shorter, longer = sorted((one.strip(COMPOUND), other.strip(COMPOUND)), key=len)
+    return one[0] == other[0] == COMPOUND and len(shorter) >= SHORTEST_PART and shorter in longer
 
 
 def _subject(text: str) -> set[str]:

@@ -1,7 +1,7 @@
 """The profile layer: what is standing about a user is in every context, whatever is asked (SPEC L5, X3)."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
 from strength.actions.memories import NewMemory, write_memory
+from strength.actions.sleep import SleepRequest
+from strength.actions.sleep_runs import preview_sleep
 from strength.actions.usage import use_memories
+from strength.domain.sleep import Trigger
 from strength.models import Memory
-from tests.integration.strength.conftest import BY, NOW, Write
+from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 from tests.integration.strength.talking import talk
 
 pytestmark = pytest.mark.django_db
@@ -25,10 +28,10 @@ DAY = timedelta(days=1)
 CASES = json.loads((Path(__file__).parents[3] / "bench" / "decisions.json").read_text())["likings"]
 
 
-def assembled(actor: Actor, message: str, **options: Any) -> Any:
+def assembled(actor: Actor, message: str, at: datetime = NOW + DAY, **options: Any) -> Any:
     tenant = tenant_for_reading(BY, actor.agent_id, actor.user_id)
     request = ContextRequest(message=message, session=options.pop("session", None), options=options)
-    return assemble_context(tenant=tenant, request=request, by=BY, now=NOW + DAY, dry_run=True).assembly
+    return assemble_context(tenant=tenant, request=request, by=BY, now=at, dry_run=True).assembly
 
 
 def profile(assembly: Any) -> list[str]:
@@ -73,6 +76,28 @@ def test_the_strongest_and_the_newest_of_many_are_within_the_tokens(actor: Actor
     assert {each.content for each in (likings[7], facts[9], *newest)} <= set(profile(assembly)[:6])
     assert [item.source_id for item in assembly.items if item.layer == "pinned"] == [str(pinned.pk)]
     assert assembly.metadata.profile_count == len(profile(assembly)) > 12
+
+
+def test_nights_do_not_take_a_standing_liking_from_the_profile(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    liking = write("Likes citrus scents", kind="preference")
+    notes = [write(f"Said hello on day {number}") for number in range(3)]
+    likings = [write(f"Likes dish number {number} of the card", kind="preference") for number in range(60)]
+    begun, later = NOW + DAY, NOW + 90 * DAY
+    sleep_at(begun)
+
+    preview = preview_sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, BY, later))
+    run = sleep_at(later)
+
+    held = 400 // 8
+    assert preview.archived_count == run.archived_count == len(notes) + len(likings) + 1 - held
+    active = set(Memory.objects.active().values_list("content", flat=True))
+    assert liking.content in active and likings[-1].content in active and len(active) == held
+    assert liking.content in profile(assembled(actor, "Any recommendations?", at=later))
+    actor.policy = {"include_profile": False}
+    actor.save()
+    assert sleep_at(later + DAY).archived_count == held, "without a profile they fade as others do"
 
 
 def test_only_what_holds_and_is_trusted_is_in_and_of_this_user_alone(actor: Actor, write: Write) -> None:

@@ -381,7 +381,7 @@ def test_a_night_finds_what_falls_due_by_the_index(actor: Actor, write: Write, s
         write(f"memory {place}", strength=0.2 + place / 10)
     sleep_at(NOW + DAY)
     clock = SleepState.objects.get(actor=actor).clock
-    values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "clock": clock, "most": 10}
+    values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "clock": clock, "kept": [], "most": 10}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")

@@ -103,6 +103,8 @@ def test_what_may_say_what_a_person_decided_against_is_looked_at(
         ("ユーザーは激辛料理に目がない。", "ユーザーは辛い料理が好き。", True),
         ("ユーザーはサッカーのファンだ。", "ユーザーはサッカーが好き。", True),
         ("ユーザーはテニスが好き。", "ユーザーはサッカーが好き。", False),
+        ("ユーザーは無糖のコーヒーを愛飲している。", "ユーザーはブラックコーヒーが好き。", True),
+        ("ユーザーはハムスターを飼っている。", "ユーザーはハムが好き。", False),
         ("The user likes it.", "The user likes it.", False),
     ],
 )
