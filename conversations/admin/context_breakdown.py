@@ -198,6 +198,28 @@ def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[dict[s
     return sorted(gone, key=lambda each: not each["entered"])[:MOST_OF_A_LAYER]
 
 
+def side_by_side(before: RunOutcome, now: RunOutcome) -> dict[str, Any]:
+    """Return what entered only the one and only the other context, and how much entered both."""
+    entered, entered_now = ({key for key, item in run.items.items() if item[1]} for run in (before, now))
+
+    def shown(run: RunOutcome, keys: Iterable[str]) -> list[dict[str, Any]]:
+        rows = [run.items[key] for key in sorted(keys)][:MOST_OF_A_LAYER]
+        return [
+            {"label": LAYERS.get(layer, layer), "text": text, "tokens": tokens}
+            for layer, _entered, tokens, text in rows
+        ]
+
+    return {
+        "before": {
+            "total": before.total,
+            "limit": before.limit,
+            "only": shown(before, entered - entered_now),
+        },
+        "now": {"total": now.total, "limit": now.limit, "only": shown(now, entered_now - entered)},
+        "in_both": len(entered & entered_now),
+    }
+
+
 def _tokens(items: Iterable[Item], layer: str) -> int:
     return sum(item["tokens"] for item in items if item["layer"] == layer and item["included"])
 

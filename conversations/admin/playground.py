@@ -15,17 +15,11 @@ from uuid import UUID
 from django import forms
 from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
-from django.db.models import F
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Case, F, UUIDField, Value, When
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-)
 
 from conversations.actions.context import (
     AUTO,
@@ -39,6 +33,7 @@ from conversations.actions.context import (
 )
 from conversations.admin.context_breakdown import (
     LAYERS,
+    REASONS,
     RunOutcome,
     candidate_groups,
     count_nonce_tokens,
@@ -47,187 +42,34 @@ from conversations.admin.context_breakdown import (
     prompt_preview,
     removed_candidates,
     run_outcome,
+    side_by_side,
     token_budget,
+)
+from conversations.admin.playground_form import (
+    NO_PROJECT,
+    OPTIONS,
+    SWITCHES,
+    PlaygroundForm,
+    receipt_settings,
 )
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY
-from conversations.domain.policy import AUTO_PLACEMENT, BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import Page, as_uuid, clock, excerpt, grouped, principal, render_page
-from memoryhub.admin.fields import ProseField
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import counter_in_use
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
-from memoryhub.tenancy.models import Actor, Agent
-
-NO_PROJECT: Final = "-"
-LONGEST_MESSAGE: Final = 100_000
-
-SWITCHES: Final = {
-    "include_pinned": _("Pinned memories"),
-    "include_profile": _("About the user"),
-    "include_semantic_memory": _("Related memories"),
-    "include_recall": _("Earlier messages"),
-    "include_project": _("Project memory"),
-    "include_session_summary": _("Session summary"),
-    "include_clock": _("Date and time"),
-    "include_relevance": _("Relevance"),
-    "include_tools": _("Tool use"),
-    "cache": _("Caching"),
-}
-RANGES: Final = {
-    "working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "profile_max_tokens": (0, 4_000),
-    "recall_limit": (0, 100),
-}  # fmt: skip
-OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
-FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
-
-_AS_SET = ("", _("as in the policy"))
-_SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
-
-
-def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
-    attrs = {"dir": "auto", "autocomplete": "off", **({"list": suggestions} if suggestions else {})}
-    return forms.CharField(
-        required=False,
-        max_length=longest,
-        label=label,
-        help_text=help_text,
-        widget=UnfoldAdminTextInputWidget(attrs=attrs),
-    )
-
-
-def _choice(label: Any, choices: Any) -> forms.ChoiceField:
-    return forms.ChoiceField(
-        required=False, label=label, choices=choices, widget=UnfoldAdminSelectWidget(choices=choices)
-    )
-
-
-def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.IntegerField:
-    return forms.IntegerField(
-        required=False,
-        label=label,
-        min_value=low,
-        max_value=high,
-        help_text=help_text,
-        widget=UnfoldAdminIntegerFieldWidget(),
-    )
-
-
-class PlaygroundForm(forms.Form):
-    """Agent, user, message and options of a context; an empty option takes the policy's value."""
-
-    agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
-    user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
-    session = _text(_("Session"), _("A session id; optional."), longest=36, suggestions="sessions")
-    project = _text(
-        _("Project"),
-        _("A name; empty: as in the policy; auto: found by the message, which may call a model; -: none."),
-        suggestions="projects",
-    )
-    message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
-    max_tokens = _whole(
-        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("The safety margin is subtracted from it.")
-    )
-    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
-    token_safety_margin = forms.FloatField(
-        required=False,
-        min_value=0.5,
-        max_value=0.95,
-        label=_("Safety margin"),
-        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
-    )
-    memory_placement = _choice(
-        _("Position of memories"),
-        [
-            _AS_SET,
-            (AUTO_PLACEMENT, _("with the user’s message where caching is on")),
-            (BEFORE_HISTORY, _("before the last messages")),
-            (WITH_USER_MESSAGE, _("with the user’s message")),
-        ],
-    )
-    perspective = _text(_("Perspective"), longest=100)
-    working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
-    semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
-    profile_max_tokens = _whole(_("Tokens about the user, at most"), *RANGES["profile_max_tokens"])
-    recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
-    include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
-    include_profile = _choice(SWITCHES["include_profile"], _SWITCH)
-    include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
-    include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
-    include_project = _choice(SWITCHES["include_project"], _SWITCH)
-    include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
-    include_clock = _choice(SWITCHES["include_clock"], _SWITCH)
-    include_relevance = _choice(SWITCHES["include_relevance"], _SWITCH)
-    include_tools = _choice(SWITCHES["include_tools"], _SWITCH)
-    cache = _choice(SWITCHES["cache"], _SWITCH)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        agents: Any = self.fields["agent"]
-        agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
-
-    def clean_session(self) -> UUID | None:
-        # Whether it is of this user is checked where the user is resolved.
-        text = self.cleaned_data["session"].strip()
-        key = as_uuid(text)
-        if text and key is None:
-            raise forms.ValidationError(_("This is not a session id."))
-        return key
-
-    def clean_format(self) -> str:
-        return self.cleaned_data["format"] or "anthropic"
-
-    def clean_project(self) -> str | None:
-        name = self.cleaned_data["project"].strip()
-        return None if name == NO_PROJECT else name or UNNAMED
-
-    def options(self) -> dict[str, Any]:
-        values = {name: self.cleaned_data[name] for name in OPTIONS}
-        switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
-        others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
-        return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
-
-    @property
-    def main(self) -> list[Any]:
-        return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
-
-    @property
-    def further(self) -> list[Any]:
-        return [self[name] for name in FURTHER]
-
-    @property
-    def is_open(self) -> bool:
-        return any(self[name].value() or self[name].errors for name in FURTHER)
-
-
-def receipt_settings(receipt: Receipt) -> dict[str, str]:
-    request = receipt.metadata.get("asked", {})
-    project = request.get("project", UNNAMED)
-    options = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in request.get("options", {}).items()
-        if name in OPTIONS
-    }
-    return {
-        "agent": receipt.actor.agent_id,
-        "user": receipt.actor.user_id,
-        "session": str(receipt.session_id or ""),
-        "message": receipt.query,
-        "project": NO_PROJECT if project is None else project,
-        "perspective": request.get("perspective") or "",
-        "format": request.get("format", "anthropic"),
-        **options,
-    }
-
+from memoryhub.tenancy.models import Actor
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
 MOST_SUGGESTED: Final = 50
+NO_SESSION: Final = Value(None, output_field=UUIDField())
 TOKENS_TO_TRY: Final = (1_000, 2_000, 4_000, 8_000, 16_000)
+LEFT_OUT_TO_TRY: Final = ("include_semantic_memory", "include_recall", "include_project", "include_profile")
 KEEP: Final = "conversations.add_receipt"
 
 NEEDS: Final = (
@@ -322,7 +164,17 @@ def playground(request: HttpRequest) -> HttpResponse:
         answer["Content-Disposition"] = 'attachment; filename="context.json"'
         answer["Cache-Control"] = "no-store"
         return answer
-    context: dict[str, Any] = {"form": form, "suggested": _suggested(form, result), "may_keep": may_keep}
+    if request.method == "GET" and request.headers.get("accept") == "application/json":
+        return JsonResponse({**_suggested(form), "sessions": form.sessions})
+    memory = as_uuid(submitted_text(request, "memory"))
+    context: dict[str, Any] = {
+        "form": form,
+        "suggested": _suggested(form),
+        "may_keep": may_keep,
+        "memory": memory,
+    }
+    if result is not None and memory is not None:
+        result.notices.insert(0, _fate(result, str(memory)))
     if not form.is_bound and submitted_text(request, "run"):
         context |= (
             {"run": submitted_text(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
@@ -347,13 +199,14 @@ def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, st
         return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
         settings = {name: request.POST.get(name, "") for name in PlaygroundForm.base_fields}
-        if budget := submitted_text(request, "instead"):
-            settings["max_tokens"] = budget
-        return before, settings
+        name, _sep, value = submitted_text(request, "instead").partition("=")
+        return before, {**settings, name: value} if name in OPTIONS else settings
     if before:
         return before, before.settings
     key = as_uuid(request.GET.get("session", ""))
-    session = Session.objects.select_related("actor").filter(pk=key).first() if key else None
+    if key is None:
+        return None, {name: request.GET[name] for name in ("agent", "user") if name in request.GET}
+    session = Session.objects.select_related("actor").filter(pk=key).first()
     if session is None:
         return None, {}
     return None, {"agent": session.actor.agent_id, "user": session.actor.user_id, "session": str(session.pk)}
@@ -423,6 +276,18 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
     return notices
 
 
+def _fate(result: Result, memory: str) -> str:
+    """Return what became of the memory that the person came from."""
+    item = next((each for each in result.items if each["source_id"] == memory), None)
+    if item is None:
+        return gettext("The memory that you came from was no candidate for this message.")
+    if item["included"]:
+        words = gettext("The memory that you came from entered, among: %(layer)s.")
+        return words % {"layer": LAYERS.get(item["layer"], item["layer"])}
+    words = gettext("The memory that you came from was left out: %(why)s.")
+    return words % {"why": REASONS.get(item["reason"], item["reason"])}
+
+
 def _keep(request: HttpRequest, result: Result) -> Receipt | None:
     try:
         return keep_preview_receipt(
@@ -456,10 +321,12 @@ def _result_context(
         "gone": removed_candidates(was, items) if was else [],
         "compared": before is not None,
         "changed": _changed(form, before) if before else [],
+        "sides": side_by_side(was, result.outcome) if was else None,
         "may_curate": may_curate,
         "prompt": prompt_preview(result.context.assembly),
         "latency": result.context.metadata["assembly_latency_ms"],
         "budgets": [each for each in TOKENS_TO_TRY if each != form.cleaned_data["max_tokens"]],
+        "without": [(name, SWITCHES[name]) for name in LEFT_OUT_TO_TRY if form.cleaned_data[name] != "false"],
     }
 
 
@@ -483,15 +350,25 @@ def _settings(form: PlaygroundForm) -> dict[str, str]:
     return {name: form.data.get(name, "") for name in form.fields}
 
 
-def _suggested(form: PlaygroundForm, result: Result | None) -> Mapping[str, Any]:
-    fixed = {"projects": [AUTO, NO_PROJECT]}
-    if result is not None and result.tenant.actor is not None:
-        rows = Session.objects.filter(actor_id=result.tenant.actor.pk)
-        latest = rows.order_by(F("last_message_at").desc(nulls_last=True), "-id")
-        return {**fixed, "sessions": list(latest.values_list("pk", "title", "channel")[:MOST_SUGGESTED])}
-    actors = Actor.objects.exclude(user_id="").order_by("-created_at", "-id")
-    users = actors.values_list("user_id", flat=True)[:MOST_SUGGESTED]
-    return {**fixed, "users": list(dict.fromkeys(users))}
+def _suggested(form: PlaygroundForm) -> Mapping[str, Any]:
+    """Fill in the sessions of the agent and user in the form, and return the users and projects that it may name."""
+    agents: Any = form.fields["agent"]
+    agent, user = (str(form[name].value() or "").replace("\0", "") for name in ("agent", "user"))
+    actors = Actor.objects.filter(agent_id=agent or next((key for key, _label in agents.choices), ""))
+    fixed = Case(When(agent__fixed_user_id="", then=Value(user)), default="agent__fixed_user_id")
+    sessions = Session.objects.filter(actor__in=actors.filter(user_id=fixed))
+    latest = sessions.order_by(F("last_message_at").desc(nulls_last=True), "-id")
+    users = (
+        actors.exclude(user_id="")
+        .order_by("-created_at", "-id")
+        .annotate(no_session=NO_SESSION, empty=Value(""))
+    )
+    rows = latest.values_list("pk", "title", "channel", "started_at")[:MOST_SUGGESTED].union(
+        users.values_list("no_session", "user_id", "empty", "created_at")[:MOST_SUGGESTED], all=True
+    )
+    found = list(rows)
+    form.offer_sessions([row for row in found if row[0] is not None])
+    return {"projects": [AUTO, NO_PROJECT], "users": [row[1] for row in found if row[0] is None]}
 
 
 PAGES = [Page("playground/", "playground", playground, NEEDS)]

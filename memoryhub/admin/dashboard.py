@@ -292,9 +292,11 @@ def _background_tile(now: datetime) -> Tile:
 def _providers(now: datetime, *, with_calls: bool) -> Iterator[dict[str, Any]]:
     """Yield each configured provider with its last call of the week."""
     names = ((_("Language model"), settings.LLM.provider), (_("Embedder"), settings.EMBEDDING.provider))
+    week = LedgerEntry.objects.filter(created_at__gte=now - RECENT).order_by("-created_at", "-id")
+    latest = [week.filter(provider=name)[:1] for _purpose, name in names]
+    calls = {call.provider: call for call in latest[0].union(latest[1])} if with_calls else {}
     for purpose, name in names:
-        week = LedgerEntry.objects.filter(created_at__gte=now - RECENT, provider=name)
-        last = week.order_by("-created_at", "-id").first() if with_calls else None
+        last = calls.get(name)
         is_well = last is not None and last.outcome == OK
         yield {"purpose": purpose, "name": name, "last": last, "is_well": is_well}
 

@@ -19,6 +19,14 @@ RELEASE = "release-assistant"
 QUESTION = "When do we ship the notes server, and what does search do?"
 
 
+def test_users_and_sessions_are_those_of_the_agent(page: Any, stage: Stage) -> None:
+    page.goto(f"/admin/playground/?agent={RELEASE}&user={MAYA}")
+    expect(page.locator("#id_session")).to_contain_text("Launch day")
+    page.locator("#id_agent").select_option("yuno")
+    expect(page.locator("#id_session")).to_contain_text("今日の晩ごはん")
+    expect(page.locator("#users option")).to_have_count(1)
+
+
 def ask(page: Any, button: str = "Show the context") -> None:
     page.goto("/admin/playground/")
     page.locator("#id_agent").select_option(RELEASE)
@@ -34,6 +42,7 @@ def test_a_budget_a_pin_and_its_undoing(page: Any, stage: Stage) -> None:
     accessible(page)
     press(page, "1,000 tokens")
     expect(page.locator("#result")).to_contain_text("Token budget")
+    expect(page.locator("#sides")).to_contain_text("of 800 tokens are used")
     page.locator("[data-hub-show=left]").click()
     expect(page.locator("#candidates tr[data-entered=yes]").first).to_be_hidden()
     page.locator("[data-hub-show=all]").click()
@@ -71,6 +80,8 @@ def test_the_prompt_is_copied_also_where_the_page_has_no_clipboard(
         " navigator.clipboard.writeText = async (text) => { window.copied = text; };"
     )
     ask(page)
+    press(page, "Prompt")
+    expect(page.locator("#candidates")).to_be_hidden()
     press(page, "Copy as JSON")
     expect(page.locator("#copy-prompt")).to_contain_text("Copied")
     assert QUESTION in page.evaluate("window.copied")

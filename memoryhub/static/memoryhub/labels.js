@@ -34,7 +34,7 @@ function hideIcons() {
 // A link without an address, or a heading, that opens something is a button, and takes the keys of one.
 function giveKeys() {
     for (const link of document.querySelectorAll("a:not([href])[x-on\\:click], #nav-sidebar-apps h2[x-on\\:click]")) {
-        link.setAttribute("role", "button");
+        if (link.tagName === "A") { link.setAttribute("role", "button"); }
         link.tabIndex = 0;
         link.addEventListener("keydown", (event) => {
             if (event.key === "Enter" || event.key === " ") {

@@ -12,17 +12,37 @@
   function filters(group) {
     const table = document.getElementById(group.dataset.hubFilter);
     if (!table) return;
+    function show(what) {
+      for (const button of group.querySelectorAll("[data-hub-show]")) {
+        button.setAttribute("aria-pressed", String(button.dataset.hubShow === what));
+      }
+      for (const row of table.querySelectorAll("tr[data-entered]")) row.hidden = !isShown(row, what);
+      for (const panel of document.querySelectorAll("[data-hub-panel]")) {
+        panel.hidden = (panel.dataset.hubPanel === "prompt") !== (what === "prompt");
+      }
+    }
     group.hidden = false;
     group.addEventListener("click", (event) => {
       const chosen = event.target.closest("[data-hub-show]");
-      if (!chosen) return;
-      for (const button of group.querySelectorAll("[data-hub-show]")) {
-        button.setAttribute("aria-pressed", String(button === chosen));
-      }
-      for (const row of table.querySelectorAll("tr[data-entered]")) {
-        row.hidden = !isShown(row, chosen.dataset.hubShow);
-      }
+      if (chosen) show(chosen.dataset.hubShow);
     });
+    show(group.dataset.hubStart);
+  }
+
+  // Another agent or user has other users and sessions to choose from.
+  function lists(form) {
+    const agent = form.querySelector("[name=agent]");
+    const user = form.querySelector("[name=user]");
+    async function load() {
+      const query = new URLSearchParams({ agent: agent.value, user: user.value });
+      const answer = await fetch(`${form.dataset.hubLists}?${query}`, { headers: { Accept: "application/json" } });
+      if (!answer.ok) return;
+      const found = await answer.json();
+      document.getElementById("users").replaceChildren(...found.users.map((each) => new Option(each, each)));
+      document.getElementById("id_session").replaceChildren(...found.sessions.map(([key, label]) => new Option(label, key)));
+    }
+    agent.addEventListener("change", load);
+    user.addEventListener("change", load);
   }
 
   // A link to a message names it after the "#", which no server sees: go to the page that holds it.
@@ -33,6 +53,7 @@
     window.location.replace(`${timeline.dataset.hubTimeline}?at=${key[1]}${window.location.hash}`);
   }
 
+  document.querySelectorAll("[data-hub-lists]").forEach(lists);
   document.querySelectorAll("[data-hub-filter]").forEach(filters);
   document.querySelectorAll("[data-hub-timeline]").forEach(finds);
 })();

@@ -193,6 +193,7 @@ def test_a_space_that_is_filled_and_texts_without_a_vector_are_told(boss: Client
 
 
 def test_the_first_page_is_cheap_however_much_there_is(boss: Client, hub: Hub) -> None:
+    boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
     page(boss)
 
     def queries() -> int:

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,7 +17,8 @@ from django.urls import reverse
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.sessions import open_session
 from conversations.admin.context_breakdown import SOURCE_PAGES
-from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, RANGES, TOKENS_TO_TRY
+from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, TOKENS_TO_TRY
+from conversations.admin.playground_form import RANGES
 from conversations.domain.policy import ContextPolicy
 from conversations.models import Receipt
 from memoryhub.auth.erasure import erase_user
@@ -229,7 +231,7 @@ def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) 
     hub.say(*("A long story about the garden. " * 40 for _ in range(6)))
     first = run(boss, hub, session=str(hub.session.pk))
     assert not first.context["compared"] and 2_000 in first.context["budgets"]
-    second = run(boss, hub, session=str(hub.session.pk), run=first.context["run"], instead="1000")
+    second = run(boss, hub, session=str(hub.session.pk), run=first.context["run"], instead="max_tokens=1000")
     text = second.content.decode()
     assert second.context["compared"] and second.context["budget"]["limit_before"] == 80_000
     assert [str(what) for what, _was, _now in second.context["changed"]] == ["Token budget"]
@@ -439,3 +441,29 @@ def test_it_opens_in_japanese(boss: Client, hub: Hub) -> None:
         headers={"accept-language": "ja"},
     )  # fmt: skip
     assert response.status_code == 200 and response.context["result"]
+
+
+def test_two_contexts_stand_side_by_side_after_one_more_click(boss: Client, hub: Hub) -> None:
+    first = run(boss, hub, include_profile="false")
+    token = first.context["run"]
+    assert first.context["sides"] is None
+    second = run(boss, hub, include_profile="false", run=token, instead="include_semantic_memory=false")
+    sides = second.context["sides"]
+    assert [each["text"] for each in sides["before"]["only"]] == [hub.memory.content]
+    assert sides["now"]["only"] == [] and sides["now"]["total"] < sides["before"]["total"]
+    ignored = run(boss, hub, instead="agent=yuno")
+    assert ignored.context["form"]["agent"].value() == "kana"
+
+
+def test_a_memory_says_what_became_of_it(boss: Client, hub: Hub) -> None:
+    def fate(memory: object, **values: str) -> str:
+        return str(run(boss, hub, memory=str(memory), **values).context["result"].notices[0])
+
+    assert "entered, among: Related memories" in fate(hub.memory.pk)
+    assert "was no candidate" in fate(uuid4())
+
+
+def test_the_lists_of_an_agent_and_user_are_asked_for_alone(boss: Client, hub: Hub) -> None:
+    query = {"agent": "kana", "user": hub.actor.user_id}
+    found = boss.get(reverse("playground"), query, headers={"accept": "application/json"}).json()
+    assert found["users"] == [hub.actor.user_id] and str(hub.session.pk) in dict(found["sessions"])

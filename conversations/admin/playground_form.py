@@ -1,0 +1,199 @@
+"""The form of the playground: agent, user, session, message and the options of a context."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django import forms
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from conversations.actions.context import UNNAMED
+from conversations.domain.policy import AUTO_PLACEMENT, BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
+from conversations.models import Receipt
+from memoryhub.admin.base import as_uuid, truncated
+from memoryhub.admin.fields import ProseField
+from memoryhub.tenancy.models import Agent
+
+NO_PROJECT: Final = "-"
+LONGEST_MESSAGE: Final = 100_000
+
+SWITCHES: Final = {
+    "include_pinned": _("Pinned memories"),
+    "include_profile": _("About the user"),
+    "include_semantic_memory": _("Related memories"),
+    "include_recall": _("Earlier messages"),
+    "include_project": _("Project memory"),
+    "include_session_summary": _("Session summary"),
+    "include_clock": _("Date and time"),
+    "include_relevance": _("Relevance"),
+    "include_tools": _("Tool use"),
+    "cache": _("Caching"),
+}
+RANGES: Final = {
+    "working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "profile_max_tokens": (0, 4_000),
+    "recall_limit": (0, 100),
+}  # fmt: skip
+OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
+FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
+
+_AS_SET = ("", _("as in the policy"))
+_SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
+
+
+def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
+    attrs = {"dir": "auto", "autocomplete": "off", **({"list": suggestions} if suggestions else {})}
+    return forms.CharField(
+        required=False,
+        max_length=longest,
+        label=label,
+        help_text=help_text,
+        widget=UnfoldAdminTextInputWidget(attrs=attrs),
+    )
+
+
+def _choice(label: Any, choices: Any) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        required=False, label=label, choices=choices, widget=UnfoldAdminSelectWidget(choices=choices)
+    )
+
+
+def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        label=label,
+        min_value=low,
+        max_value=high,
+        help_text=help_text,
+        widget=UnfoldAdminIntegerFieldWidget(),
+    )
+
+
+class PlaygroundForm(forms.Form):
+    """Agent, user, message and options of a context; an empty option takes the policy's value."""
+
+    agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
+    user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
+    # Whatever was asked for is checked with its user; the choices are what the page offers.
+    session = forms.CharField(required=False, label=_("Session"), widget=UnfoldAdminSelectWidget())
+    project = _text(
+        _("Project"),
+        _("A name; empty: as in the policy; auto: found by the message, which may call a model; -: none."),
+        suggestions="projects",
+    )
+    message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
+    max_tokens = _whole(
+        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("The safety margin is subtracted from it.")
+    )
+    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
+    token_safety_margin = forms.FloatField(
+        required=False,
+        min_value=0.5,
+        max_value=0.95,
+        label=_("Safety margin"),
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
+    )
+    memory_placement = _choice(
+        _("Position of memories"),
+        [
+            _AS_SET,
+            (AUTO_PLACEMENT, _("with the user’s message where caching is on")),
+            (BEFORE_HISTORY, _("before the last messages")),
+            (WITH_USER_MESSAGE, _("with the user’s message")),
+        ],
+    )
+    perspective = _text(_("Perspective"), longest=100)
+    working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
+    semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
+    profile_max_tokens = _whole(_("Tokens about the user, at most"), *RANGES["profile_max_tokens"])
+    recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
+    include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
+    include_profile = _choice(SWITCHES["include_profile"], _SWITCH)
+    include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
+    include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
+    include_project = _choice(SWITCHES["include_project"], _SWITCH)
+    include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
+    include_clock = _choice(SWITCHES["include_clock"], _SWITCH)
+    include_relevance = _choice(SWITCHES["include_relevance"], _SWITCH)
+    include_tools = _choice(SWITCHES["include_tools"], _SWITCH)
+    cache = _choice(SWITCHES["cache"], _SWITCH)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sessions: list[tuple[str, str]] = []
+        agents: Any = self.fields["agent"]
+        agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
+
+    def clean_session(self) -> UUID | None:
+        # Whether it is of this user is checked where the user is resolved.
+        text = self.cleaned_data["session"].strip()
+        key = as_uuid(text)
+        if text and key is None:
+            raise forms.ValidationError(_("This is not a session id."))
+        return key
+
+    def clean_format(self) -> str:
+        return self.cleaned_data["format"] or "anthropic"
+
+    def clean_project(self) -> str | None:
+        name = self.cleaned_data["project"].strip()
+        return None if name == NO_PROJECT else name or UNNAMED
+
+    def options(self) -> dict[str, Any]:
+        values = {name: self.cleaned_data[name] for name in OPTIONS}
+        switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
+        others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
+        return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
+
+    def offer_sessions(self, sessions: Sequence[tuple[UUID, str, str, datetime]]) -> None:
+        """Fill the list of sessions; one that was asked for stays in it."""
+        choices = [(str(key), _session_label(title or channel, at)) for key, title, channel, at in sessions]
+        asked = str(self["session"].value() or "")
+        if asked and asked not in dict(choices):
+            choices.append((asked, asked))
+        self.sessions = [("", str(_("none"))), *choices]
+        self.fields["session"].widget.choices = self.sessions
+
+    @property
+    def main(self) -> list[Any]:
+        return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
+
+    @property
+    def further(self) -> list[Any]:
+        return [self[name] for name in FURTHER]
+
+    @property
+    def is_open(self) -> bool:
+        return any(self[name].value() or self[name].errors for name in FURTHER)
+
+
+def _session_label(name: str, at: datetime) -> str:
+    return f"{truncated(name, 60)} · {date_format(timezone.localtime(at), 'SHORT_DATE_FORMAT')}"
+
+
+def receipt_settings(receipt: Receipt) -> dict[str, str]:
+    request = receipt.metadata.get("asked", {})
+    project = request.get("project", UNNAMED)
+    options = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in request.get("options", {}).items()
+        if name in OPTIONS
+    }
+    return {
+        "agent": receipt.actor.agent_id,
+        "user": receipt.actor.user_id,
+        "session": str(receipt.session_id or ""),
+        "message": receipt.query,
+        "project": NO_PROJECT if project is None else project,
+        "perspective": request.get("perspective") or "",
+        "format": request.get("format", "anthropic"),
+        **options,
+    }
