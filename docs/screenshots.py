@@ -74,12 +74,14 @@ def row_with(text: str) -> Steps:
     return steps
 
 
-def below(text: str) -> Steps:
-    """Return steps that open a list's first row and go down to a heading."""
+def unfolded(text: str) -> Steps:
+    """Return steps that open a list's first row, and there a folded part."""
 
     def steps(page: Page) -> None:
         first_row(page)
-        page.get_by_text(text, exact=True).first.evaluate("each => each.scrollIntoView({block: 'start'})")
+        part = page.locator("summary", has_text=text).first
+        part.click()
+        part.evaluate("each => each.scrollIntoView({block: 'start'})")
 
     return steps
 
@@ -111,7 +113,7 @@ SHOTS = [
     Shot(
         "memory-strength",
         "/admin/strength/memory/?q=licensed&kind__exact=decision",
-        below("Strength over time"),
+        unfolded("Strength and use"),
     ),
     Shot("review", "/admin/review/"),
     Shot("playground", "/admin/playground/", playground),

@@ -16,6 +16,8 @@ from typing import Final
 
 from diff_match_patch import diff_match_patch  # type: ignore[import-untyped]
 
+from memoryhub.search.analysis import UNSPACED, analyse
+
 SECONDS: Final = 0.5
 """Time for all comparisons of one page."""
 
@@ -32,6 +34,7 @@ LEAST_SHARED: Final = 3
 # Words with the white space behind them; everything else, such as scripts without spaces, one by one.
 _UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORDS = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+\s*|\s+|.\s*", re.DOTALL)
+_PARTS = re.compile(rf"([{UNSPACED}]+)|[^\W{UNSPACED}]+|[\W_]", re.DOTALL)
 # Where a row of the comparison ends: behind a sentence or a line.
 _END = re.compile(r"[.!?](?=\s)\s*|[。！？\n]\s*")
 
@@ -48,6 +51,38 @@ class Span:
     one: str
     other: str
     own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The next part of a text, and whether another text shares its words."""
+
+    text: str
+    is_shared: bool
+
+
+def shared_words(text: str, other: str) -> list[Marked]:
+    """Return a text in parts, with the words that mean something and stand in the other as well."""
+    terms = analyse(other)
+    parts: list[Marked] = []
+    for match in _PARTS.finditer(text):
+        run = match[1]
+        if run is None:
+            word = match[0]
+            own = analyse(word) if word[:1].isalnum() else None
+            pieces = [(word, bool(own) and all(term in terms for term in own or ()))]
+        else:
+            shared = [False] * len(run)
+            for at, pair in enumerate(map("".join, pairwise(run))):
+                if pair in terms:
+                    shared[at] = shared[at + 1] = True
+            pieces = list(zip(run, shared, strict=True))
+        for piece, is_shared in pieces:
+            if parts and parts[-1].is_shared == is_shared:
+                parts[-1] = Marked(parts[-1].text + piece, is_shared)
+            else:
+                parts.append(Marked(piece, is_shared))
+    return parts
 
 
 def page_deadline(seconds: float = SECONDS) -> float:

@@ -93,15 +93,20 @@ def search_memories(
     mark: bool,
     now: datetime,
     others: Sequence[Tenant] = (),
+    all_users: bool = False,
 ) -> SearchResults:
     """Return the best memories that the tenant, or one of the `others`, may see; `mark` counts them as candidates.
 
-    The policy is the tenant's.
+    `all_users` adds those of all users of the tenant's agent, which only a curator may ask for. The policy is the
+    tenant's.
     """
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
     whose = Q()
     for each in (tenant, *others):
         whose |= _visible(each, by, search.project) & _matching(each, search, now)
+    if all_users:
+        actors = Actor.objects.filter(agent_id=tenant.agent_id).values_list("pk", flat=True)
+        whose |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
     found, candidate_count = _found(whose, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for each in found])

@@ -102,6 +102,19 @@ WHYS: Final[Words] = {
     Why.EXPIRED: _("the time in which it holds is over"),
     Why.SAME: _("it says the same as another"),
 }
+ALIKE: Final = (
+    (0.85, _("very alike")),
+    (0.55, _("alike")),
+    (0.25, _("somewhat alike")),
+    (0.0, _("a little alike")),
+)
+"""Likeness in words, from the least of each."""
+
+
+def alike(share: float) -> Any:
+    return next(words for least, words in ALIKE if share >= least or least == 0)
+
+
 MERGE_STATES: Final[Words] = {
     MergeState.PROPOSED: _("proposed"),
     MergeState.MERGED: _("merged"),

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import escape, format_html, format_html_join
+from django.utils.html import escape, format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -60,23 +60,30 @@ from strength.actions.memories import write_memory
 from strength.actions.merges import undo_merge
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
+from strength.actions.workroom import UnusableView, delete_view, save_view
 from strength.admin.bulk import DELETE, LABELS, batch_view, bulk, take_back_many
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
 from strength.admin.memory_detail import memory_context, retrieved
 from strength.admin.memory_forms import MemoryForm, NewMemoryForm
-from strength.admin.semantic_search import (
+from strength.admin.memory_list import (
+    ROW_KEYS,
     MemoryList,
-    best_first,
-    requested_search,
-    search_context,
-    search_semantically,
-    shown_score,
+    SummariesFilter,
+    list_context,
+    owner_chips,
+    pin_button,
+    row_buttons,
+    state_chip,
+    strength_bar,
+    view_of,
 )
+from strength.admin.semantic_search import best_first, requested_search, search_semantically, shown_score
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
 from strength.models.memory import STRENGTH_OF_MEMORY
 
+PAGE_KEYS: Final = {**ROW_KEYS, "reject": "r"}
 LONGEST_PERSPECTIVE: Final = 100
 WHOLE: Final = "whole"
 """In the address of a memory's page: its text area holds the text however long that is."""
@@ -87,12 +94,6 @@ ROW: Final = "row"
 LONG_FIELDS: Final = ("content", "learnings", "metadata")
 LONGEST_IN_FORM: Final = 60_000
 """Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
-ROW_VERBS: Final = {
-    Status.ACTIVE: ("pin", "reject"),
-    Status.PENDING: ("approve", "reject"),
-    Status.ARCHIVED: ("reactivate",),
-    Status.REJECTED: (),
-}
 
 
 @admin.register(Memory)
@@ -102,14 +103,14 @@ class MemoryAdmin(CuratedAdmin):
     form = MemoryForm
     add_form = NewMemoryForm
     list_display = (
-        "row_buttons",
+        "star",
         "shown_content",
+        "chips",
         "kind",
-        "owner",
-        "shown_status",
         "strength",
         "uses",
         "created_at",
+        "row_buttons",
     )
     list_filter = (
         ("status", ChoicesDropdownFilter),
@@ -120,13 +121,14 @@ class MemoryAdmin(CuratedAdmin):
         ("scope_level", ChoicesDropdownFilter),
         ("actor__agent", RelatedDropdownFilter),
         UserFilter,
+        SummariesFilter,
         ("namespace", FieldTextFilter),
         ("created_at", RangeDateTimeFilter),
     )
     list_select_related = ("actor__sleep_state", "numbers")
     list_per_page = 30  # their buttons and scores weigh more than other lists' cells
     list_display_links = ("shown_content",)
-    list_before_template = "admin/strength/memory/by_meaning.html"
+    list_before_template = "admin/strength/memory/list_head.html"
     list_after_template = "admin/strength/memory/row_form.html"
     search_fields = ("content", "namespace")
     search_help_text = _("Words of a memory, its namespace, or its id.")
@@ -135,72 +137,56 @@ class MemoryAdmin(CuratedAdmin):
     actions = tuple(bulk(verb) for verb in (*TRANSITIONS, "merge", "export", DELETE))
     readonly_fields = ("id", "owner", "state_in_words", "source", "channel", "trust", "shown_lock", "version",
                        "created_at", "updated_at", "superseded_by", "supersedes")  # fmt: skip
+    # The page shows the first and the last itself, and folds the others.
     fieldsets = (
-        (None, {"fields": ("content", "kind", "namespace", "tags")}),
+        (None, {"fields": ("content",)}),
+        (None, {"fields": ("kind", "namespace", "tags")}),
         (
             _("State"),
-            {
-                "fields": (
-                    ("owner", "state_in_words"),
-                    ("pinned", "shown_lock"),
-                    ("trust", "source"),
-                    "channel",
-                )
-            },
+            {"fields": (("owner", "state_in_words"), ("pinned", "shown_lock"), ("trust", "source"), "channel")},
         ),
-        (
-            _("Scope"),
-            {"classes": ("collapse",), "fields": ("scope_level", ("scope_domain", "scope_project"))},
-        ),
+        (_("Scope"), {"fields": ("scope_level", ("scope_domain", "scope_project"))}),
         (
             _("Validity"),
             {
-                "classes": ("collapse",),
                 "fields": (
-                    "valid_from",
-                    "valid_to",
-                    ("confidence", "superseded_by"),
-                    "supersedes",
-                    "learnings",
-                    "metadata",
-                ),
+                    "valid_from", "valid_to", ("confidence", "superseded_by"), "supersedes", "learnings", "metadata",
+                )
             },
         ),
-        (_("This change"), {"fields": ("reason", ("version", "created_at", "updated_at"), "id")}),
-    )
+        (_("Versions"), {"fields": (("version", "created_at", "updated_at"), "id")}),
+        (None, {"fields": ("reason",)}),
+    )  # fmt: skip
     add_fieldsets = (
         (None, {"fields": (("agent", "user_id"), "content", ("kind", "pinned"), "namespace", "tags")}),
         (_("Scope"), {"fields": ("scope_level", ("scope_domain", "scope_project"))}),
         (_("Validity"), {"fields": ("valid_from", "valid_to", "confidence", "learnings", "metadata")}),
     )
-    change_form_before_template = "admin/memoryhub/includes/version.html"
-    change_form_outer_before_template = "admin/strength/memory/head.html"
-    change_form_outer_after_template = "admin/strength/memory/story.html"
     editing_fields = frozenset({"content", "reason"})
+
+    class Media:
+        js = ("memoryhub/keys.js", "memoryhub/memories.js")
 
     def title_of(self, row: Memory) -> str:
         return title_with_time(row.get_kind_display(), row.created_at)
 
     @admin.display(description=_("content"))
     def shown_content(self, memory: Any) -> str:
-        return excerpt(memory.opening)
+        return format_html("{}{}", state_chip(memory), excerpt(memory.opening))
 
-    shown_status, state_in_words = choice_displays(
-        "status", STATUSES, STATUS_COLOURS, description=_("status")
-    )
+    state_in_words = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("status"))[1]
 
-    @admin.display(description=_("actions"), ordering="pinned")
+    @admin.display(description=_("actions"))
     def row_buttons(self, memory: Any) -> str:
-        """Return a pin, and what decides about a memory; for who may only look, whether it is pinned."""
-        if not memory.may_change:
-            return gettext("pinned") if memory.pinned else ""
-        verbs = [
-            "unpin" if verb == "pin" and memory.pinned else verb for verb in ROW_VERBS[Status(memory.status)]
-        ]
-        buttons = format_html_join("", "{}", ((_row_button(memory, verb),) for verb in verbs))
-        return format_html(
-            '<span id="row-{}" class="flex flex-wrap gap-2 memory-row">{}</span>', memory.pk, buttons
-        )
+        return row_buttons(memory)
+
+    @admin.display(description="\N{WHITE STAR}", ordering="pinned")
+    def star(self, memory: Any) -> str:
+        return pin_button(memory)
+
+    @admin.display(description=_("owner"), ordering="actor")
+    def chips(self, memory: Any) -> str:
+        return owner_chips(memory)
 
     @admin.display(description=_("score"))
     def shown_score(self, memory: Any) -> str:
@@ -214,7 +200,7 @@ class MemoryAdmin(CuratedAdmin):
 
     @admin.display(description=_("strength"), ordering=STRENGTH_OF_MEMORY)
     def strength(self, memory: Any) -> str:
-        return f"{memory.strength:.2f}"
+        return strength_bar(memory.strength)
 
     @admin.display(description=_("uses"), ordering="numbers__access_count")
     def uses(self, memory: Any) -> int:
@@ -267,7 +253,7 @@ class MemoryAdmin(CuratedAdmin):
         question = requested_search(request)
         if question is None or not question.agent_id:
             return super().get_search_results(request, queryset, search_term)
-        meaning = search_semantically(question, by=principal(request), now=clock())
+        meaning = search_semantically(request, question, by=principal(request), now=clock())
         request.meaning = meaning  # type: ignore[attr-defined]
         return best_first(queryset, meaning), False
 
@@ -276,8 +262,9 @@ class MemoryAdmin(CuratedAdmin):
     ) -> HttpResponse:
         """Show the list; what is to be said about a search by meaning is known once that was done."""
         answer: Any = super().changelist_view(request, extra_context)
-        if isinstance(answer, TemplateResponse) and answer.context_data is not None:
-            answer.context_data.update(search_context(request))
+        found = (getattr(answer, "context_data", None) or {}).get("cl")
+        if found is not None:
+            found.above = list_context(request, found)
         return answer  # type: ignore[no-any-return]
 
     def may_see_agents(self, request: HttpRequest) -> bool:
@@ -294,10 +281,32 @@ class MemoryAdmin(CuratedAdmin):
                    "text": self.text_view, "retrieved": self.retrieved_view}  # fmt: skip
         return [
             path("batch/<uuid:batch>/", batch, name="strength_memory_batch"),
+            path(
+                "views/",
+                self.admin_site.admin_view(require_POST(self.views_view)),
+                name="strength_memory_views",
+            ),
             path("take-back/", take_back, name="strength_memory_take_back_many"),
             *object_action_urls(self, pages),
             *super().get_urls(),
         ]
+
+    def views_view(self, request: HttpRequest) -> HttpResponse:
+        """Save the list's filters by a name, or delete what was saved."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        user: Any = request.user
+        view_id = as_uuid(submitted_text(request, "delete"))
+        query = view_of(submitted_text(request, "query"))
+        if view_id is not None:
+            delete_view(person_id=user.pk, view_id=view_id)
+        else:
+            try:
+                save_view(person_id=user.pk, name=submitted_text(request, "name"), query=query)
+            except UnusableView as error:
+                self.message_user(request, str(error), messages.ERROR)
+        address = reverse("admin:strength_memory_changelist")
+        return HttpResponseRedirect(f"{address}?{query}" if query else address)
 
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         verb = submitted_text(request, "verb")
@@ -416,7 +425,11 @@ class MemoryAdmin(CuratedAdmin):
         too_long = _too_long(request, stored)
         verbs = [verb for verb in TRANSITIONS if plan_many([stored], verb).changed]
         return {
-            "verbs": [(verb, button_label(verb, stored)) for verb in verbs] if may_change else [],
+            "verbs": [
+                (verb, button_label(verb, stored), PAGE_KEYS.get(verb, "")) for verb in verbs if may_change
+            ],
+            "edits_content": may_change and "content" not in too_long,
+            "edits_open": request.method == "POST" or request.GET.get("text") == WHOLE,
             "may_restore": may_change,
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
@@ -467,20 +480,3 @@ def _too_long(request: HttpRequest, memory: Memory) -> set[str]:
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in objects.items()}
     texts["content"] = memory.content
     return {name for name in LONG_FIELDS if len(escape(texts[name]).encode()) > LONGEST_IN_FORM}
-
-
-def _row_button(memory: Any, verb: str) -> str:
-    address = f"{reverse('admin:strength_memory_curate', args=[memory.pk])}?version={memory.version}"
-    label: Any = LABELS[verb]
-    face, pressed = label, ""
-    if verb in ("pin", "unpin"):
-        label = LABELS["pin"]  # a button that says whether it is pressed keeps its name
-        star = "\N{BLACK STAR}" if memory.pinned else "\N{WHITE STAR}"
-        face = format_html('<span aria-hidden="true">{}</span>', star)
-        pressed = format_html(' aria-pressed="{}"', "true" if memory.pinned else "false")
-    name = gettext("%(verb)s: %(text)s") % {"verb": label, "text": memory.opening[:60]}
-    return format_html(
-        '<button type="submit" form="row-form" formaction="{}" name="verb" value="{}" aria-label="{}" title="{}"{} '
-        'class="row-button">{}</button>',
-        address, verb, name, LABELS[verb], pressed, face,
-    )  # fmt: skip

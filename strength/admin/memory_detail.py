@@ -1,6 +1,7 @@
 """Sections of a memory's page: sources, revisions, succession, merges, strength over time, receipts."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -25,9 +26,10 @@ from memoryhub.admin.object_actions import submitted_number
 from memoryhub.admin.times import full_time
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
-from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, STATUSES, VERBS
+from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, STATUSES, VERBS, WHYS
+from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import Point, PointKind
+from strength.domain.strength import Point, PointKind, fades_to
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
 REVISIONS_AT_ONCE: Final = 10
@@ -40,14 +42,23 @@ CHART_OPTIONS: Final = {
     "animation": False,
     "responsive": True,
     "maintainAspectRatio": False,
-    "plugins": {"legend": {"position": "bottom", "labels": {"color": _GREY, "usePointStyle": True}}},
+    "plugins": {
+        "legend": {
+            "position": "bottom",
+            "labels": {"boxHeight": 6, "color": _GREY, "padding": 8, "usePointStyle": True},
+        }
+    },
     "scales": {
-        "x": {"grid": {"display": False}, "ticks": {"color": _GREY, "maxTicksLimit": 7, "maxRotation": 0}},
+        "x": {"grid": {"display": False}, "ticks": {"color": _GREY, "maxTicksLimit": 4, "maxRotation": 0}},
         "y": {"grid": {"display": True}, "ticks": {"color": _GREY, "maxTicksLimit": 6}, "beginAtZero": True},
     },
 }
+AS_LINE: Final = {"pointStyle": "line", "pointRadius": 0}
 LINE: Final = {"borderColor": "var(--color-primary-600)", "borderWidth": 2}
 THRESHOLD_LINE: Final = {"borderColor": "#c2410c", "borderDash": [6, 4], "borderWidth": 1}
+
+
+FORECAST_LINE: Final = {"borderColor": "#a78bfa", "borderDash": [2, 4], "borderWidth": 2}
 
 
 def _mark(style: str, colour: str, **values: Any) -> dict[str, Any]:
@@ -63,7 +74,12 @@ MARKS: Final = {
     PointKind.SLEPT: _mark("line", _GREY, rotation=90),
     PointKind.NOW: _mark("rectRot", "var(--color-primary-600)"),
 }
+ARCHIVED_MARK: Final = {"pointRadius": 6, **_mark("crossRot", "#c2410c"), "borderWidth": 2}
 LONGEST_HEAD: Final = 2_000
+LATEST_CONTEXTS: Final = 40
+SHOWN_CONTEXTS: Final = 3
+MOST_ARCHIVINGS: Final = 3
+LEAST_FORESEEN: Final = timedelta(days=30)
 
 
 def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
@@ -90,7 +106,8 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
         **_revisions(request, memory),
         **_merges(request, memory),
         "succession": _succession(memory),
-        **(_strength_over_time(memory, now) if numbers else {}),
+        **(_life(memory, now) if numbers else {}),
+        **(_latest_contexts(memory) if request.user.has_perm("conversations.view_receipt") else {}),
     }
 
 
@@ -131,12 +148,23 @@ def _succession(memory: Memory) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
+def _life(memory: Memory, now: datetime) -> dict[str, Any]:
+    """Return the strength from the creation to when it will have faded, with what happened on the way."""
+    numbers, state = memory.numbers, memory.state
     points = sorted(strength_history(memory=memory, now=now), key=lambda point: point.at)
     threshold = effective_policy(StrengthPolicy, memory.agent, memory.actor).archive_threshold
+    fades_at = None
+    if memory.status == Status.ACTIVE and state is not None:
+        fades_at = fades_to(
+            threshold, strength=numbers.strength, mark=numbers.mark, level=numbers.consolidation_level,
+            clock=state.as_clock(),
+        )  # fmt: skip
+    archivings = _archivings(memory)
     latest = points[-LATEST_POINTS:]
     return {
-        "chart": strength_chart(points, threshold=threshold),
+        "chart": strength_chart(
+            points, threshold=threshold, fades_at=fades_at, archived_at=[at for at, _cause in archivings]
+        ),
         "chart_options": json.dumps(CHART_OPTIONS),
         "points": [(point, POINTS[point.kind]) for point in reversed(latest)],
         "points_left_out": len(points) - len(latest),
@@ -145,17 +173,57 @@ def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
         "lowest": min(point.strength for point in points),
         "highest": max(point.strength for point in points),
         "nights": sum(point.kind is PointKind.SLEPT for point in points),
-        "threshold": threshold,
+        "threshold": f"{threshold:,.10g}",
+        "fades_at": fades_at,
+        "is_faded": fades_at is not None and fades_at <= now,
+        "archivings": archivings[:MOST_ARCHIVINGS],
     }
 
 
-def strength_chart(points: Sequence[Point], *, threshold: float) -> str:
+def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
+    """Return when it was archived and by what, the latest first."""
+    rows = MemoryRevision.objects.filter(
+        actor_id=memory.actor_id, memory_id=memory.pk, changed_after__status=Status.ARCHIVED
+    ).order_by("-number")[:LATEST_MERGES]
+    return [
+        (row.created_at, WHYS.get(row.reason) or row.reason or principal_label(row.who_name, row.who_kind))
+        for row in rows
+    ]
+
+
+def _latest_contexts(memory: Memory) -> dict[str, Any]:
+    """Return how many of the actor's latest contexts the memory entered, and the last of those."""
+    latest = Receipt.objects.filter(actor_id=memory.actor_id).order_by("-created_at", "-id")
+    own = [{"source_id": str(memory.pk), "included": True}]
+    rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:LATEST_CONTEXTS]))
+    shown = rows.defer("metadata", "query", "items").annotate(
+        opening=Left(F("query"), READ_FOR_EXCERPT), entered=Q(items__contains=own)
+    )
+    found: list[Any] = list(shown)
+    entered = [each for each in found if each.entered]
+    return {
+        "contexts": len(found),
+        "entered_count": len(entered),
+        "entered": [(each, excerpt(each.opening, 90)) for each in entered[:SHOWN_CONTEXTS]],
+    }
+
+
+def strength_chart(
+    points: Sequence[Point],
+    *,
+    threshold: float,
+    fades_at: datetime | None = None,
+    archived_at: Sequence[datetime] = (),
+) -> str:
     """Return the data of unfold's line chart, as JSON, for at least one point in order of time.
 
     The x axis has slots of equal length: a strength holds until something happens, and of events of one kind in a slot
-    the strongest is marked. `threshold` is the strength at which a memory is archived.
+    the strongest is marked. `threshold` is the strength at which a memory is archived; it is foreseen to be there at
+    `fades_at`, and the axis goes on to then, at most for as long as the memory has lived, or a month.
     """
-    start, span = points[0].at, points[-1].at - points[0].at
+    start, now = points[0].at, points[-1].at
+    end = min(max(now, fades_at or now), now + max(now - start, LEAST_FORESEEN))
+    span = end - start
     slots = CHART_SLOTS if span else 1
     line: list[float | None] = [None] * slots
     marks: dict[PointKind, list[float | None]] = {}
@@ -165,19 +233,35 @@ def strength_chart(points: Sequence[Point], *, threshold: float) -> str:
         if point.kind in MARKS:
             values = marks.setdefault(point.kind, [None] * slots)
             values[slot] = max(values[slot] or 0.0, 0.0 if point.kind is PointKind.SLEPT else point.strength)
-    held: list[float] = []
+    held: list[float | None] = []
     for value in line:
         held.append(held[-1] if value is None else value)
+    last = round((slots - 1) * ((now - start) / span)) if span else 0
+    held[last + 1 :] = [None] * (slots - 1 - last)
     shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
     moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
     datasets: list[dict[str, Any]] = [
         {"label": str(POINTS[kind]), "data": values, "showLine": False, "pointRadius": 5, **MARKS[kind]}
         for kind, values in marks.items()
     ]
-    datasets.append({"label": gettext("strength"), "data": held, "pointStyle": False, **LINE})
+    datasets.append({"label": gettext("strength"), "data": held, **AS_LINE, **LINE})
+    if archived := [
+        round((slots - 1) * ((at - start) / span)) for at in archived_at if span and start <= at <= now
+    ]:
+        values: list[float | None] = [held[slot] if slot in archived else None for slot in range(slots)]
+        datasets.append({"label": gettext("archived"), "data": values, "showLine": False, **ARCHIVED_MARK})
+    if fades_at is not None and end > now and threshold > 0 and points[-1].strength > threshold:
+        decline = math.log(threshold / points[-1].strength) / ((fades_at - now) / span)
+        foreseen = [
+            None
+            if slot < last
+            else points[-1].strength * math.exp(decline * (slot - last) / max(1, slots - 1))
+            for slot in range(slots)
+        ]
+        datasets.append({"label": gettext("forecast"), "data": foreseen, **AS_LINE, **FORECAST_LINE})
     if threshold > 0:
         label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
-        datasets.append({"label": label, "data": [threshold] * slots, "pointStyle": False, **THRESHOLD_LINE})
+        datasets.append({"label": label, "data": [threshold] * slots, **AS_LINE, **THRESHOLD_LINE})
     labels = [date_format(localtime(moment), shape) for moment in moments]
     return json.dumps({"labels": labels, "datasets": datasets})
 

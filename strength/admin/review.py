@@ -1,15 +1,17 @@
 """Review queue: pending memories and merge proposals, decided one by one with keys or buttons (SPEC W2)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -17,7 +19,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import Page, clock, excerpt, principal, render_page
+from memoryhub.admin.base import Page, clock, excerpt, principal, render_page, truncated
+from memoryhub.admin.diff import Marked, shared_words
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_number, submitted_reason, submitted_text
 from memoryhub.auth.actions import VersionMismatch
@@ -39,8 +42,15 @@ from strength.actions.review import (
 )
 from strength.actions.revisions import RESEMBLES, undo_revision
 from strength.actions.tombstones import find_tombstone
-from strength.admin.labels import DECISIONS
-from strength.admin.memory_detail import memory_links, source_messages
+from strength.actions.workroom import (
+    held_by_others,
+    hold_item,
+    release_items,
+    review_instructions,
+    write_review_instructions,
+)
+from strength.admin.labels import DECISIONS, alike
+from strength.admin.memory_detail import LONGEST_QUOTE, memory_links, source_messages
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
 from strength.domain.memories import (
     LONGEST_CONTENT,
@@ -56,6 +66,9 @@ from strength.models import Memory, MemoryRevision, MemorySource, Merge
 ROUND: Final = "review"
 REVISION: Final = "revision"
 NEEDS: Final = ("strength.change_memory", "strength.change_merge")
+MAY_INSTRUCT: Final = "strength.change_reviewinstructions"
+MOST_TRIED: Final = 5
+"""Items that colleagues took at the same moment, before the queue is said to be theirs."""
 MOST_AGENTS: Final = 200
 MOST_ON_THE_BADGE: Final = 99
 
@@ -73,6 +86,13 @@ DONE: Final[Mapping[str, Any]] = {
     "reject": _("Rejected"),
     "merge": _("Merged"),
     "dismiss": _("Kept apart"),
+}
+
+TALLY: Final[Mapping[str, Any]] = {
+    "approve": _("approved"),
+    "reject": _("rejected"),
+    "merge": _("merged"),
+    "dismiss": _("kept apart"),
 }
 
 MOST_SOURCES: Final = 5
@@ -135,24 +155,48 @@ def review_view(request: HttpRequest) -> HttpResponse:
     asked = ReviewRequest.of(request)
     if request.method != "POST":
         return _page(request, asked)
+    if submitted_text(request, "verb") == "instruct":
+        return _instruct(request, asked)
     verb, item = submitted_text(request, "verb"), item_of(submitted_text(request, "item"))
     if verb == "undo":
         return _undo(request, asked)
     if item is None:
         messages.error(request, gettext("There is no such item in the queue."))
-        return HttpResponseRedirect(asked.address())
+        return _go(request, asked)
     if verb not in ("skip", "previous"):
         return _decide(request, asked, verb, item)
     round_ = _round(request, asked)
     if verb == "skip":
         _store(request, round_.skip(item))
-        return HttpResponseRedirect(asked.address())
+        return _go(request, asked)
     before = round_.before(item)
     if before is None:
         messages.info(request, gettext("Nothing was skipped before this one."))
-        return HttpResponseRedirect(asked.address(item))
+        return _go(request, asked, item)
     _store(request, round_.unskip(before))
-    return HttpResponseRedirect(asked.address(before))
+    return _go(request, asked, before)
+
+
+def _go(request: HttpRequest, asked: ReviewRequest, at: Item | None = None) -> HttpResponse:
+    """Go on to an item, or to the next: at once where a script shows it in the page that is open."""
+    return (
+        _page(request, replace(asked, at=at))
+        if _is_part(request)
+        else HttpResponseRedirect(asked.address(at))
+    )
+
+
+def _is_part(request: HttpRequest) -> bool:
+    return request.headers.get("X-Requested-With") == "fetch"
+
+
+def _instruct(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
+    if not request.user.has_perm(MAY_INSTRUCT):
+        raise PermissionDenied
+    text = with_plain_line_ends(submitted_text(request, "instructions"))
+    write_review_instructions(text=text, by=principal(request), now=clock())
+    messages.success(request, gettext("The instructions were saved."))
+    return _go(request, asked, asked.at)
 
 
 # The round: in the person's session, so that nothing of it is anybody else's.
@@ -177,17 +221,17 @@ def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -
         way_back = act(request, item)
     except AlreadyDecided as error:
         messages.warning(request, str(error))
-        return HttpResponseRedirect(asked.address())
+        return _go(request, asked)
     except Changed as error:
         messages.warning(request, str(error))
-        return HttpResponseRedirect(asked.address(item))
+        return _go(request, asked, item)
     except DomainError as error:
         messages.error(request, str(error))
         # What was typed is not lost.
         return _page(request, ReviewRequest(asked.narrowed, item), text=_typed_text(request))
     _store(request, _round(request, asked).decide(item, verb, way_back))
     _log(request, item, verb)
-    return HttpResponseRedirect(asked.address())
+    return _go(request, asked)
 
 
 def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
@@ -274,7 +318,7 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
     last = round_.last
     if last is None or last.number != submitted_number(request, "number"):
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
-        return HttpResponseRedirect(asked.address())
+        return _go(request, asked)
     _store(request, round_.undo_last())
     by, reason, now = principal(request), submitted_reason(request), clock()
     model: Any = Merge if last.item.is_merge else Memory
@@ -291,10 +335,10 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
             undo_revision(revision=revision, by=by, reason=reason, now=now)
     except DomainError as error:
         messages.error(request, str(error))
-        return HttpResponseRedirect(asked.address())
+        return _go(request, asked)
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it waits again."))
-    return HttpResponseRedirect(asked.address(last.item))
+    return _go(request, asked, last.item)
 
 
 def _log(request: HttpRequest, item: Item, verb: str) -> None:
@@ -312,13 +356,12 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
     round_, now, narrowed = _round(request, asked), clock(), asked.narrowed
     skipped = still_pending(round_.skipped, narrowed, now=now)
     wanted = still_pending([asked.at], QueueFilter(), now=now) if asked.at else []
-    first = next_item(narrowed, now=now, besides=[each.key for each in skipped])
-    item = next(iter([*wanted, *([first] if first else []), *skipped]), None)
+    item, held = _reserved(request, wanted, skipped, narrowed, now)
     # What was typed is about what was asked for, and about nothing else.
     about = about_item(request, item, text if wanted else None) if item else {}
     if about is None:
         messages.warning(request, str(_already_decided(None)))
-        return HttpResponseRedirect(asked.address())
+        return _go(request, asked)
     open_ = count_pending(narrowed, now=now)
     place = None if wanted else round_.count + 1
     if item in skipped:  # these come last
@@ -338,9 +381,45 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
         "may_go_back": round_.before(item) is not None, "place": place,
         "total": round_.count + min(open_, MOST_COUNTED), "is_more": open_ > MOST_COUNTED,
         "done": _latest(request, round_), "count": round_.count, "filters": filters,
-        "here": asked.address(), "whole": reverse("review"),
+        "tally": [(words, round_.tally[verb]) for verb, words in TALLY.items() if round_.tally.get(verb)],
+        "here": asked.address(), "whole": reverse("review"), "instructions": review_instructions(),
+        "may_instruct": request.user.has_perm(MAY_INSTRUCT), "open": open_,
+        "holder": held.get(item.key) if item else None,
+        "colleagues": sorted(set(held.values())) if item is None else [],
+        "held": [asked.address(each) for each in _items_of(held, narrowed, now)] if item is None else [],
     }  # fmt: skip
+    if _is_part(request):
+        return TemplateResponse(request, "admin/strength/review/part.html", {**context, **about})
     return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **about)
+
+
+def _reserved(
+    request: HttpRequest, wanted: list[Item], skipped: list[Item], narrowed: QueueFilter, now: datetime
+) -> tuple[Item | None, dict[UUID, str]]:
+    """Return the item to show, reserved for the person, and what others have open.
+
+    What was asked for is shown also where somebody else has it open: the decision goes by the version that was read.
+    """
+    user: Any = request.user
+    held = held_by_others(person_id=user.pk, now=now)
+    besides = [*(each.key for each in skipped), *held]
+    for _try in range(0 if wanted else MOST_TRIED):
+        first = next_item(narrowed, now=now, besides=besides)
+        if first is None:
+            break
+        if hold_item(key=first.key, person_id=user.pk, now=now):
+            return first, held
+        besides.append(first.key)
+    for each in [*wanted, *(each for each in skipped if each.key not in held)]:
+        hold_item(key=each.key, person_id=user.pk, now=now)
+        return each, held
+    release_items(person_id=user.pk)
+    return None, held
+
+
+def _items_of(held: Mapping[UUID, str], narrowed: QueueFilter, now: datetime) -> list[Item]:
+    either = [Item(sort, key) for key in held for sort in (Sort.MEMORY, Sort.MERGE)]
+    return still_pending(either, narrowed, now=now)[:1] if either else []
 
 
 def _latest(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
@@ -372,7 +451,7 @@ def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, 
             return None
         proposal = merge_of(item.key, whose)
         return {
-            "proposal": proposal, "actor": proposal.actor, "percent": round(100 * proposal.likeness),
+            "proposal": proposal, "actor": proposal.actor, "alike": alike(proposal.likeness),
             "others": other_merges(proposal), **pair_of(request, proposal),
         }  # fmt: skip
     memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
@@ -392,15 +471,24 @@ def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, 
         "whys": _reasons(memory, sources, policy),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
-        "sources": source_messages(request, memory, sources[:MOST_SOURCES]),
+        "sources": [
+            {**each, "marked": _marked(each["message"], memory)}
+            for each in source_messages(request, memory, sources[:MOST_SOURCES])
+        ],
         "sources_left_out": max(0, len(sources) - MOST_SOURCES),
         "ended": [(each, excerpt(each.content, 400)) for each in ended],
         "near": [
-            {"memory": near, "opening": excerpt(near.content, 300), "percent": round(100 * relevance),
-             "is_ended": near in ended}
+            {"memory": near, "alike": alike(relevance), "is_ended": near in ended,
+             "marked": shared_words(truncated(near.content, 300), memory.content[:LONGEST_SHOWN])}
             for near, relevance in near_memories(memory, now=timezone.now())
         ],
     }  # fmt: skip
+
+
+def _marked(message: Any, memory: Memory) -> list[Marked]:
+    if message is None:
+        return []
+    return shared_words(truncated(message.opening, LONGEST_QUOTE), memory.content[:LONGEST_SHOWN])
 
 
 def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:

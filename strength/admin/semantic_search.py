@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import Case, IntegerField, QuerySet, Value, When
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
-from unfold.views import ChangeList
 
 from memoryhub.admin.base import as_uuid
 from memoryhub.auth.domain import Principal
@@ -27,8 +26,8 @@ AGENT_FILTER: Final = "actor__agent__agent_id__exact"
 USER_FILTER: Final = "user"
 STATUS_FILTER: Final = "status__exact"
 MOST_FOUND: Final = 100
-MOST_AGENTS: Final = 200
 LONGEST_ASKED: Final = 2_000
+LAST_AGENT: Final = "searched_agent"
 
 
 @dataclass(frozen=True)
@@ -40,31 +39,55 @@ class SemanticQuery:
     user_id: str
     status: str
 
+    @property
+    def of_all_users(self) -> bool:
+        return not self.user_id
+
 
 def requested_search(request: HttpRequest) -> SemanticQuery | None:
-    """Return the requested semantic search; None for a search by words or id."""
+    """Return the requested semantic search; None for a search by words or id.
+
+    Where no agent is named it is the one that was searched last, or the only one.
+    """
     words = request.GET.get("q", "").replace("\x00", "").strip()
     if request.GET.get(BY) != MEANING or not words or as_uuid(words) is not None:
         return None
-    agent = request.GET.get(AGENT_FILTER, "")
+    if (known := getattr(request, "semantic_query", None)) is not None:
+        return known  # type: ignore[no-any-return]
+    agent = request.GET.get(AGENT_FILTER, "") or _usual_agent(request)
     user = request.GET.get(USER_FILTER, "").replace("\x00", "")[:MAX_USER_ID]
     status = request.GET.get(STATUS_FILTER, "")
-    return SemanticQuery(
+    found = SemanticQuery(
         words[:LONGEST_ASKED],
         agent if AGENT_ID_PATTERN.match(agent) else "",
         user,
         status if status in {*Status} else Status.ACTIVE,
     )
+    request.semantic_query = found  # type: ignore[attr-defined]
+    return found
 
 
-def search_semantically(question: SemanticQuery, *, by: Principal, now: datetime) -> SearchResults:
-    """Search one memory as its agent would, without marking candidates."""
+def _usual_agent(request: HttpRequest) -> str:
+    agents = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:2])
+    last = request.session.get(LAST_AGENT, "")
+    if len(agents) == 1:
+        return str(agents[0])
+    return last if last and Agent.objects.filter(pk=last).exists() else ""
+
+
+def search_semantically(
+    request: HttpRequest, question: SemanticQuery, *, by: Principal, now: datetime
+) -> SearchResults:
+    """Search as the agent would for a user, or over all its users where none is named, without marking candidates."""
+    request.session[LAST_AGENT] = question.agent_id
     tenant = tenant_for_reading(by, question.agent_id, question.user_id)
     search = MemorySearch(
         query=text_query(question.words, payer=tenant.payer), limit=MOST_FOUND,
         filters=MemoryFilters(status=question.status), details=False,
     )  # fmt: skip
-    return search_memories(tenant=tenant, search=search, by=by, mark=False, now=now)
+    return search_memories(
+        tenant=tenant, search=search, by=by, mark=False, now=now, all_users=question.of_all_users
+    )
 
 
 def best_first(rows: QuerySet[Memory], meaning: SearchResults) -> QuerySet[Memory]:
@@ -90,59 +113,5 @@ def shown_score(found: FoundMemory | None) -> str | SafeString:
         "recency": parts.recency_weighted,
     }
     return format_html(
-        '<span class="font-semibold text-important">{}</span> <span class="text-xs">{}</span>',
-        f"{parts.total:.2f}",
-        text,
+        '<span class="font-semibold text-important" title="{}">{}</span>', text, f"{parts.total:.2f}"
     )
-
-
-class MemoryList(ChangeList):
-    """A change list that keeps the search mode, and annotates rows with scores and permissions."""
-
-    def get_filters_params(self, params: Any = None) -> Any:
-        wanted = super().get_filters_params(params)
-        wanted.pop(BY, None)
-        return wanted
-
-    def get_filters(self, request: HttpRequest) -> Any:
-        """Return the filters; in a semantic search agent and user say whose it is, and do not filter its results.
-
-        It finds what an agent shares with a user, and others with the agent.
-        """
-        filters = super().get_filters(request)
-        question = requested_search(request)
-        if question is not None and question.agent_id:
-            for each in filters[0]:
-                if {AGENT_FILTER, USER_FILTER} & set(each.expected_parameters()):
-                    each.queryset = lambda request, rows: rows
-        return filters
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        meaning: SearchResults | None = getattr(request, "meaning", None)
-        found = {each.memory.pk: each for each in meaning.found} if meaning else {}
-        may_change = self.model_admin.has_change_permission(request)
-        for row in self.result_list:
-            row.found, row.may_change = found.get(row.pk), may_change
-
-    @property
-    def searched_by(self) -> str:
-        return MEANING if self.params.get(BY) == MEANING else "words"
-
-
-def search_context(request: HttpRequest) -> dict[str, Any]:
-    question = requested_search(request)
-    meaning: SearchResults | None = getattr(request, "meaning", None)
-    if question is None:
-        return {}
-    rest = [
-        (name, value) for name, value in request.GET.items() if name not in (AGENT_FILTER, USER_FILTER, "p")
-    ]
-    return {
-        "asked": question,
-        "meaning": meaning,
-        "is_cut": meaning is not None and len(meaning.found) >= MOST_FOUND,
-        "asked_rest": rest,
-        "agent_filter": AGENT_FILTER,
-        "agents": [] if meaning else list(Agent.objects.values_list("agent_id", flat=True)[:MOST_AGENTS]),
-    }

@@ -1,7 +1,7 @@
 """The review queue: what is pending and why, and the session of one reviewer (SPEC W2). Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
@@ -102,10 +102,12 @@ class Round:
     number: int = 0
     about: str = ""
     """The filters of the queue."""
+    tally: Mapping[str, int] = field(default_factory=dict)
+    """How many decisions of each verb `count` is."""
 
     def narrowed(self, about: str) -> "Round":
         """Return the round for these filters; other filters reset it, but decisions can still be undone."""
-        return self if about == self.about else replace(self, about=about, skipped=(), count=0)
+        return self if about == self.about else replace(self, about=about, skipped=(), count=0, tally={})
 
     def skip(self, item: Item) -> "Round":
         others = [each for each in self.skipped if each.key != item.key]
@@ -122,14 +124,24 @@ class Round:
     def decide(self, item: Item, verb: str, way_back: Mapping[str, Any]) -> "Round":
         made = Decision(self.number + 1, item, verb, way_back)
         kept = (*self.decided, made)[-MOST_UNDONE:]
-        return replace(self.unskip(item), decided=kept, count=self.count + 1, number=made.number)
+        return replace(
+            self.unskip(item),
+            decided=kept,
+            count=self.count + 1,
+            number=made.number,
+            tally=self._tallied(verb, 1),
+        )
+
+    def _tallied(self, verb: str, more: int) -> dict[str, int]:
+        return {**self.tally, verb: max(0, self.tally.get(verb, 0) + more)}
 
     @property
     def last(self) -> Decision | None:
         return self.decided[-1] if self.decided else None
 
     def undo_last(self) -> "Round":
-        return replace(self, decided=self.decided[:-1], count=max(0, self.count - 1))
+        tally = self._tallied(self.decided[-1].verb, -1) if self.decided else self.tally
+        return replace(self, decided=self.decided[:-1], count=max(0, self.count - 1), tally=tally)
 
     def as_json(self) -> dict[str, Any]:
         """Return the round as JSON types, for the session: ids and verbs, no text."""
@@ -141,6 +153,7 @@ class Round:
             "count": self.count,
             "number": self.number,
             "about": self.about,
+            "tally": dict(self.tally),
         }
 
 
@@ -153,4 +166,6 @@ def round_of(stored: Mapping[str, Any] | None) -> Round:
         for number, text, verb, way_back in stored["decided"]
         if (item := item_of(text))
     )
-    return Round(skipped, decided, stored["count"], stored["number"], stored["about"])
+    return Round(
+        skipped, decided, stored["count"], stored["number"], stored["about"], stored.get("tally", {})
+    )

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
@@ -28,6 +28,8 @@ MOST_LOST: Final = 200.0
 
 NOTHING: Final = 1e-200
 """Weaker is 0. Both bounds keep products within the range of floats, outside which PostgreSQL raises errors."""
+
+MOST_FORESEEN_DAYS: Final = 36_500.0
 
 NEVER: Final = -math.inf
 """The mark of a memory that does not fade."""
@@ -92,6 +94,22 @@ def left_of(strength: float, logarithm: float) -> float:
     if strength < NOTHING:
         return 0.0
     return strength * math.exp(max(-MOST_LOST, min(MOST_LOST, logarithm)))
+
+
+def fades_to(
+    threshold: float, *, strength: float, mark: float, level: int, clock: "Clock"
+) -> datetime | None:
+    """Return when a strength that was right at a mark has faded to a threshold, if nothing happens to it.
+
+    None where it never does, or where the clock goes by tasks, which have no date.
+    """
+    rate = clock.rates[level]
+    if clock.by_task or clock.at is None or rate >= 0 or mark == NEVER or threshold < NOTHING:
+        return None
+    if strength <= threshold:
+        return clock.at
+    days = (mark + math.log(threshold / strength) - clock.left[level]) / rate
+    return clock.at + timedelta(days=min(max(0.0, days), MOST_FORESEEN_DAYS))
 
 
 def new_clock() -> list[float]:

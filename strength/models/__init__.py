@@ -12,6 +12,7 @@ from strength.models.memory import (
 from strength.models.revision import MemoryChange, MemoryRevision, Merge, Tombstone
 from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
+from strength.models.workroom import ReviewHold, ReviewInstructions, SavedView
 
 __all__ = [
     "Facets",
@@ -25,6 +26,9 @@ __all__ = [
     "Merge",
     "PerspectiveStrength",
     "ReflectionCursor",
+    "ReviewHold",
+    "ReviewInstructions",
+    "SavedView",
     "SleepRun",
     "SleepState",
     "StrategyCursor",

@@ -1,5 +1,6 @@
 """The review queue by keys alone and by buttons alone: decided, told, taken back."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +22,24 @@ def mine(stage: Stage) -> str:
     return f"/admin/review/?agent={stage.maya.agent_id}&user={stage.maya.user_id}&sort="
 
 
+MARK_AS_FORMER = "() => { document.querySelector('#review > div').dataset.former = '1'; }"
+IS_NEW = (
+    "() => document.querySelector('#review > div:not([data-former])') && document.readyState === 'complete'"
+)
+
+
 def hit(page: Any, key: str) -> None:
-    """Press a key and wait for the page that it leads to."""
-    page.evaluate("() => { window.isTheFormer = true; }")
+    """Press a key and wait for what it leads to."""
+    page.evaluate(MARK_AS_FORMER)
     page.keyboard.press(key)
-    page.wait_for_function("() => !window.isTheFormer && document.readyState === 'complete'")
+    page.wait_for_function(IS_NEW)
+
+
+def click(page: Any, name: str) -> None:
+    """Press a button and wait for what it leads to."""
+    page.evaluate(MARK_AS_FORMER)
+    page.get_by_role("button", name=name).first.click()
+    page.wait_for_function(IS_NEW)
 
 
 def states(memories: list[Memory]) -> list[str]:
@@ -75,7 +89,7 @@ def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(
     field.fill("Maya owns a ")
     page.keyboard.press("End")
     page.keyboard.type("kayak, ram")
-    press(page, "Save and approve")
+    click(page, "Save and approve")
     memory.refresh_from_db()
     assert (memory.content, memory.status) == ("Maya owns a kayak, ram", "active")
 
@@ -86,7 +100,7 @@ def test_who_puts_a_text_right_goes_on_at_its_end(page: Any, stage: Stage, clean
     page.keyboard.press("e")
     expect(page.locator("#edit-content")).to_be_focused()
     page.keyboard.type(" of oak.")
-    press(page, "Save and approve")
+    click(page, "Save and approve")
     memory.refresh_from_db()
     assert memory.content == "Maya owns a piano\nand a stool of oak."
 
@@ -168,7 +182,8 @@ def test_it_works_by_buttons_on_a_phone_without_scripts(
     memories = waiting(stage, "Maya bakes bread " + "every single morning " * 20)
     page = page_as(width=360, dark=True)
     page.route(
-        "**/review.js", lambda route: route.fulfill(status=200, body="", content_type="text/javascript")
+        re.compile(r"/(keys|review)\.js"),
+        lambda route: route.fulfill(status=200, body="", content_type="text/javascript"),
     )
     page.goto(mine(stage) + "memory")
     assert not scrolls_sideways(page)
@@ -187,6 +202,29 @@ def test_it_is_there_in_japanese(page_as: Callable[..., Any], stage: Stage, clea
     page.goto(mine(stage) + "memory")
     assert page.locator("html").get_attribute("lang") == "ja"
     expect(page.locator("#item-text")).to_have_text("マヤは毎朝パンを焼く。")
+
+
+def test_two_curators_have_different_items_and_see_the_teams_instructions(
+    page_as: Callable[..., Any], stage: Stage, clean: None
+) -> None:
+    memories = waiting(stage, "Maya owns a barge.", "Maya owns a raft.")
+    boss, other = page_as(), page_as("curator")
+    boss.goto(mine(stage) + "memory")
+    boss.locator("#instructions summary").click()
+    boss.locator("#instructions-text").fill("Nothing about boats that sink.")
+    click(boss, "Save the instructions")
+    expect(boss.locator("#item-text")).to_have_text("Maya owns a barge.")
+    other.goto(mine(stage) + "memory")
+    expect(other.locator("#instructions")).to_contain_text("Nothing about boats that sink.")
+    expect(other.locator("#item-text")).to_have_text("Maya owns a raft.")
+    hit(other, "a")
+    expect(other.locator("#nothing")).to_contain_text("open with boss")
+    expect(other.locator("#tally")).to_contain_text("1 approved")
+    accessible(other)
+    hit(boss, "r")
+    expect(boss.locator("#nothing")).to_have_text("No item matches these filters.")
+    assert states(memories) == ["rejected", "active"]
+    accessible(boss)
 
 
 def test_who_may_not_decide_sees_no_queue(page_as: Callable[..., Any], stage: Stage) -> None:

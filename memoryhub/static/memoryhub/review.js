@@ -1,64 +1,49 @@
-// Keys of the review queue: each presses the button that says so (aria-keyshortcuts). Without this file the buttons do.
+// The review queue without loading the frame anew: a button's answer takes the place of the item. Without this file
+// each button loads the page.
 "use strict";
 
-const OFF = "memoryhub-review-keys-off";
-const keys = document.getElementById("review-keys");
-const use = document.getElementById("review-use-keys");
-const isOff = () => { try { return localStorage.getItem(OFF) === "1"; } catch { return false; } };
+const review = document.getElementById("review");
 let isGoing = false;
 
-function isTyping(target) {
-    return target instanceof Element && target.closest("input:not([type=radio]), textarea, select, [contenteditable=true]") !== null;
+// Whoever only hears the page is told of the next item; browsers leave out `autofocus` in what a script puts in.
+function focusTitle() {
+    review.querySelector("[autofocus]")?.focus({preventScroll: true});
 }
 
-function goToEnd(field) {
-    field.focus();
-    field.setSelectionRange(field.value.length, field.value.length);
-    field.scrollTop = field.scrollHeight;
+// Keep the number beside the queue's name in the sidebar true.
+function tellOpen(part) {
+    const badge = document.querySelector('#nav-sidebar a[href$="/admin/review/"] span.bg-primary-100, #nav-sidebar a[href$="/admin/review/"] [class*=rounded]');
+    if (badge && Number(badge.textContent) >= 0) { badge.textContent = Math.min(99, Number(part.dataset.open)); }
 }
 
-// A field is gone to; a box is opened and its field gone to; a button is pressed.
-function press(what) {
-    if (what.matches("input[type=text]")) { what.focus(); return; }
-    if (what.tagName === "SUMMARY") {
-        what.parentElement.open = true;
-        goToEnd(what.parentElement.querySelector("textarea"));
-        return;
-    }
-    what.click();
+function show(text) {
+    const part = new DOMParser().parseFromString(text, "text/html").querySelector("[data-address]");
+    if (!part) { throw new Error("not the queue"); }
+    review.replaceChildren(part);
+    history.replaceState(null, "", part.dataset.address);
+    window.hubKeys.showKeys(review);
+    tellOpen(part);
+    focusTitle();
+    review.scrollIntoView({block: "start"});
 }
 
-document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) { return; }
-    if (event.key === "Escape" && isTyping(event.target)) { event.target.blur(); return; }
-    if (isTyping(event.target) || keys.open) { return; }
-    if (isOff() && event.key !== "?") { return; }
-    const key = event.key.length === 1 ? event.key.toLowerCase() : "";
-    const what = key && document.querySelector(`#review [aria-keyshortcuts="${CSS.escape(key)}"]`);
-    if (what) {
-        event.preventDefault();
-        press(what);
-    }
-});
-
-// One press, one decision: a second one while the first is on its way would be about what is not seen yet.
-document.getElementById("review").addEventListener("submit", (event) => {
-    if (event.target.method !== "post") { return; }
-    if (isGoing) { event.preventDefault(); return; }
+review.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (form.method !== "post") { return; }
+    event.preventDefault();
+    // One press, one decision: a second one while the first is on its way would be about what is not seen yet.
+    if (isGoing) { return; }
     isGoing = true;
+    const values = new FormData(form, event.submitter);
+    try {
+        const answer = await fetch(form.action, {method: "POST", body: values, headers: {"X-Requested-With": "fetch"}});
+        if (!answer.ok || answer.redirected) { throw new Error("not the queue"); }
+        show(await answer.text());
+    } catch (error) {
+        location.reload();  // logged out, or no connection: the server says so itself
+    } finally {
+        isGoing = false;
+    }
 });
-addEventListener("pageshow", () => { isGoing = false; });
 
-// Browsers leave out `autofocus` where they are busy; whoever only hears the page would not be told of the next one.
-if (document.activeElement === document.body) {
-    document.querySelector("#review [autofocus]")?.focus({preventScroll: true});
-}
-
-for (const button of document.querySelectorAll("[data-opens]")) {
-    button.hidden = false;
-    button.addEventListener("click", () => document.getElementById(button.dataset.opens).showModal());
-}
-use.checked = !isOff();
-use.addEventListener("change", () => {
-    try { localStorage.setItem(OFF, use.checked ? "0" : "1"); } catch { /* kept for this page alone */ }
-});
+if (document.activeElement === document.body) { focusTitle(); }

@@ -15,20 +15,23 @@ function isChanged(field) {
     return options.some((option) => option.selected !== option.defaultSelected);
 }
 
-function isUnsaved() {
+function isUnsaved(without = "") {
     // A form that was refused holds what was typed as its first values.
-    return typed.querySelector(".errornote, .errorlist") !== null || [...typed.elements].some(isChanged);
+    return typed.querySelector(".errornote, .errorlist") !== null
+        || [...typed.elements].some((field) => field.name !== without && isChanged(field));
 }
 
 function ask(event) {
     const {target: form, submitter} = event;
-    if (form === typed) { isLeaving = true; return; }
+    // A button of the same form that does something else sends the reason along, and nothing of the text.
+    const isElsewhere = submitter?.hasAttribute("formaction");
+    if (form === typed && (!isElsewhere || !isUnsaved("reason"))) { isLeaving = true; return; }
     if (form.method !== "post" || isLeaving || !isUnsaved()) { return; }
     event.preventDefault();
     event.stopImmediatePropagation();
     question.returnValue = "";
     question.onclose = () => {
-        if (question.returnValue === "save") { typed.requestSubmit(typed.elements.namedItem("_continue")); }
+        if (question.returnValue === "save") { typed.requestSubmit(typed.querySelector("[name=_continue]")); }
         if (question.returnValue === "discard") { isLeaving = true; form.requestSubmit(submitter); }
     };
     question.showModal();
@@ -36,7 +39,7 @@ function ask(event) {
 
 addEventListener("DOMContentLoaded", () => {
     question = document.getElementById("unsaved");
-    typed = document.querySelector("#submit-row button[type=submit]")?.form;
+    typed = document.querySelector("#submit-row button[type=submit], [data-saves]")?.form;
     if (!question || !typed) { return; }
     for (const button of question.querySelectorAll("button")) {
         button.addEventListener("click", () => question.close(button.value));

@@ -29,8 +29,8 @@ from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.large_batches import order_curation
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.search import MemorySearch, search_memories
-from strength.domain.memories import ScopeLevel
-from strength.models import Memory, MemoryRevision, Merge, Tombstone
+from strength.domain.memories import Kind, ScopeLevel
+from strength.models import Memory, MemoryRevision, Merge, SavedView, Tombstone
 from tests.conftest import run_jobs
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, form_of, list_of, page_of
 
@@ -141,12 +141,110 @@ def test_search_by_meaning_shows_all_that_the_agent_finds_for_a_user(boss: Clien
 
 
 def test_search_by_meaning_asks_whose_memory_and_uses_words_meanwhile(boss: Client, hub: Hub) -> None:
+    create_agent(agent_id="other", values={}, by=BY, now=NOW)
     response = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning", "kind__exact": "preference"})
     text = response.content.decode()
     assert "choose-whose" in text and 'name="by" value="meaning" checked' in text
     assert [row.pk for row in response.context["cl"].result_list] == [hub.memory.pk]
     assert '<input type="hidden" name="kind__exact" value="preference">' in text
     assert "choose-whose" not in text_of(boss, list_of(Memory), q="matcha", by="words")
+    boss.get(list_of(Memory), {"q": "matcha", **MEANING})
+    again = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"}).content.decode()
+    assert "choose-whose" not in again and "all that kana remembers" in again, (
+        "the agent that was searched last"
+    )
+
+
+def test_search_by_meaning_without_a_user_looks_through_all_of_the_agents_users(
+    boss: Client, hub: Hub
+) -> None:
+    mine = write_memory(
+        actor=actor_for_writing(BY, "kana", "", now=NOW),
+        new=NewMemory(content="Matcha is sold out"),
+        by=BY,
+        now=NOW,
+    )[0]
+    response = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"})
+    assert {row.pk for row in response.context["cl"].result_list} == {hub.memory.pk, mine.pk}
+    assert "of all its users" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"actor__agent__agent_id__exact": "nobody"}, "There is no agent “nobody”"),
+        ({"actor__agent__agent_id__exact": "kana", "user": "nobody"}, "kana has no user “nobody”"),
+        ({"user": SCRIPT}, "There is no user “"),
+    ],
+)
+def test_an_unknown_name_is_told(boss: Client, hub: Hub, names: dict[str, str], words: str) -> None:
+    text = text_of(boss, list_of(Memory), **names)
+    assert words in text and SCRIPT not in text
+    assert "unknown-name" not in text_of(boss, list_of(Memory), **{"actor__agent__agent_id__exact": "kana"})
+
+
+# The list: states, filters and views
+
+
+def test_the_tabs_count_each_state_under_the_other_filters(boss: Client, hub: Hub) -> None:
+    apply_transition(memory=hub.memory, verb="pin", by=BY, reason="", now=NOW)
+    for number in range(2):
+        pending(hub, f"waits {number}")
+    apply_transition(memory=hub.remember("gone"), verb="archive", by=BY, reason="", now=NOW)
+    hub.remember("A summary", kind=Kind.SUMMARY)
+
+    def counts(**query: str) -> dict[str, Any]:
+        tabs = boss.get(list_of(Memory), query).context["cl"].above["tabs"]
+        return {str(tab["title"]): tab["count"] for tab in tabs}
+
+    everything = {"All": "4", "Active": "1", "Waiting": "2", "Archived": "1", "Rejected": "0", "Pinned": "1"}
+    assert counts() == counts(status__exact="archived") == everything, "summaries are hidden"
+    assert counts(summaries="shown")["All"] == "5"
+    assert counts(kind__exact="preference")["All"] == "1"
+    assert set(counts(q="waits").values()) == {None}, "a search is not counted once more"
+
+
+def test_summaries_are_hidden_until_they_are_asked_for(boss: Client, hub: Hub) -> None:
+    summary = hub.remember("We spoke about matcha", kind=Kind.SUMMARY)
+
+    def shows(**query: str) -> bool:
+        return summary.pk in {row.pk for row in boss.get(list_of(Memory), query).context["cl"].result_list}
+
+    assert not shows() and not shows(q="matcha") and not shows(kind__exact="preference")
+    assert shows(summaries="shown") and shows(kind__exact="summary") and shows(q=str(summary.pk))
+    assert shows(q="spoke about matcha", by="meaning"), "an agent finds it too"
+    page = ask(boss, "pin", hub.memory, select_across="1")
+    assert "1 memory will be changed" in page.content.decode(), "what is hidden is not selected"
+
+
+def test_each_filter_is_a_chip_that_takes_it_away(boss: Client, hub: Hub) -> None:
+    query = {"q": SCRIPT, "kind__exact": "preference", "user": SECRET_USER, "status__exact": "active"}
+    response = boss.get(list_of(Memory), query)
+    chips = response.context["cl"].above["chips"]
+    assert SCRIPT not in response.content.decode()
+    left = [set(query) - set(parse_qs(chip["href"].removeprefix("?"))) for chip in chips]
+    assert left == [{"q"}, {"kind__exact"}, {"user"}], "tabs say the state"
+
+
+def test_a_view_is_saved_by_name_and_is_its_owners_alone(
+    boss: Client, staff: Callable[..., Client], hub: Hub
+) -> None:
+    views = reverse("admin:strength_memory_views")
+    query = "kind__exact=preference&user=a%26b"
+    saved = boss.post(views, {"name": f" Tastes  {SCRIPT[:20]}", "query": f"{query}&p=2"}, follow=True)
+    assert saved.redirect_chain[-1][0].endswith(f"?{query}")
+    [view] = saved.context["cl"].above["views"]
+    assert view.query == query and SCRIPT[:20] not in saved.content.decode()
+    boss.post(views, {"name": view.name, "query": "kind__exact=fact"})
+    assert SavedView.objects.get().query == "kind__exact=fact", "the name is known already"
+    other = staff("view_memory")
+    assert not other.get(list_of(Memory)).context["cl"].above["views"]
+    other.post(views, {"delete": view.pk})
+    assert SavedView.objects.count() == 1
+    assert levels(boss.post(views, {"name": " ", "query": query}, follow=True)) == ["error"]
+    boss.post(views, {"delete": view.pk})
+    assert not SavedView.objects.exists()
+    assert boss.get(views).status_code == 405
 
 
 def test_an_embedder_that_is_away_is_told_and_words_are_used(
@@ -614,9 +712,15 @@ def test_what_stands_above_memories_is_for_who_may_read_it(staff: Callable[..., 
 
 def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, hub: Hub) -> None:
     text = text_of(boss, page_of(hub.memory))
-    assert text.index('id="memory-text"') < text.index('id="curate-form"') < text.index('id="memory_form"')
-    assert (
-        text.index('id="memory_form"') < text.index("Where it comes from") < text.index("Strength over time")
+    parts = ('id="memory-text"', 'id="id_content"', 'id="curate"', 'id="id_reason"', 'id="strength-chart"',
+             "Where it was said", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete for good")  # fmt: skip
+    assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [
+        1,
+        *(True for _ in parts),
+    ]
+    assert sorted(parts, key=text.index) == list(parts)
+    assert "In 1 of the last 1 context." in text and "Unused, it fades below 0.1 on" not in text, (
+        "it has not slept yet"
     )
     assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
     assert str(hub.session.pk) in text

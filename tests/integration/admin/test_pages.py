@@ -34,6 +34,9 @@ from strength.models import (
     MemorySource,
     PerspectiveStrength,
     ReflectionCursor,
+    ReviewHold,
+    ReviewInstructions,
+    SavedView,
     SleepState,
     StrategyCursor,
     StrengthPoint,
@@ -59,8 +62,11 @@ PARTS = {
     SummaryVersion,
     DocumentEntry,
     DocumentVersion,
+    SavedView,
+    ReviewInstructions,
 }
 MACHINERY = {
+    ReviewHold,
     MessageIndex,
     MemoryIndex,
     TermStatistic,

@@ -27,7 +27,7 @@ from strength.admin.review import AlreadyDecided, _settle
 from strength.domain.memories import Source
 from strength.domain.review import Item, Sort
 from strength.domain.sleep import Trigger
-from strength.models import Memory, MemoryRevision, Merge, Tombstone
+from strength.models import Memory, MemoryRevision, Merge, ReviewHold, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, logged_in, page_of
 
 DAY = timedelta(days=1)
@@ -255,13 +255,77 @@ def test_without_the_version_nothing_is_approved(boss: Client, hub: Hub) -> None
     assert "Nothing was decided" in told(response) and fresh(memory).status == "pending"
 
 
-def test_of_two_curators_one_decides_and_the_other_is_told(boss: Client, hub: Hub) -> None:
+def test_two_curators_are_shown_different_items(boss: Client, hub: Hub) -> None:
     other = logged_in(User.objects.create_superuser("second", password="a long password"))
     first, second = waiting(hub, "Owns a canoe"), waiting(hub, "Has a cat")
-    shown = queue(other)
-    press(boss, "approve")
+    assert queue(boss).context["memory"] == queue(boss).context["memory"] == first, (
+        "it stays the person's own"
+    )
+    assert queue(other).context["memory"] == second
+    third = logged_in(User.objects.create_superuser("third", password="a long password"))
+    end = queue(third)
+    assert end.context["item"] is None and "open with boss, second" in end.content.decode()
+    [anyway] = end.context["held"]
+    shown = third.get(anyway)
+    assert shown.context["memory"] in (first, second) and shown.context["holder"] in ("boss", "second")
+    ReviewHold.objects.update(ends_at=timezone.now())
+    assert queue(third).context["memory"] == first, "nobody keeps an item for long"
+    assert queue(boss).context["memory"] == second, "what somebody took over is no longer one's own"
+    assert press(boss, "skip").context["memory"] == second and ReviewHold.objects.count() == 3 - 1
+
+
+def test_a_round_ends_with_what_was_decided(boss: Client, hub: Hub) -> None:
+    for number in range(4):
+        waiting(hub, f"Owns canoe {number}")
+    for verb in ("approve", "approve", "reject"):
+        shown = press(boss, verb)
+    undo(boss, shown)
+    end = press(boss, "reject", press(boss, "reject"))
+    assert [(str(words), number) for words, number in end.context["tally"]] == [
+        ("approved", 2),
+        ("rejected", 2),
+    ]
+    assert "4 things in this round" in end.content.decode() and "Kept out" in end.content.decode()
+
+
+def test_the_teams_instructions_are_shown_and_audited(
+    boss: Client, staff: Callable[..., Client], hub: Hub
+) -> None:
+    waiting(hub, "Owns a canoe")
+    boss.post(reverse("review"), {"verb": "instruct", "instructions": f"No boats.\r\n{SCRIPT}"})
+    text = queue(boss).content.decode()
+    assert "No boats." in text and SCRIPT not in text
+    assert (
+        AuditEntry.objects.filter(verb="update", object_kind="reviewinstructions", who_name="boss").count()
+        == 1
+    )
+    other = staff("change_memory", "change_merge")
+    assert (
+        "No boats." in queue(other).content.decode()
+        and "instructions-form" not in queue(other).content.decode()
+    )
+    assert other.post(reverse("review"), {"verb": "instruct", "instructions": "x"}).status_code == 403
+
+
+def test_a_script_gets_the_next_item_alone(boss: Client, hub: Hub) -> None:
+    first, second = waiting(hub, "Owns a canoe"), waiting(hub, "Has a cat")
+    shown = queue(boss)
+    sent = {"verb": "approve", "item": str(shown.context["item"]), "version": first.version}
+    part = boss.post(shown.context["here"], sent, headers={"X-Requested-With": "fetch"})
+    text = part.content.decode()
+    assert part.status_code == 200 and part.context["memory"] == second and fresh(first).status == "active"
+    assert "<html" not in text and "data-address" in text and len(part.content) < 20_000
+    again = boss.post(shown.context["here"], sent, headers={"X-Requested-With": "fetch"})
+    assert "somebody else" in again.content.decode().lower(), "what is to be said comes along"
+
+
+def test_of_two_curators_one_decides_and_the_other_is_told(boss: Client, hub: Hub) -> None:
+    other = logged_in(User.objects.create_superuser("second", password="a long password"))
+    first, _second, third = (waiting(hub, text) for text in ("Owns a canoe", "Has a cat", "Has a dog"))
+    shown = queue(other, at=f"memory:{first.pk}")
+    press(boss, "approve", queue(boss, at=f"memory:{first.pk}"))
     response = press(other, "reject", shown)
-    assert "Somebody else has decided" in told(response) and response.context["memory"] == second
+    assert "Somebody else has decided" in told(response) and response.context["memory"] == third
     assert fresh(first).status == "active" and not Tombstone.objects.exists()
     assert MemoryRevision.objects.filter(memory=first).count() == 2
     assert response.context["done"] is None

@@ -1,0 +1,77 @@
+// The list of memories by keys: j and k go from row to row, the other keys press what is in the row. One press leads
+// back to the same place, also where the row itself has gone.
+"use strict";
+
+const PLACE = "memoryhub-list-place";
+let current = -1;
+
+function rows() {
+    return [...document.querySelectorAll("#result_list tr.data-row")];
+}
+
+function scroller() {
+    let each = document.getElementById("result_list");
+    while (each && each !== document.body) {
+        if (each.scrollHeight > each.clientHeight && /auto|scroll/.test(getComputedStyle(each).overflowY)) { return each; }
+        each = each.parentElement;
+    }
+    return document.scrollingElement;
+}
+
+function goTo(number) {
+    const all = rows();
+    if (all.length === 0) { return; }
+    all[current]?.classList.remove("list-current");
+    current = Math.max(0, Math.min(all.length - 1, number));
+    all[current].classList.add("list-current");
+    all[current].querySelector("th a")?.focus({preventScroll: true});
+    all[current].scrollIntoView({block: "nearest"});
+}
+
+function remember(row) {
+    try {
+        const place = {at: location.pathname + location.search, row: rows().indexOf(row), top: scroller().scrollTop};
+        sessionStorage.setItem(PLACE, JSON.stringify(place));
+    } catch { /* the page begins at its row, or at its top */ }
+}
+
+function restore() {
+    let place = null;
+    try {
+        place = JSON.parse(sessionStorage.getItem(PLACE));
+        sessionStorage.removeItem(PLACE);
+    } catch { return; }
+    if (place?.at !== location.pathname + location.search) { return; }
+    scroller().scrollTop = place.top;
+    goTo(place.row);
+}
+
+document.addEventListener("keydown", (event) => {
+    const key = window.hubKeys.pageKey(event);
+    const row = rows()[current];
+    if (key === "j" || key === "k") {
+        goTo(current + (key === "j" ? 1 : -1));
+    } else if (key === "x" && row) {
+        row.querySelector("input.action-select")?.click();
+    } else if (["a", "p"].includes(key) && row) {
+        row.querySelector(`[data-key=${key}]`)?.click();
+    } else {
+        return;
+    }
+    event.preventDefault();
+});
+
+addEventListener("DOMContentLoaded", () => {
+    if (!document.getElementById("changelist-search")) { return; }
+    document.getElementById("result_list")?.addEventListener("click", (event) => {
+        const button = event.target.closest(".row-button");
+        if (button) { remember(button.closest("tr")); }
+    });
+    // What is chosen beside the search holds at once; a search by meaning needs words.
+    const form = document.getElementById("changelist-search");
+    form.querySelector(".list-agent").addEventListener("change", () => form.requestSubmit());
+    form.querySelector(".list-by").addEventListener("change", () => {
+        if (form.elements.namedItem("q").value.trim()) { form.requestSubmit(); }
+    });
+    restore();
+});

@@ -1,0 +1,298 @@
+"""The list of memories: its columns and row buttons, status tabs with counts, filter chips, saved views."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, QueryDict
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import DropdownFilter
+from unfold.views import ChangeList
+
+from memoryhub.admin.base import as_uuid, grouped, truncated
+from memoryhub.tenancy.domain import AGENT_ID_PATTERN
+from memoryhub.tenancy.models import Actor, Agent
+from strength.actions.search import SearchResults
+from strength.admin.bulk import LABELS
+from strength.admin.labels import STATUSES
+from strength.admin.semantic_search import (
+    AGENT_FILTER,
+    BY,
+    MEANING,
+    MOST_FOUND,
+    STATUS_FILTER,
+    USER_FILTER,
+    requested_search,
+)
+from strength.domain.memories import Kind, Status
+from strength.models import Memory, SavedView
+
+PINNED_FILTER: Final = "pinned__exact"
+KIND_FILTER: Final = "kind__exact"
+SUMMARIES: Final = "summaries"
+SHOWN: Final = "shown"
+MOST_AGENTS: Final = 200
+MOST_USERS: Final = 200
+FULL_BAR: Final = 2.0
+"""The strength whose bar is full: twice that of a new memory."""
+
+TABS: Final[tuple[tuple[str, dict[str, Any], Any], ...]] = (
+    ("", {}, _("All")),
+    (Status.ACTIVE, {STATUS_FILTER: Status.ACTIVE}, _("Active")),
+    (Status.PENDING, {STATUS_FILTER: Status.PENDING}, _("Waiting")),
+    (Status.ARCHIVED, {STATUS_FILTER: Status.ARCHIVED}, _("Archived")),
+    (Status.REJECTED, {STATUS_FILTER: Status.REJECTED}, _("Rejected")),
+    ("pinned", {PINNED_FILTER: "1"}, _("Pinned")),
+)
+ROW_VERBS: Final = {
+    Status.ACTIVE: ("archive",),
+    Status.PENDING: ("approve", "reject"),
+    Status.ARCHIVED: ("reactivate",),
+    Status.REJECTED: (),
+}
+ROW_KEYS: Final = {"archive": "a", "reactivate": "a", "approve": "a", "pin": "p", "unpin": "p"}
+SHORT_LABELS: Final = {**LABELS, "reject": _("Reject")}
+
+
+class SummariesFilter(DropdownFilter):
+    """Leaves out summaries of conversations, which agents write for themselves, unless they are asked for."""
+
+    title = _("summaries")
+    parameter_name = SUMMARIES
+    all_option = ("", _("Hidden"))
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(SHOWN, _("Shown"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset if shows_summaries(request) else queryset.exclude(kind=Kind.SUMMARY)
+
+
+def shows_summaries(request: HttpRequest) -> bool:
+    """Return whether they are asked for: by the filter, by their kind, an id, or a search by meaning."""
+    values = request.GET
+    is_id = as_uuid(values.get("q", "")) is not None
+    by_meaning = requested_search(request) is not None
+    return values.get(SUMMARIES) == SHOWN or bool(values.get(KIND_FILTER)) or is_id or by_meaning
+
+
+class MemoryList(ChangeList):
+    """A change list with tabs, chips and views above its rows; rows have their scores and permissions."""
+
+    def get_filters_params(self, params: Any = None) -> Any:
+        wanted = super().get_filters_params(params)
+        wanted.pop(BY, None)
+        return wanted
+
+    def get_filters(self, request: HttpRequest) -> Any:
+        """Return the filters; in a semantic search agent and user say whose it is, and do not filter its results.
+
+        It finds what an agent shares with a user, and others with the agent.
+        """
+        filters = super().get_filters(request)
+        question = requested_search(request)
+        if question is not None and question.agent_id:
+            for each in filters[0]:
+                if {AGENT_FILTER, USER_FILTER} & set(each.expected_parameters()):
+                    each.queryset = lambda request, rows: rows
+        return filters
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        meaning: SearchResults | None = getattr(request, "meaning", None)
+        found = {each.memory.pk: each for each in meaning.found} if meaning else {}
+        may_change = self.model_admin.has_change_permission(request)
+        for row in self.result_list:
+            row.found, row.may_change = found.get(row.pk), may_change
+
+    @property
+    def searched_by(self) -> str:
+        return MEANING if self.params.get(BY) == MEANING else "words"
+
+    @property
+    def kept_params(self) -> list[tuple[str, str]]:
+        """Return the filters that a new search keeps; its form has fields of its own for agent and user."""
+        own = ("q", BY, AGENT_FILTER, USER_FILTER)
+        return [
+            (name, value)
+            for name, values in self.filter_params.items()
+            for value in values
+            if name not in own and value
+        ]
+
+
+def list_context(request: HttpRequest, found: MemoryList) -> dict[str, Any]:
+    """Return what stands above the rows."""
+    question = requested_search(request)
+    meaning: SearchResults | None = getattr(request, "meaning", None)
+    agent, user = request.GET.get(AGENT_FILTER, ""), request.GET.get(USER_FILTER, "")
+    query = request.GET.copy()
+    for name in ("p", "o", "e"):
+        query.pop(name, None)
+    return {
+        "tabs": list(_tabs(request, found)),
+        "chips": list(_chips(request, found)),
+        "hides_summaries": not shows_summaries(request),
+        "show_summaries": found.get_query_string({SUMMARIES: SHOWN}, ["p"]),
+        "asked": question,
+        "meaning": meaning,
+        "is_cut": meaning is not None and len(meaning.found) >= MOST_FOUND,
+        "agent": agent,
+        "user": user,
+        "agent_filter": AGENT_FILTER,
+        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS]),
+        "users": _users_of(agent),
+        "problem": _unknown_name(agent, user),
+        "views": list(SavedView.objects.filter(person_id=request.user.pk)),
+        "view_query": query.urlencode(),
+    }
+
+
+def _users_of(agent: str) -> list[str]:
+    if not AGENT_ID_PATTERN.match(agent):
+        return []
+    rows = Actor.objects.filter(agent_id=agent).exclude(user_id="").order_by("user_id")
+    return list(rows.values_list("user_id", flat=True)[:MOST_USERS])
+
+
+def _unknown_name(agent: str, user: str) -> str:
+    """Return what is wrong with the names that were typed; a list of nobody's memories looks like an empty one."""
+    if agent and not (AGENT_ID_PATTERN.match(agent) and Agent.objects.filter(pk=agent).exists()):
+        return gettext("There is no agent “%(agent)s”.") % {"agent": truncated(agent)}
+    user = user.replace("\x00", "")
+    if not user:
+        return ""
+    whose = Actor.objects.filter(user_id=user)
+    if agent and not whose.filter(agent_id=agent).exists():
+        return gettext("%(agent)s has no user “%(user)s”.") % {"agent": agent, "user": truncated(user)}
+    if not whose.exists():
+        return gettext("There is no user “%(user)s”.") % {"user": truncated(user)}
+    return ""
+
+
+def _tabs(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
+    """Yield the states with how many each holds under the other filters; a search is not counted once more."""
+    counts = None if found.query else _counts(request, found)
+    chosen = {name: request.GET[name] for name in (STATUS_FILTER, PINNED_FILTER) if request.GET.get(name)}
+    for name, params, title in TABS:
+        yield {
+            "title": title,
+            "href": found.get_query_string(
+                {key: str(value) for key, value in params.items()}, [STATUS_FILTER, PINNED_FILTER, "p"]
+            ),
+            "count": None if counts is None else grouped(counts.get(name, 0)),
+            "is_chosen": chosen == {key: str(value) for key, value in params.items()},
+        }
+
+
+def _counts(request: HttpRequest, found: MemoryList) -> dict[str, int]:
+    rows = Memory.objects.order_by()
+    for spec in found.filter_specs:
+        if not {STATUS_FILTER, PINNED_FILTER} & set(spec.expected_parameters()):
+            narrowed = spec.queryset(request, rows)
+            rows = rows if narrowed is None else narrowed
+    counts: dict[str, int] = dict(rows.values_list("status").annotate(number=Count("pk")))
+    return {"": sum(counts.values()), "pinned": rows.filter(pinned=True).count(), **counts}
+
+
+def _chips(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
+    """Yield each filter that is set, in words, with the address without it; tabs say the state."""
+    if found.query:
+        yield {"text": f"“{truncated(found.query, 40)}”", "href": found.get_query_string({}, ["q", BY, "p"])}
+    for spec in found.filter_specs:
+        names = [name for name in spec.expected_parameters() if request.GET.get(name)]
+        if not names or {STATUS_FILTER, PINNED_FILTER} & set(names):
+            continue
+        values = [value for name in names for value in request.GET.getlist(name) if value]
+        title = gettext("%(name)s: %(value)s") % {
+            "name": spec.title,
+            "value": truncated(" ".join(_shown(spec, value) for value in values), 60),
+        }
+        yield {"text": title, "href": found.get_query_string({}, [*names, "p"])}
+
+
+def _shown(spec: Any, value: str) -> str:
+    choices = getattr(getattr(spec, "field", None), "flatchoices", ()) or getattr(spec, "lookup_choices", ())
+    return str(dict(choices).get(value, value))
+
+
+# Columns
+
+
+def owner_chips(memory: Any) -> SafeString:
+    """Return agent and user, each a link that narrows the list to it."""
+    actor = memory.actor
+    agent = _chip({AGENT_FILTER: actor.agent_id}, actor.agent_id, "")
+    if not actor.user_id:
+        return agent
+    user = _chip({AGENT_FILTER: actor.agent_id, USER_FILTER: actor.user_id}, actor.user_id, " hub-chip-user")
+    return format_html("{} {}", agent, user)
+
+
+def _chip(narrowed: dict[str, str], text: str, style: str) -> SafeString:
+    return format_html(
+        '<a class="hub-chip{}" href="?{}" title="{}"><bdi>{}</bdi></a>',
+        style, urlencode(narrowed), text, truncated(text, 24),
+    )  # fmt: skip
+
+
+def state_chip(memory: Any) -> str | SafeString:
+    """Return the state; nothing for what is active, as most are."""
+    if memory.status == Status.ACTIVE:
+        return ""
+    return format_html(
+        '<span class="hub-state hub-state-{}">{}</span> ', memory.status, STATUSES[memory.status]
+    )
+
+
+def strength_bar(strength: float) -> SafeString:
+    width = round(100 * min(1.0, strength / FULL_BAR))
+    return format_html(
+        '<span class="hub-strength"><svg class="hub-meter" aria-hidden="true"><rect width="{}%" height="6"/></svg> '
+        "{}</span>",
+        width, f"{strength:.2f}",
+    )  # fmt: skip
+
+
+def row_buttons(memory: Any) -> SafeString:
+    """Return what decides about a memory, for whoever may."""
+    verbs = ROW_VERBS[Status(memory.status)] if memory.may_change else ()
+    buttons = format_html_join("", "{}", ((row_button(memory, verb),) for verb in verbs))
+    return format_html('<span id="row-{}" class="memory-row">{}</span>', memory.pk, buttons)
+
+
+def pin_button(memory: Any) -> str | SafeString:
+    """Return the star; for who may only look, whether it is pinned."""
+    if not memory.may_change or memory.status != Status.ACTIVE:
+        return gettext("pinned") if memory.pinned else ""
+    return row_button(memory, "unpin" if memory.pinned else "pin")
+
+
+def row_button(memory: Any, verb: str) -> SafeString:
+    address = f"{reverse('admin:strength_memory_curate', args=[memory.pk])}?version={memory.version}"
+    label: Any = SHORT_LABELS[verb]
+    face, pressed, key = label, "", ROW_KEYS.get(verb, "")
+    if verb in ("pin", "unpin"):
+        label = LABELS["pin"]  # a button that says whether it is pressed keeps its name
+        star = "\N{BLACK STAR}" if memory.pinned else "\N{WHITE STAR}"
+        face = format_html('<span aria-hidden="true">{}</span>', star)
+        pressed = format_html(' aria-pressed="{}"', "true" if memory.pinned else "false")
+    name = gettext("%(verb)s: %(text)s") % {"verb": label, "text": memory.opening[:60]}
+    return format_html(
+        '<button type="submit" form="row-form" formaction="{}" name="verb" value="{}" aria-label="{}" title="{}"{} '
+        'data-key="{}" class="row-button">{}</button>',
+        address, verb, name, LABELS[verb], pressed, key, face,
+    )  # fmt: skip
+
+
+def view_of(text: str) -> str:
+    """Return a query string of this list, without what belongs to a moment."""
+    query = QueryDict(text[:4000].replace("%00", ""), mutable=True)
+    for name in ("p", "o", "e", "all"):
+        query.pop(name, None)
+    return query.urlencode()
