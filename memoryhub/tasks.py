@@ -6,6 +6,7 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from memoryhub.auth.erasure import VACUUM_KIND, vacuum_tables
 from memoryhub.embeddings import tasks as _embedding  # noqa: F401
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import ENDED_BADLY, State
@@ -58,3 +59,9 @@ def calibrate_tokens(job: JobContext) -> None:
         calibrate(job.payload["provider"], job.payload["model"], now=now)
     else:
         calibrate_all(now=now)
+
+
+@job(VACUUM_KIND, deadline_seconds=3600, at_once=1)
+def vacuum(job: JobContext) -> None:
+    """Vacuum the tables that an erasure deleted from."""
+    vacuum_tables(job.payload["tables"])

@@ -9,10 +9,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin
 from memoryhub.admin.fields import ReasonField
 from memoryhub.admin.object_actions import change_url, report_done
+from memoryhub.tenancy.domain import MAX_USER_ID
+from memoryhub.tenancy.models import Agent
 
 
 class VersionedForm(ActionForm):
@@ -24,6 +27,17 @@ class VersionedForm(ActionForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["expected_version"] = self.instance.version
+
+
+class OwnerForm(forms.Form):
+    """Agent and user that a new row belongs to."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
+    )
+    user_id = forms.CharField(
+        required=False, max_length=MAX_USER_ID, widget=UnfoldAdminTextInputWidget(), label=_("User")
+    )
 
 
 class CuratedAdmin(OwnedMixin, ActionAdmin):

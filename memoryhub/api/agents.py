@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -114,10 +113,20 @@ class ActorOut(serializers.Serializer):
 
 
 class ErasedOut(serializers.Serializer):
-    """Number of rows deleted and anonymised, by table."""
+    """Number of rows deleted and anonymised, by table; `remains` names copies that an erasure cannot reach."""
 
     erased = serializers.DictField(child=serializers.IntegerField())
     anonymised = serializers.DictField(child=serializers.IntegerField())
+    remains = serializers.ListField(child=serializers.CharField())
+    vacuum_job_id = serializers.UUIDField(allow_null=True)
+
+
+class EraseQuery(TenantQuery):
+    """User to erase, and whether the tables are vacuumed afterwards."""
+
+    vacuum = serializers.BooleanField(
+        required=False, default=False, help_text="Free the space of the deleted rows, in the background."
+    )
 
 
 class Agents(ApiView):
@@ -202,17 +211,18 @@ class Actors(ApiView):
         )
         return _actor_answer(Tenant(actor.agent_id, actor.user_id, actor.agent, actor))
 
-    @extend_schema(operation_id="actor_erase", parameters=[TenantQuery], responses={200: ErasedOut})
+    @extend_schema(operation_id="actor_erase", parameters=[EraseQuery], responses={200: ErasedOut})
     def delete(self, request: Request) -> Response:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
-        values = self.query(TenantQuery)
+        values = self.query(EraseQuery)
         erasure = erase_user(
             agent_id=values["agent_id"],
             user_id=values.get("user_id", self.principal.user_id or ""),
+            vacuum=values["vacuum"],
             by=self.principal,
             now=self.now,
         )
-        return Response(asdict(erasure))
+        return Response(ErasedOut(erasure).data)
 
 
 JSON_LINES = "application/x-ndjson"

@@ -5,10 +5,10 @@ Walks every model through Django's app registry, so that no app can be forgotten
 loses the actor, by its foreign key: the ledger, whose figures belong to the agent's accounts.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.apps import apps
@@ -24,6 +24,7 @@ from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
+from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 
@@ -40,19 +41,30 @@ class NobodyToErase(DomainError, ValueError):
     field = "user_id"
 
 
+REMAINS: Final = ("exported_trees", "database_pages", "backups")
+"""Copies that no statement reaches: exported files, freed space that nothing has overwritten yet, dumps."""
+
+VACUUM_KIND: Final = "vacuum"
+
+
 @dataclass(frozen=True)
 class Erasure:
+    """Counts of rows by table, what may remain elsewhere, and the job that frees the space of the rows."""
+
     erased: dict[str, int]
     anonymised: dict[str, int]
+    remains: tuple[str, ...] = REMAINS
+    vacuum_job_id: UUID | None = None
 
 
 @transaction.atomic
-def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> Erasure:
+def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vacuum: bool = False) -> Erasure:
     """Delete all that belongs to an agent's user and return how many rows of each table went or lost the user.
 
     Audit entries stay, without the user's id, ids of their rows and reason; the erasure's own entry
-    has agent, counts and time. Raises OwnerCannotBeErased, NobodyToErase, UnknownRow where there is
-    no such user, Forbidden where the key may not touch the agent, or is untrusted.
+    has agent, counts and time. With `vacuum`, a job then vacuums the tables. Raises OwnerCannotBeErased,
+    NobodyToErase, UnknownRow where there is no such user, Forbidden where the key may not touch the agent, or is
+    untrusted.
     """
     by.check_agent(agent_id)
     by.check_user(user_id)
@@ -79,14 +91,25 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
     anonymised[AuditEntry._meta.db_table] = entries.update(user_id="", object_id="", reason="", details={})
     actor.delete()
     erased[Actor._meta.db_table] = 1
-    counts = (
-        {table: count for table, count in sorted(each.items()) if count} for each in (erased, anonymised)
-    )
-    erasure = Erasure(*counts)
-    audit.record_each(
-        by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=asdict(erasure), now=now
-    )
+    erasure = Erasure(_counted(erased), _counted(anonymised))
+    details = {"erased": erasure.erased, "anonymised": erasure.anonymised}
+    audit.record_each(by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=details, now=now)
+    if vacuum:
+        job_id = enqueue(VACUUM_KIND, payload={"tables": sorted(erasure.erased)})
+        erasure = replace(erasure, vacuum_job_id=job_id)
     return erasure
+
+
+def _counted(rows: dict[str, int]) -> dict[str, int]:
+    return {table: count for table, count in sorted(rows.items()) if count}
+
+
+def vacuum_tables(names: Iterable[str]) -> None:
+    """Vacuum tables of ours, so that PostgreSQL reuses the space of deleted rows; outside a transaction."""
+    known = {model._meta.db_table for model in apps.get_models() if model._meta.managed}
+    with connection.cursor() as cursor:
+        for name in sorted(known.intersection(names)):
+            cursor.execute(f"VACUUM {connection.ops.quote_name(name)}")
 
 
 def actor_models() -> Iterator[type[models.Model]]:

@@ -4,13 +4,11 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminDecimalFieldWidget, UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from memoryhub.admin.base import ActionForm
-from memoryhub.admin.curated import VersionedForm
+from memoryhub.admin.curated import OwnerForm, VersionedForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values
-from memoryhub.tenancy.domain import MAX_USER_ID
-from memoryhub.tenancy.models import Agent
 from strength.actions.curation import EDITABLE
 from strength.actions.memories import NewMemory
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel
@@ -44,15 +42,6 @@ class MemoryValuesForm(ActionForm):
 
     # The actions decide about the values, and say what is wrong with them.
     not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
-
-
-class OwnerForm(forms.Form):
-    agent = forms.ModelChoiceField(
-        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
-    )
-    user_id = forms.CharField(
-        required=False, max_length=MAX_USER_ID, widget=UnfoldAdminTextInputWidget(), label=_("User")
-    )
 
 
 class NewMemoryForm(MemoryValuesForm, OwnerForm):

@@ -35,6 +35,7 @@ from memoryhub.admin.base import (
     render_page,
     title_with_time,
 )
+from memoryhub.admin.curated import OwnerForm
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import (
     DecisionAdmin,
@@ -70,7 +71,6 @@ from strength.admin.labels import (
     WHYS,
 )
 from strength.admin.memory_detail import memory_links
-from strength.admin.memory_forms import OwnerForm
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, RunState, Trigger
 from strength.models import Memory, SleepRun, SleepState
 

@@ -1,17 +1,19 @@
 """Editor of project documents, with versions, compaction and trust of entries."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.urls import URLPattern
 from django.utils.html import escape, format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
+from markdown_it import MarkdownIt
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
 from memoryhub.admin.base import UserFilter, as_uuid, clock, grouped, link_to, principal
@@ -56,13 +58,16 @@ from summaries.admin.base import (
     file_name,
     restored_version,
 )
+from summaries.admin.project_life import may_end, move_lines_view
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
+from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
 
 LONGEST_EDITED = 310_000
 """Bytes of HTML of a text that the page shows at once; a longer one is opened by a click more."""
 
 BEGINNING = 20_000
+LONGEST_RENDERED = 100_000
 MOST_IN_CONFLICT = 20_000
 MOST_KEPT_SHOWN = 200
 LONGEST_KEPT = 1_000
@@ -154,6 +159,13 @@ class DocumentAdmin(HistoryAdmin):
             document.text[:BEGINNING],
         )
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).filter(project__deleted_at=None)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_open = obj is None or obj.project.status is ProjectStatus.ACTIVE
+        return is_open and super().has_change_permission(request, obj)
+
     def title_of(self, row: Any) -> str:
         return str(row.name)
 
@@ -177,6 +189,8 @@ class DocumentAdmin(HistoryAdmin):
             "count": self.count_view,
             "protected": self.protected_view,
             "remove": self.remove_view,
+            "move": partial(move_lines_view, self),
+            "preview": self.preview_view,
         }
         return [*object_action_urls(self, pages), *super().get_urls()]
 
@@ -264,6 +278,16 @@ class DocumentAdmin(HistoryAdmin):
 
         return self.view_row(request, object_id, see)
 
+    def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Return the text of the editor as HTML; nothing is stored."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+
+        def see(document: Document) -> HttpResponse:
+            return HttpResponse(rendered_markdown(with_plain_line_ends(request.POST.get("text", ""))))
+
+        return self.view_row(request, object_id, see)
+
     def protected_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def see(document: Document) -> HttpResponse:
             kept = protected_blocks(document=document, now=clock())
@@ -338,6 +362,7 @@ class DocumentAdmin(HistoryAdmin):
             "backups": [{"number": each.number, "at": each.created_at} for each in backups_of(stored)],
             "history": self.history_of(request, stored),
             "conflict": self._conflict(request, stored),
+            "may_move": may_end(request) and stored.project.status is ProjectStatus.ACTIVE,
             "is_cut": is_cut,
             **({"show_save": False, "show_save_and_continue": False} if is_cut else {}),
         }
@@ -356,6 +381,16 @@ class DocumentAdmin(HistoryAdmin):
             "text": stored.text[:MOST_IN_CONFLICT],
             "is_cut": len(stored.text) > MOST_IN_CONFLICT,
         }
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    # No HTML of the text's own; images are left out, since they would be asked for from wherever they lie.
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+
+
+def rendered_markdown(text: str) -> str:
+    return str(_markdown().render(text[:LONGEST_RENDERED]))
 
 
 def state_of(document: Document) -> CompactionState:

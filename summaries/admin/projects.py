@@ -9,28 +9,35 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern
 from django.utils.http import content_disposition_header
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    RangeDateTimeFilter,
+    RelatedDropdownFilter,
+)
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import (
     READ_FOR_EXCERPT,
+    ActionForm,
     OwnedMixin,
     ReadOnlyAdmin,
     UserFilter,
+    choice_displays,
     clock,
     excerpt,
     link_to,
     principal,
     title_with_time,
 )
-from memoryhub.admin.curated import VersionedForm
+from memoryhub.admin.curated import OwnerForm, VersionedForm
 from memoryhub.admin.object_actions import (
     Done,
     object_action_urls,
@@ -40,7 +47,7 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.admin.usage import token_count_label
-from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
+from memoryhub.auth.tenancy import UnknownRow, actor_for_writing, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.policies import zone_of
@@ -48,21 +55,24 @@ from memoryhub.zones import day_end, day_start, local_day
 from summaries.actions.compaction import compaction_states
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
-from summaries.actions.projects import change_project, daily, delete_project
+from summaries.actions.projects import change_project, create_project, daily, delete_project
 from summaries.actions.summarizers import Digest, digest
 from summaries.admin.base import (
     CONFIDENCES,
     EVENT_OUTCOMES,
     EVENTS,
     OUTCOMES,
+    STATUS_COLOURS,
+    STATUSES,
     SummariesAdmin,
     address,
     file_name,
     person_may,
 )
 from summaries.admin.documents import entries_of, length_in_words
+from summaries.admin.project_life import ProjectLife
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, DayTotals
+from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, DayTotals, ProjectStatus
 from summaries.domain.projects import describe_day as day_in_words
 from summaries.domain.summaries import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
@@ -92,11 +102,61 @@ class ProjectForm(VersionedForm):
     not_checked_as_stored = frozenset(field.name for field in Project._meta.fields)
 
 
+class NewProjectForm(OwnerForm, ActionForm):
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=LONGEST_NAME,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text=_(
+            "Small letters a to z and digits, words joined by hyphens; any other text is answered with a name."
+        ),
+    )
+    description = forms.CharField(
+        label=_("Description"),
+        required=False,
+        max_length=LONGEST_DESCRIPTION,
+        widget=UnfoldAdminTextInputWidget(),
+    )
+
+    class Meta:
+        model = Project
+        fields = ("name", "description")
+
+    not_checked_as_stored = ProjectForm.not_checked_as_stored
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["user_id"].help_text = _("Empty: a project of the agent itself.")
+
+
+class StatusFilter(DropdownFilter):
+    title = _("state")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(status.value, STATUSES[status]) for status in ProjectStatus]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        filters = {
+            ProjectStatus.ACTIVE: Q(deleted_at=None, archived_at=None),
+            ProjectStatus.ARCHIVED: Q(deleted_at=None, archived_at__isnull=False),
+            ProjectStatus.DELETED: Q(deleted_at__isnull=False),
+        }
+        return queryset.filter(filters.get(self.value(), Q(deleted_at=None)))
+
+
 @admin.register(Project)
-class ProjectAdmin(SummariesAdmin):
+class ProjectAdmin(ProjectLife, SummariesAdmin):
     form = ProjectForm
-    list_display = ("name", "shown_description", "owner", "updated_at")
-    list_filter = (("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter))
+    add_form = NewProjectForm
+    allows = frozenset({"add", "change", "delete"})
+    list_display = ("name", "shown_description", "shown_status", "owner", "updated_at")
+    list_filter = (
+        StatusFilter,
+        ("actor__agent", RelatedDropdownFilter),
+        UserFilter,
+        ("updated_at", RangeDateTimeFilter),
+    )
     list_select_related = ("actor",)
     search_fields = ("name", "description")
     search_help_text = _("Words of a name or a description, or the id of a project.")
@@ -106,6 +166,7 @@ class ProjectAdmin(SummariesAdmin):
         (None, {"fields": ("name", "description", "reason")}),
         (_("Owner and dates"), {"fields": (("owner", "version"), ("created_at", "updated_at"), "id")}),
     )
+    add_fieldsets = ((None, {"fields": (("agent", "user_id"), "name", "description")}),)
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_outer_before_template = "admin/summaries/project/above.html"
     change_form_outer_after_template = "admin/summaries/project/below.html"
@@ -114,10 +175,29 @@ class ProjectAdmin(SummariesAdmin):
     def shown_description(self, project: Project) -> str:
         return excerpt(project.description)
 
+    shown_status, _status = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("state"))
+
     def title_of(self, row: Any) -> str:
         return str(row.name)
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.add_fieldsets if obj is None else super().get_fieldsets(request, obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_open = obj is None or obj.status is ProjectStatus.ACTIVE
+        return is_open and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_there = obj is None or obj.status is not ProjectStatus.DELETED
+        return is_there and super().has_delete_permission(request, obj)
+
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Project:
+        if not change:
+            by, now = principal(request), clock()
+            agent, user_id = form.cleaned_data["agent"], form.cleaned_data["user_id"]
+            actor = actor_for_writing(by, agent.pk, user_id, now=now)
+            name, description = form.cleaned_data["name"], form.cleaned_data["description"]
+            return create_project(actor=actor, name=name, description=description, by=by, now=now)
         stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
         memory = Document.objects.of(row.actor_id).filter(project=stored, name=MEMORY).only("version").first()
         changed = change_project(
@@ -166,7 +246,7 @@ class ProjectAdmin(SummariesAdmin):
             "export": self.export_view,
             "day": self.day_view,
         }
-        return [*object_action_urls(self, pages), *super().get_urls()]
+        return [*object_action_urls(self, {**pages, **self.life_pages()}), *super().get_urls()]
 
     def back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def press(project: Project, reason: str) -> Done:
@@ -269,10 +349,11 @@ class ProjectAdmin(SummariesAdmin):
         reads = person_may(request, "view_document")
         sees_events = person_may(request, "view_projectevent")
         return {
+            **self.life_of(request, stored),
             "version": stored.version,
             "project_name": stored.name,
             "may_change": self.has_change_permission(request, row),
-            "may_change_documents": person_may(request, "change_document"),
+            "may_change_documents": stored.archived_at is None and person_may(request, "change_document"),
             "reads_documents": reads,
             "documents": [
                 {

@@ -53,6 +53,7 @@ from summaries.admin.base import (
     person_may,
     wide,
 )
+from summaries.admin.project_life import may_end, misplaced_of, moved_misplaced
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
 from summaries.domain.routing import Action, Confidence, most_similar, similarity
@@ -219,6 +220,7 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         pages = {
             "correct": self.correct_view,
             "uncorrect": self.uncorrect_view,
+            "misplaced": self.misplaced_view,
         }
         return [*object_action_urls(self, pages), *super().get_urls()]
 
@@ -266,6 +268,13 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
 
         return run_object_action(self, request, object_id, press, logged="uncorrect")
 
+    def misplaced_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Move what was written into the wrong project before the correction."""
+        return run_object_action(
+            self, request, object_id, lambda decision, reason: moved_misplaced(request, decision, reason),
+            may=lambda row: may_end(request), logged="misplaced",
+        )  # fmt: skip
+
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         projects = Project.objects.of(row.actor_id).active().order_by("name")
         names = list(projects.values_list("name", flat=True)[: MOST_OFFERED + 1])
@@ -280,6 +289,7 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
             "more_projects": len(names) > MOST_OFFERED,
             "new_name": proposed_name(row),
             "said": said,
+            "misplaced": misplaced_of(request, row),
             "undo": _undo(row, said) if said is not None else "",
             "examples": [
                 {

@@ -7,13 +7,15 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from conversations.models import Receipt, Session
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.domain import Scope
-from memoryhub.auth.erasure import actor_models
+from memoryhub.auth.erasure import actor_models, vacuum_tables
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory, PerspectiveStrength
 from tests.conftest import client_with_key
@@ -176,7 +178,25 @@ def test_audit_keeps_what_happened_without_the_user(
     assert AuditEntry.objects.count() == entries + 1
     own = AuditEntry.objects.filter(verb="erase").get()
     assert (own.agent_id, own.user_id, own.object_id) == ("kana", "", "")
-    assert own.details == counts
+    assert own.details == {name: counts[name] for name in ("erased", "anonymised")}
+
+
+def test_answer_names_what_it_cannot_reach_and_orders_a_vacuum(
+    client: APIClient, erased_and_kept: tuple[Planted, Planted]
+) -> None:
+    planted, _ = erased_and_kept
+    address = f"{API}/actors?agent_id={planted.agent_id}&user_id={planted.user_id}&vacuum=true"
+    answer = client.delete(address).json()
+    assert answer["remains"] == ["exported_trees", "database_pages", "backups"]
+    job = Job.objects.get(pk=answer["vacuum_job_id"])
+    assert job.kind == "vacuum" and "conversations_message" in job.payload["tables"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_vacuum_is_of_known_tables_alone() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        vacuum_tables(["conversations_message", 'x"; DROP TABLE conversations_message'])
+    assert [each["sql"] for each in queries] == ['VACUUM "conversations_message"']
 
 
 def test_erased_twice_or_unknown_is_404(client: APIClient, erased_and_kept: tuple[Planted, Planted]) -> None:

@@ -1,4 +1,4 @@
-/* Editors of documents and summaries: counts tokens while somebody types, and loads what is opened.
+/* Editors of documents and summaries: counts tokens and previews while somebody types, and loads what is opened.
    Without it the count is told after saving, and what is opened is a link to a page of its own. */
 "use strict";
 (function () {
@@ -87,7 +87,57 @@
         }
     }
 
+    /* Shows the Markdown of the editor beside it, anew when somebody stops typing. */
+    function previewed(button) {
+        const text = document.getElementById(button.dataset.of);
+        const token = document.querySelector("input[name=csrfmiddlewaretoken]");
+        if (!text || !token) {
+            return;
+        }
+        const shown = document.createElement("div");
+        shown.className = "pro-preview";
+        shown.tabIndex = 0;
+        shown.setAttribute("role", "region");
+        shown.setAttribute("aria-label", button.dataset.label);
+        let timer = null;
+
+        async function show() {
+            const values = new FormData();
+            values.append("text", text.value);
+            const answer = await fetch(button.dataset.url, {
+                method: "POST",
+                body: values,
+                headers: {"X-CSRFToken": token.value, "X-Requested-With": "fetch"},
+            });
+            if (answer.ok && !answer.redirected) {
+                // Made by the same server, which lets no HTML of the text's own through.
+                shown.innerHTML = await answer.text();
+            }
+        }
+
+        function later() {
+            clearTimeout(timer);
+            timer = setTimeout(() => show().catch(() => {}), PAUSE_MS);
+        }
+
+        button.hidden = false;
+        button.addEventListener("click", function () {
+            const opens = !shown.isConnected;
+            button.setAttribute("aria-pressed", String(opens));
+            text.parentElement.classList.toggle("pro-beside", opens);
+            if (opens) {
+                text.after(shown);
+                text.addEventListener("input", later);
+                show().catch(() => {});
+            } else {
+                shown.remove();
+                text.removeEventListener("input", later);
+            }
+        });
+    }
+
     function begin() {
+        document.querySelectorAll("#preview-button").forEach(previewed);
         document.querySelectorAll("[data-counts]").forEach(counted);
         document.querySelectorAll("details[data-loads]").forEach(loaded);
     }

@@ -1,6 +1,6 @@
 """What curators see of projects and can do with them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,8 +16,9 @@ from memoryhub.auth.tenancy import actor_for_writing
 from summaries.actions.documents import append_entry, trusted_text, write_document
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message
-from summaries.domain.documents import DocumentKind
+from summaries.domain.documents import DocumentKind, line_digest
 from summaries.models import Document, Project, ProjectEvent, RoutingDecision
+from tests.integration.summaries.conftest import open_talk
 
 BY = command("test")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -205,3 +206,83 @@ def test_lists_ask_as_often_for_many_rows(project: Project, name: str) -> None:
         made = create_project(actor=project.actor, name=f"p-{number}", description="x", by=BY, now=NOW)
         route_message(actor=made.actor, message=f"m {number}", channel="slack", by=BY, now=NOW)
     assert asked() == before
+
+
+def test_project_is_made_archived_merged_and_brought_back(project: Project) -> None:
+    curator = browser(*CURATES, "add_project", "view_agent")
+    made = {"agent": "kana", "user_id": "hiroki", "name": "お茶", "description": "Green tea."}
+    add = reverse("admin:summaries_project_add")
+    refused = curator.post(add, made)
+    assert refused.status_code == 200 and "It could be called" in refused.content.decode()
+    assert curator.post(add, {**made, "name": "green-tea"}).status_code == 302
+    tea = Project.objects.get(name="green-tea")
+    assert "green-tea was created." in curator.get(page(tea)).content.decode()
+    curator.post(page(tea, "archive"))
+    listing = reverse("admin:summaries_project_changelist")
+    shown = curator.get(page(tea)).content.decode()
+    assert "read only" in shown and "reactivate-form" in shown and 'name="_save"' not in shown
+    assert str(tea.pk) not in curator.get(f"{listing}?status=active").content.decode()
+    curator.post(page(tea, "reactivate"))
+    preview = curator.get(page(tea, "merge"), {"into": "tea-shop"}).content.decode()
+    assert "1 line is added" in preview and Project.objects.get(pk=tea.pk).archived_at is None
+    curator.post(page(tea, "merge"), {"into": "tea-shop"})
+    tea.refresh_from_db()
+    assert tea.merged_into == project and "Green tea." in Document.objects.get(project=project).text
+    assert "was merged into" in curator.get(page(tea)).content.decode()
+    event = ProjectEvent.objects.get(kind="merge")
+    assert f"event={event.pk}" in curator.get(page(project)).content.decode()
+    curator.post(f"{page(project, 'undo')}?event={event.pk}")
+    tea.refresh_from_db()
+    assert tea.archived_at is None and "Green tea." not in Document.objects.get(project=project).text
+    gone = curator.post(page(tea, "delete"), {"post": "yes"}, follow=True).content.decode()
+    assert "can be brought back" in gone
+    assert str(tea.pk) not in curator.get(listing).content.decode()
+    assert str(tea.pk) in curator.get(f"{listing}?status=deleted").content.decode()
+    deleted = ProjectEvent.objects.get(kind="delete")
+    curator.post(f"{page(tea, 'undo')}?event={deleted.pk}")
+    assert Project.objects.kept().filter(pk=tea.pk).exists()
+
+
+def test_lines_are_chosen_and_moved_and_who_may_not_end_projects_moves_none(project: Project) -> None:
+    memory = Document.objects.get(project=project)
+    curator = browser(*CURATES)
+    shown = curator.get(page(memory, "move")).content.decode()
+    assert "We sell sencha." in shown and SCRIPT not in shown
+    digest = line_digest("We sell sencha.").hex()
+    curator.post(page(memory, "move"), {"line": [digest, "no digest"], "into": "coffee-bar"})
+    moved = Document.objects.get(project__name="coffee-bar", name="MEMORY.md")
+    assert "We sell sencha." in moved.text
+    curator.logout()
+    User.objects.all().delete()
+    reader = browser("view_project", "view_document", "change_document")
+    assert reader.get(page(memory, "move")).status_code == 403
+    for what in ("archive", "merge", "undo"):
+        assert reader.post(page(project, what)).status_code == 403
+
+
+def test_what_was_written_wrongly_is_offered_with_the_correction(project: Project) -> None:
+    talk = open_talk("The roast is too dark.")
+    wrong = RoutingDecision.objects.create(
+        actor=talk.actor, session=talk.session, message="m", channel="web", confidence="medium",
+        action="route_and_disclose", project=project, created_at=NOW - timedelta(hours=1),
+    )  # fmt: skip
+    message = talk.session.messages.get()
+    append_entry(
+        project=project, document_name="decisions.md", text="roast lighter", by=BY,
+        sources={"message_ids": [str(message.pk)], "channel": "web"}, now=NOW,
+    )  # fmt: skip
+    curator = browser(*CURATES)
+    curator.post(page(wrong, "correct"), {"project": "coffee-bar"})
+    shown = curator.get(page(wrong)).content.decode()
+    assert "roast lighter" in shown and "Move to coffee-bar" in shown
+    entry = Document.objects.get(project=project, name="decisions.md").entries.get()
+    curator.post(page(wrong, "misplaced"), {"entry": [str(entry.pk)]})
+    assert Document.objects.get(project__name="coffee-bar", name="decisions.md").text == "- roast lighter\n"
+
+
+def test_preview_renders_markdown_and_no_html_of_the_text(project: Project) -> None:
+    memory = Document.objects.get(project=project)
+    text = f"# Tea\n\n- one\n\n{SCRIPT}\n\n![x](https://example.org/x.png) [y](javascript:alert(1))\n"
+    shown = browser(*CURATES).post(page(memory, "preview"), {"text": text}).content.decode()
+    assert "<h1>Tea</h1>" in shown and "<li>one</li>" in shown
+    assert "<script" not in shown and "<img" not in shown and 'href="javascript' not in shown

@@ -106,9 +106,12 @@ class Operations:
         return _patch(path("actors"), fields, if_match, _whose(agent_id, user_id))
 
     @operation
-    def actor_erase(self, *, user_id: str, agent_id: str | None = None) -> Call[t.Erased]:
+    def actor_erase(
+        self, *, user_id: str, agent_id: str | None = None, vacuum: bool = False
+    ) -> Call[t.Erased]:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
-        return _delete(path("actors"), None, _whose(agent_id, user_id))
+        more = {"vacuum": "true"} if vacuum else {}
+        return _delete(path("actors"), None, {**_whose(agent_id, user_id), **more})
 
     @listing
     def agents_list(self, **query: Unpack[t.AgentsListQuery]) -> Call[t.Agent]:

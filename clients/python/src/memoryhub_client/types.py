@@ -468,10 +468,12 @@ class EntryPage(TypedDict):
 
 
 class Erased(TypedDict):
-    """Number of rows deleted and anonymised, by table."""
+    """Number of rows deleted and anonymised, by table; `remains` names copies that an erasure cannot reach."""
 
     erased: dict[str, int]
     anonymised: dict[str, int]
+    remains: list[str]
+    vacuum_job_id: str | None
 
 
 class Event(TypedDict):
@@ -1492,6 +1494,10 @@ class Written(TypedDict):
     id: str | None
     status: str | None
     errors: list[ItemError]
+
+
+class ActorEraseQuery(Whose, total=False):
+    vacuum: bool
 
 
 class AgentsListQuery(TypedDict, total=False):

@@ -1,0 +1,226 @@
+"""Buttons and pages of a project's life: archive, merge, move lines, undo."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.admin.base import as_uuid, clock, principal
+from memoryhub.admin.object_actions import (
+    Done,
+    change_url,
+    report_done,
+    run_object_action,
+    submitted_text,
+)
+from memoryhub.errors import DomainError
+from summaries.actions.project_life import (
+    Transfer,
+    archive_project,
+    events_to_undo,
+    merge_projects,
+    move_entries,
+    move_misplaced,
+    reactivate_project,
+    undo_event,
+)
+from summaries.actions.projects import project_named
+from summaries.actions.updates import misplaced_entries
+from summaries.admin.base import EVENTS, SummariesAdmin, address, person_may
+from summaries.domain.documents import lines_by_digest
+from summaries.domain.projects import LONGEST_NAME, EventKind, ProjectStatus
+from summaries.models import Document, Project, ProjectEvent, RoutingDecision
+
+MOST_OFFERED = 200
+MOST_LINES = 500
+
+
+def may_end(request: HttpRequest) -> bool:
+    """Return whether a person may archive, merge, move and undo: who may change and delete projects."""
+    return person_may(request, "change_project") and person_may(request, "delete_project")
+
+
+def others_than(project: Project) -> list[str]:
+    rows = Project.objects.of(project.actor_id).active().exclude(pk=project.pk).order_by("name")
+    return list(rows.values_list("name", flat=True)[:MOST_OFFERED])
+
+
+def moved(transfer: Transfer) -> Done:
+    """Return the report of a merge or move, with its undo."""
+    assert transfer.event is not None
+    number = sum(each.added for each in transfer.documents)
+    words = ngettext("%(number)d line is in %(name)s now.", "%(number)d lines are in %(name)s now.", number)
+    undo = address("undo", Project(pk=transfer.event.project_id), event=transfer.event.pk)
+    return Done(words % {"number": number, "name": transfer.into}, undo=undo)
+
+
+class ProjectLife(SummariesAdmin):
+    """Pages of `ProjectAdmin` for what happens to a project as a whole."""
+
+    def life_pages(self) -> dict[str, Callable[..., HttpResponse]]:
+        return {
+            "archive": self.archive_view,
+            "reactivate": self.reactivate_view,
+            "merge": self.merge_view,
+            "undo": self.undo_view,
+        }
+
+    def life_of(self, request: HttpRequest, project: Project) -> dict[str, Any]:
+        events = events_to_undo(project) if may_end(request) else []
+        return {
+            "status": project.status,
+            "merged_into": project.merged_into,
+            "may_end": may_end(request) and project.status is not ProjectStatus.DELETED,
+            "others": others_than(project) if project.status is ProjectStatus.ACTIVE else [],
+            "undoable": [
+                {
+                    "event": each,
+                    "kind": EVENTS[each.kind],
+                    "into": each.outcome if each.kind != EventKind.DELETE else "",
+                    "undo": address("undo", project, event=each.pk),
+                }
+                for each in events
+            ],
+        }
+
+    def run(
+        self, request: HttpRequest, object_id: str, act: Callable[[Any, str], Done], logged: str
+    ) -> HttpResponse:
+        return run_object_action(
+            self, request, object_id, act, may=lambda row: may_end(request), logged=logged
+        )
+
+    def archive_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def press(project: Project, reason: str) -> Done:
+            archive_project(project=project, by=principal(request), reason=reason, now=clock())
+            words = gettext("%(name)s was archived.") % {"name": project.name}
+            return Done(words, undo=address("reactivate", project))
+
+        return self.run(request, object_id, press, "archive")
+
+    def reactivate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def press(project: Project, reason: str) -> Done:
+            reactivate_project(project=project, by=principal(request), reason=reason, now=clock())
+            words = gettext("%(name)s is active again.") % {"name": project.name}
+            return Done(words, undo=address("archive", project))
+
+        return self.run(request, object_id, press, "reactivate")
+
+    def merge_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show what a merge would do; a POST does it."""
+
+        def merged(project: Project, reason: str = "", *, dry_run: bool) -> Transfer:
+            into = project_named(actor_id=project.actor_id, name=submitted_text(request, "into"))
+            return merge_projects(
+                source=project, into=into, by=principal(request), reason=reason, now=clock(), dry_run=dry_run
+            )
+
+        def see(project: Project) -> HttpResponse:
+            if not may_end(request):
+                raise PermissionDenied
+            try:
+                preview = merged(project, dry_run=True)
+            except DomainError as error:
+                self.message_user(request, str(error), "ERROR")
+                return HttpResponseRedirect(change_url(project))
+            title = _("Merge %(name)s into %(into)s?") % {"name": project.name, "into": preview.into}
+            return self.subpage(request, project, "project/merge", title=title, preview=preview)
+
+        if request.method == "POST":
+            return self.run(
+                request,
+                object_id,
+                lambda project, reason: moved(merged(project, reason, dry_run=False)),
+                "merge",
+            )
+        return self.view_row(request, object_id, see)
+
+    def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def press(project: Project, reason: str) -> Done:
+            rows = ProjectEvent.objects.filter(actor_id=project.actor_id)
+            key = as_uuid(submitted_text(request, "event"))
+            event = rows.filter(pk=key).first() if key is not None else None
+            if event is None:
+                raise DomainError(_("There is no such event."))
+            undone = undo_event(event=event, by=principal(request), reason=reason, now=clock())
+            return Done(gettext("Undone."), to=change_url(undone))
+
+        return self.run(request, object_id, press, "undo")
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        report_done(request, gettext("%(name)s was created.") % {"name": obj.name})
+        return HttpResponseRedirect(change_url(obj))
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
+        answer = super().response_delete(request, obj_display, obj_id)
+        rows = ProjectEvent.objects.filter(project_id=obj_id, kind=EventKind.DELETE)
+        if (event := rows.order_by("-id").first()) is not None and may_end(request):
+            words = gettext("%(name)s can be brought back for 30 days.") % {"name": event.project_name}
+            report_done(request, words, undo=address("undo", Project(pk=obj_id), event=event.pk))
+        return answer  # type: ignore[no-any-return]
+
+
+def move_lines_view(screen: SummariesAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+    """Show a document's lines to choose from; a POST moves them to another project, or to a new one."""
+
+    def press(document: Document, reason: str) -> Done:
+        new_name = submitted_text(request, "new_name")[:LONGEST_NAME]
+        into = submitted_text(request, "into")
+        found = None if new_name else project_named(actor_id=document.actor_id, name=into)
+        digests = [digest for each in request.POST.getlist("line") if (digest := _digest(each))]
+        done = move_entries(
+            source=document.project, lines={document.name: digests}, into=found, new_name=new_name,
+            by=principal(request), reason=reason, now=clock(),
+        )  # fmt: skip
+        return moved(done)
+
+    def see(document: Document) -> HttpResponse:
+        if not may_end(request):
+            raise PermissionDenied
+        lines = [
+            {"digest": digest.hex(), "text": line}
+            for digest, line in lines_by_digest(document.text).items()
+            if not line.startswith(("#", ">"))
+        ]
+        return screen.subpage(
+            request, document, "document/move", title=_("Move lines of %(name)s") % {"name": document.name},
+            lines=lines[:MOST_LINES], left_out=max(0, len(lines) - MOST_LINES), others=others_than(document.project),
+            longest_name=LONGEST_NAME,
+        )  # fmt: skip
+
+    if request.method == "POST":
+        may = lambda row: may_end(request)  # noqa: E731
+        return run_object_action(screen, request, object_id, press, may=may, logged="move")
+    return screen.view_row(request, object_id, see)
+
+
+def _digest(text: str) -> bytes | None:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
+
+
+def misplaced_of(request: HttpRequest, decision: RoutingDecision) -> list[dict[str, Any]]:
+    """Return the lines that a wrong decision caused and that are still where it led, for those who may move them."""
+    if not may_end(request) or decision.corrected_project_id is None:
+        return []
+    return [
+        {"id": each.pk, "document": each.document, "text": line}
+        for each in misplaced_entries(decision, now=clock())
+        if (line := lines_by_digest(each.document.text).get(bytes(each.text_digest)))
+    ]
+
+
+def moved_misplaced(request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+    """Move the chosen lines of `misplaced_of` to the right project."""
+    chosen: list[UUID] = [key for each in request.POST.getlist("entry") if (key := as_uuid(each))]
+    return moved(
+        move_misplaced(decision=decision, entry_ids=chosen, by=principal(request), reason=reason, now=clock())
+    )
