@@ -2,7 +2,7 @@
    Without it the form posts the file whole. */
 "use strict";
 (function () {
-    const PIECE = 4 * 1024 * 1024;
+    const PIECE = 4 * 1024 * 1024;  /* data-piece of the form says otherwise */
     const form = document.getElementById("upload-form");
     const input = form && form.querySelector("input[type=file]");
     if (!input) {
@@ -30,11 +30,12 @@
             values.set("in_pieces", "1");
             begun = {file: file, size: 0, ...(await post(form.action, values))};
         }
+        const piece = Number(form.dataset.piece) || PIECE;
         bar.hidden = false;
         bar.max = file.size;
         while (begun.size < file.size) {
             const values = new FormData();
-            const end = Math.min(begun.size + PIECE, file.size);
+            const end = Math.min(begun.size + piece, file.size);
             values.append("offset", begun.size);
             values.append("piece", file.slice(begun.size, end), "piece");
             if (end === file.size) {

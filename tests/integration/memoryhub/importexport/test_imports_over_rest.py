@@ -49,13 +49,16 @@ def order(client: APIClient, import_id: str, verb: str, *, attempts: int = 1) ->
     return made(client.get(f"{API}/imports/{import_id}"))
 
 
-def test_an_import_is_previewed_taken_in_and_undone(client: APIClient, tmp_path: Path, folder: Path) -> None:
+def test_an_import_is_previewed_taken_in_and_undone(
+    client: APIClient, tmp_path: Path, folder: Path, django_capture_on_commit_callbacks: Any
+) -> None:
     import_id = upload(client, write_export("chatgpt", tmp_path, count=6))
     previewed = order(client, import_id, "preview")
     assert (previewed["state"], previewed["format"]) == ("previewed", "chatgpt")
     assert previewed["report"]["made"]["messages"] == 36
     assert not Session.objects.exists() and not ImportedRow.objects.exists()
-    done = order(client, import_id, "run")
+    with django_capture_on_commit_callbacks(execute=True):
+        done = order(client, import_id, "run")
     assert done["state"] == "imported" and done["report"]["made"] == previewed["report"]["made"]
     assert 0 < done["progress"]["done"] <= done["progress"]["total"]
     assert (Session.objects.count(), Message.objects.count()) == (6, 36)
