@@ -10,7 +10,7 @@ class MemoryhubConfig(AppConfig):
     verbose_name = "Memory hub"
 
     def ready(self) -> None:
-        from memoryhub.admin import base, dashboard, palette, usage, users
+        from memoryhub.admin import base, dashboard, imports, palette, usage, users
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.roles import apply_roles
         from memoryhub.embeddings.tasks import pieces
@@ -20,6 +20,6 @@ class MemoryhubConfig(AppConfig):
         label_models()
         autodiscover_modules("tasks")  # registers the jobs of all apps
         SOURCES["embeddings"] = pieces
-        base.PAGES.extend([*users.PAGES, *usage.PAGES, *palette.PAGES])
+        base.PAGES.extend([*users.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
         dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from memoryhub.auth.erasure import VACUUM_KIND, vacuum_tables
 from memoryhub.embeddings import tasks as _embedding  # noqa: F401
-from memoryhub.jobs.context import JobContext
+from memoryhub.importexport import uploads
+from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import SCHEDULED
@@ -34,6 +35,19 @@ def forget_old_jobs(job: JobContext) -> None:
     old |= Q(state__in=ENDED_BADLY, finished_at__lt=now - ENDED_BADLY_KEPT)
     _delete_in_steps(job, Job.objects.filter(old))
     Worker.objects.filter(seen_at__lt=now - WORKER_KEPT).delete()
+
+
+@job(uploads.KIND, deadline_seconds=3600)
+def import_file(job: JobContext) -> Writes | None:
+    """Preview, take in or undo an uploaded export of another system."""
+    done: Writes | None = uploads.run_order(job)
+    return done
+
+
+@job("forget_old_uploads", at_once=1, daily_at="04:15")
+def forget_old_uploads(job: JobContext) -> None:
+    """Delete uploaded files that nobody has imported for a week."""
+    uploads.forget_uploads(timezone.now())
 
 
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")

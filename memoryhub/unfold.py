@@ -114,6 +114,7 @@ ADMINISTRATION = [
         (_("Groups"), "auth_group"),
         (_("Failed logins"), "memoryhub_failedlogin"),
     ),
+    _area("upload_file", (_("Imports"), "importer")),
     _area("history", (_("Audit trail"), "memoryhub_auditentry")),
     _area(
         "payments",

@@ -10,7 +10,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from memoryhub.admin import base
-from memoryhub.api import agents, health, usage
+from memoryhub.api import agents, health, imports, usage
 from memoryhub.api.errors import OUTSIDE_VIEWS
 from memoryhub.api.problems import plain_problem
 
@@ -19,6 +19,10 @@ API: list[URLPattern | URLResolver] = [
     path("agents/<str:agent_id>", agents.OneAgent.as_view(), name="agent"),
     path("actors", agents.Actors.as_view(), name="actors"),
     path("actors/export", agents.ActorExport.as_view(), name="actors-export"),
+    path("imports", imports.Imports.as_view(), name="imports"),
+    path("imports/<uuid:import_id>", imports.OneImport.as_view(), name="import"),
+    path("imports/<uuid:import_id>/chunks", imports.ImportChunks.as_view(), name="import-chunks"),
+    path("imports/<uuid:import_id>/orders", imports.ImportOrders.as_view(), name="import-orders"),
     path("jobs/<uuid:job_id>", usage.OneJob.as_view(), name="job"),
     path("usage", usage.Usage.as_view(), name="usage"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),

@@ -80,6 +80,7 @@ OUTSIDE_VIEWS: Final = {
 
 STATUS: Final[Mapping[str, int]] = {
     "agent_exists": 409,
+    "cannot_import": 422,
     "client_message_id_reused": 409,
     "context_too_large": 422,
     "decided_against": 409,
@@ -102,6 +103,8 @@ STATUS: Final[Mapping[str, int]] = {
     "summary_locked": 409,
     "too_many_actors": 409,
     "version_mismatch": 412,
+    "wrong_import_state": 409,
+    "wrong_offset": 409,
     "wrong_state": 409,
 }
 """The HTTP status of each domain error, by its `code`."""

@@ -78,8 +78,8 @@ class _Counted(io.RawIOBase):
 
 
 class OneFile(Archive):
-    def __init__(self, path: Path) -> None:
-        super().__init__([path.name], path.stat().st_size, path.stem)
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__([name], path.stat().st_size, PurePosixPath(name).stem)
         self._path = path
 
     def _open(self, name: str) -> BinaryIO:
@@ -114,7 +114,7 @@ def _files(top: Path) -> Iterator[Path]:
 
 
 class Zip(Archive):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str) -> None:
         try:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
@@ -127,7 +127,7 @@ class Zip(Archive):
             raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MOST_RATIO} times its size: a bomb.")
         if unsafe := next((each.filename for each in members if not _is_inside(each.filename)), None):
             raise BrokenFile(f"{shown(unsafe)}: a name in the archive leads out of it.")
-        super().__init__([each.filename for each in members], total, path.stem)
+        super().__init__([each.filename for each in members], total, PurePosixPath(name).stem)
 
     def _open(self, name: str) -> BinaryIO:
         return self._zip.open(name)  # type: ignore[return-value]
@@ -143,10 +143,10 @@ def shown(name: str) -> str:
     return ascii(name[-80:])
 
 
-def open_archive(path: Path) -> Archive:
-    """Return what lies under a path. Raises BrokenFile, OSError."""
+def open_archive(path: Path, *, name: str = "") -> Archive:
+    """Return what lies under a path; `name` is what its owner calls the file. Raises BrokenFile, OSError."""
     if path.is_dir():
         return Folder(path)
     with path.open("rb") as file:
         is_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
-    return Zip(path) if is_zip else OneFile(path)
+    return (Zip if is_zip else OneFile)(path, name or path.name)

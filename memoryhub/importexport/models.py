@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope
+from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import ActorRow
 
 WHO = [(each.value, each.value) for each in PrincipalKind]
@@ -32,6 +33,9 @@ class Import(ActorRow):
     imported_at = models.DateTimeField(null=True, blank=True)
     undone_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now())
+
+    job: Job | None = None
+    """Its latest job, where it was loaded `with_jobs`."""
 
     class Meta:
         app_label = "memoryhub"

@@ -1,14 +1,21 @@
 """Agents, keys, jobs, and the books."""
 
 import re
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from conversations.models import Session
 from memoryhub.auth.models import ApiKey
+from memoryhub.importexport.models import Import
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import Offer
 from memoryhub.tenancy.models import Agent
 from tests.browser.chromium import expect
 from tests.browser.stage import Stage, page_of
 from tests.browser.steps import confirm, press
+from tests.factories.foreign_exports import write_export
 
 RELEASE = "release-assistant"
 
@@ -64,3 +71,30 @@ def test_the_books_tell_what_was_done_and_spent(page: Any, stage: Stage) -> None
     page.goto("/admin/memoryhub/auditentry/")
     page.locator("#result_list a[href*='/change/']").first.click()
     expect(page).to_have_url(re.compile(r"/auditentry/.+/change/"))
+
+
+def test_a_file_goes_up_in_pieces_is_previewed_imported_and_undone(
+    page: Any, stage: Stage, tmp_path: Path
+) -> None:
+    path = write_export("chatgpt", tmp_path, count=3)
+    page.goto("/admin/imports/")
+    page.locator("#upload-form").evaluate("form => { form.dataset.piece = 1000; }")
+    page.locator("#id_agent_id").fill(RELEASE)
+    page.locator("#id_user_id").fill("moved-in")
+    page.locator("#id_file").set_input_files(str(path))
+    press(page, "Upload and preview")
+    page.wait_for_url("**/admin/imports/*-*/")
+    row = Import.objects.get()
+    assert (row.size, row.file_name) == (path.stat().st_size, "chatgpt.zip")
+    for verb, told in (("", "previewed"), ("Import", "imported"), ("Undo this import", "undone")):
+        if verb:
+            page.get_by_role("button", name=verb, exact=True).click()
+            page.wait_for_load_state()
+        expect(page.get_by_role("status")).to_contain_text("being")
+        job = Job.objects.filter(kind="import_file").latest("created_at")
+        run(Offer(job.pk, "import_file"), worker=uuid4())
+        page.get_by_role("link", name="Update the progress").click()
+        expect(page.get_by_role("status")).to_contain_text(told)
+        assert Session.objects.filter(channel="import:chatgpt").count() == (3 if told == "imported" else 0)
+    expect(page.locator("table").first).to_contain_text("18")
+    assert not page.get_by_role("button", name="Undo this import").count()

@@ -1,5 +1,6 @@
 """One user's rows of every sort, made through the API, each text with a mark that nothing else holds."""
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,13 +10,14 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from rest_framework.test import APIClient
 
+from memoryhub.importexport.models import ImportedRow
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.domain import actor_id
-from strength.models import ReflectionCursor, StrategyCursor
+from strength.models import Memory, ReflectionCursor, StrategyCursor
 from summaries.models import ProjectCursor, SummaryDraft
 from tests.conftest import client_with_key
 from tests.database import prepared
@@ -32,6 +34,7 @@ class Planted:
     agent_mark: str
     user_mark: str
     ids: dict[str, str] = field(default_factory=dict)
+    upload_size: int = 0
 
     @property
     def names(self) -> dict[str, str]:
@@ -158,8 +161,20 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     )
     ProjectCursor.objects.create(actor_id=planted.actor_id, session_id=session["id"], read_until=2)
     ReflectionCursor.objects.create(actor_id=planted.actor_id, until=datetime.now(UTC))
+    upload = f'[{{"memory": "{mark} came by an import"}}]'.encode()
+    begun = made(client.post(f"{API}/imports", {**names, "file_name": f"{mark}.json", "format": "mem0"}))
+    made(
+        client.post(
+            f"{API}/imports/{begun['id']}/chunks", {"offset": 0, "content": base64.b64encode(upload).decode()}
+        )
+    )
+    planted.upload_size = len(upload)
+    for memory_key in Memory.objects.filter(actor_id=planted.actor_id).values_list("pk", flat=True)[:1]:
+        ImportedRow.objects.create(
+            actor_id=UUID(planted.actor_id), import_id=UUID(begun["id"]), kind="memory", row_id=memory_key
+        )
     planted.ids |= {
-        "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
+        "import_id": begun["id"], "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
         "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"], "batch_id": bulk,
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
@@ -214,6 +229,9 @@ BODIES: dict[tuple[str, str], Body] = {
     ("agents", "post"): lambda planted: {"agent_id": "a-new-agent"},
     ("agent", "patch"): lambda planted: {"name": "renamed"},
     ("actors", "patch"): lambda planted: {"policy": {"recall_limit": 1}},
+    ("imports", "post"): lambda planted: {**planted.names, "file_name": "mem0.json", "format": "mem0"},
+    ("import-chunks", "post"): lambda planted: {"offset": planted.upload_size, "content": "W10="},
+    ("import-orders", "post"): lambda planted: {"verb": "preview"},
     ("sessions", "post"): lambda planted: {**planted.names, "session_id": planted.ids["session_id"]},
     ("session-extract", "post"): lambda planted: {},
     ("session-end", "post"): lambda planted: {},

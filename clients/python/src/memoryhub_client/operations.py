@@ -140,6 +140,31 @@ class Operations:
         """Return what to send to the model, within the token limit, and the receipt that explains it."""
         return _post(path("context"), fields, whose=True)
 
+    @listing
+    def imports_list(self, **query: Unpack[t.ImportsListQuery]) -> Call[t.Import]:
+        """List the imports into one actor's memory, the newest first."""
+        return _get(path("imports"), query, whose="query")
+
+    @operation
+    def imports_create(self, **fields: Unpack[t.ImportIn]) -> Call[t.Import]:
+        """Begin an import; its file follows in chunks."""
+        return _post(path("imports"), fields, whose=True)
+
+    @operation
+    def import_get(self, import_id: str) -> Call[t.Import]:
+        """Return an import with its state, progress and report."""
+        return _get(path("imports", import_id))
+
+    @operation
+    def import_append(self, import_id: str, **fields: Unpack[t.ChunkIn]) -> Call[t.Import]:
+        """Append bytes to the file; after a break, go on at its `size`."""
+        return _post(path("imports", import_id, "chunks"), fields)
+
+    @operation
+    def import_order(self, import_id: str, **fields: Unpack[t.ImportOrderIn]) -> Call[t.Import]:
+        """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
+        return _post(path("imports", import_id, "orders"), fields)
+
     @operation
     def job_get(self, job_id: str) -> Call[t.Job]:
         """Return where a job is on its way."""

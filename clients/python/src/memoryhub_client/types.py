@@ -28,6 +28,9 @@ DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore
 EntryStatus = Literal["active", "pending"]
 Generator = Literal["llm", "extractive", "person"]
 ImpactType = Literal["user_positive", "task_success", "prevented_error"]
+ImportInFormat = Literal["chatgpt", "claude", "coding-agents", "markdown", "letta", "mem0"]
+ImportOrderInVerb = Literal["preview", "run", "undo"]
+ImportOutState = Literal["uploading", "previewing", "importing", "undoing", "previewed", "imported", "undone", "failed"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
 Language = Literal["en", "ja"]
 MemoryFeedChange = Literal["created", "changed", "superseded", "archived", "rejected", "erased"]
@@ -264,6 +267,13 @@ class Chat(TypedDict):
     routing: Routing | None
     receipt_id: str | None
     usage: Usage
+
+
+class ChunkIn(Write, total=False):
+    """Some bytes of the file."""
+
+    offset: Required[int]
+    content: Required[str]
 
 
 class CompleteIn(Write, total=False):
@@ -554,6 +564,45 @@ class ImpactIn(Write, total=False):
     """An impact of a memory beyond being used."""
 
     impact_type: Required[ImpactType]
+
+
+class ImportIn(Write, total=False):
+    """A new import; without a `user_id` the file must say whose each memory is (mem0)."""
+
+    agent_id: str
+    user_id: str
+    file_name: Required[str]
+    format: ImportInFormat
+
+
+class ImportOrderIn(Write, total=False):
+    """What to do with an import."""
+
+    verb: Required[ImportOrderInVerb]
+
+
+class Import(TypedDict):
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    format: str
+    file_name: NotRequired[str]
+    size: NotRequired[int]
+    state: ImportOutState
+    progress: Progress | None
+    report: dict[str, Any]
+    created_at: str
+    previewed_at: NotRequired[str | None]
+    imported_at: NotRequired[str | None]
+    undone_at: NotRequired[str | None]
+
+
+class ImportPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Import]
 
 
 class ItemError(TypedDict):
@@ -1507,6 +1556,10 @@ class AgentsListQuery(TypedDict, total=False):
 class ChangesListQuery(Whose, total=False):
     after: int
     all_users: bool
+    limit: int
+
+
+class ImportsListQuery(Whose, total=False):
     limit: int
 
 

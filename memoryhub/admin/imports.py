@@ -1,0 +1,200 @@
+"""Pages of imports: upload another system's export, see what will come, follow it, undo it. For administrators."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    JsonResponse,
+)
+from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from memoryhub.admin.base import Page, clock, form_errors, grouped, principal, render_page
+from memoryhub.admin.object_actions import submitted_number, submitted_text
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.errors import DomainError
+from memoryhub.importexport.models import Import
+from memoryhub.importexport.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
+from memoryhub.importexport.uploads import (
+    PREVIEW,
+    RUN,
+    UNDO,
+    append_chunk,
+    begin_upload,
+    order,
+    state_of,
+    with_jobs,
+)
+from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
+
+NEEDS: Final = ("memoryhub.add_import",)
+LISTED: Final = 50
+NOTES: Final = 20
+READ_AT_ONCE: Final = 2**20
+STATE_WORDS: Final = {
+    "uploading": _("waiting for its file, or its preview"),
+    "previewing": _("being previewed"),
+    "importing": _("being imported"),
+    "undoing": _("being undone"),
+    "previewed": _("previewed, nothing imported yet"),
+    "imported": _("imported"),
+    "undone": _("undone"),
+    "failed": _("failed"),
+}
+ROWS: Final = {
+    SESSIONS: _("Conversations"),
+    MESSAGES: _("Messages"),
+    MEMORIES: _("Memories"),
+    DOCUMENTS: _("Documents"),
+}
+FORMATS: Final = [
+    ("", _("recognise it")), ("chatgpt", "ChatGPT"), ("claude", "Claude"), ("coding-agents", "Claude Code, CLAUDE.md"),
+    ("markdown", "Markdown"), ("letta", "Letta"), ("mem0", "mem0"),
+]  # fmt: skip
+
+
+class UploadForm(forms.Form):
+    """Whose memory a file goes into, and the file."""
+
+    agent_id = forms.RegexField(
+        AGENT_ID_PATTERN, label=_("agent"), max_length=255, widget=UnfoldAdminTextInputWidget
+    )
+    user_id = forms.CharField(
+        label=_("user"), max_length=MAX_USER_ID, required=False, widget=UnfoldAdminTextInputWidget,
+        help_text=_("Empty: the agent itself, or with mem0 the users that the file names."),
+    )  # fmt: skip
+    form = forms.ChoiceField(
+        label=_("format"), choices=FORMATS, required=False, widget=UnfoldAdminSelectWidget
+    )
+    file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
+    file = forms.FileField(
+        label=_("file"), required=False,
+        help_text=_("The zip as it was downloaded, or a file out of it. Folders: pack them into a zip."),
+    )  # fmt: skip
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        if not values.get("file") and not values.get("file_name"):
+            self.add_error("file", gettext("Choose a file."))
+        return values
+
+
+def imports_view(request: HttpRequest) -> HttpResponse:
+    """List the imports, and take a new file: whole, or by the page's script in pieces."""
+    form = UploadForm(request.POST or None, request.FILES or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            row = _begun(request, form.cleaned_data)
+        except DomainError as error:
+            for field, problem in form_errors(error):
+                form.add_error(field if field in form.fields else None, problem)
+        else:
+            address = reverse("import_page", args=[row.pk])
+            if "in_pieces" in request.POST:
+                return JsonResponse({"pieces": reverse("import_piece", args=[row.pk]), "page": address})
+            return HttpResponseRedirect(address)
+    if "in_pieces" in request.POST:
+        return JsonResponse(
+            {"problems": [problem for each in form.errors.values() for problem in each]}, status=400
+        )
+    rows = with_jobs(list(Import.objects.select_related("actor")[:LISTED]))
+    listed = [{"row": row, "state": STATE_WORDS[state_of(row)], "new": _new(row)} for row in rows]
+    return render_page(request, "admin/memoryhub/imports.html", title=_("Imports"), form=form, listed=listed)
+
+
+def _begun(request: HttpRequest, values: dict[str, Any]) -> Import:
+    by, now, file = principal(request), clock(), values.get("file")
+    actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
+    name = file.name if file else values["file_name"]
+    row = begin_upload(
+        actor=actor, form=values["form"], file_name=name, names_users=not values["user_id"], by=by, now=now
+    )
+    if file:
+        row = _appended(row, file)
+        order(row=row, verb=PREVIEW, by=by, now=now)
+    return row
+
+
+def _appended(row: Import, file: UploadedFile, offset: int = 0) -> Import:
+    for piece in file.chunks(READ_AT_ONCE):
+        row = append_chunk(row=row, offset=offset, data=piece)
+        offset += len(piece)
+    return row
+
+
+def piece_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
+    """Take a piece of a file from the page's script; the last one orders the preview."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    row, offset = _row(import_id), submitted_number(request, "offset")
+    try:
+        if (piece := request.FILES.get("piece")) is not None:
+            row = _appended(row, piece, offset or 0)
+        # The answer to the same piece may have been lost.
+        if "is_last" in request.POST and state_of(with_jobs([row])[0]) == "uploading":
+            order(row=row, verb=PREVIEW, by=principal(request), now=clock())
+    except DomainError as error:
+        return JsonResponse({"problems": [str(error)], "size": row.size}, status=409)
+    return JsonResponse({"size": row.size})
+
+
+def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
+    """Show an import: what will come or came, how far it is, and what can be done next."""
+    row = _row(import_id)
+    if request.method == "POST":
+        verb = submitted_text(request, "verb")
+        try:
+            order(
+                row=row,
+                verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
+                by=principal(request),
+                now=clock(),
+            )
+        except DomainError as error:
+            messages.error(request, str(error))
+        return HttpResponseRedirect(request.path)
+    state, report = state_of(row), row.report
+    is_open = row.job is not None and state in ("previewing", "importing", "undoing")
+    if is_open and row.job is not None and row.job.cursor:
+        report = row.job.cursor.get("report", report)
+    progress = (row.job.progress if is_open and row.job is not None else None) or {}
+    return render_page(
+        request, "admin/memoryhub/import.html", title=row.file_name or _("Import"), row=row, state=state,
+        state_in_words=STATE_WORDS[state], is_open=is_open, progress=progress,
+        counts=[
+            (label, *(grouped(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
+            for name, label in ROWS.items()
+        ],
+        reasons=sorted(report.get("reasons", {}).items(), key=lambda each: -each[1])[:NOTES],
+        notes=report.get("notes", [])[:NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
+        may_run=not is_open and row.imported_at is None and row.size > 0,
+        may_undo=not is_open and row.undone_at is None and row.imported_at is not None,
+    )  # fmt: skip
+
+
+def _new(row: Import) -> str:
+    return grouped(sum(row.report.get("made", {}).values()))
+
+
+def _row(import_id: UUID) -> Import:
+    row = Import.objects.select_related("actor__agent").filter(pk=import_id).first()
+    if row is None:
+        raise Http404
+    return with_jobs([row])[0]
+
+
+PAGES = [
+    Page("imports/", "importer", imports_view, NEEDS),
+    Page("imports/<uuid:import_id>/", "import_page", import_view, NEEDS),
+    Page("imports/<uuid:import_id>/piece/", "import_piece", piece_view, NEEDS),
+]

@@ -1,0 +1,168 @@
+"""Imports over REST: upload a file in chunks, preview it, take it in, follow its progress, undo it as a whole."""
+
+import base64
+import binascii
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.api.fields import (
+    AgentIdField,
+    OneOf,
+    StrictSerializer,
+    StringField,
+    TenantQuery,
+    TextField,
+    UserIdField,
+)
+from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.usage import ProgressOut
+from memoryhub.api.views import ApiView
+from memoryhub.auth.domain import Scope
+from memoryhub.importexport.models import Import
+from memoryhub.importexport.uploads import (
+    CHOICES,
+    MOST_BYTES,
+    PREVIEW,
+    RUN,
+    STATES,
+    UNDO,
+    append_chunk,
+    begin_upload,
+    order,
+    state_of,
+    with_jobs,
+)
+
+
+class ImportIn(StrictSerializer):
+    """A new import; without a `user_id` the file must say whose each memory is (mem0)."""
+
+    agent_id = AgentIdField()
+    user_id = UserIdField()
+    file_name = TextField(max_length=255, help_text="As it was downloaded; its ending counts.")
+    format = OneOf(
+        choices=[(name, name) for name in CHOICES], required=False, help_text="Recognised if left out."
+    )
+
+
+class ChunkIn(StrictSerializer):
+    """Some bytes of the file."""
+
+    offset = serializers.IntegerField(min_value=0, max_value=MOST_BYTES)
+    content = StringField(help_text="The bytes in base64.")
+
+    def validate_content(self, value: str) -> bytes:
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise serializers.ValidationError("must be base64.") from None
+
+
+class ImportOut(serializers.ModelSerializer):
+    """An import; `report` counts what is, or would be, new (`made`), here already (`known`) and refused."""
+
+    agent_id = serializers.CharField(source="actor.agent_id")
+    user_id = serializers.CharField(source="actor.user_id")
+    format = serializers.CharField(source="form", help_text="Empty until it is recognised.")
+    state = serializers.SerializerMethodField()
+    progress = serializers.SerializerMethodField(help_text="Bytes read of the file's, while a job runs.")
+    report = serializers.DictField()
+
+    class Meta:
+        model = Import
+        fields = (
+            "id", "agent_id", "user_id", "format", "file_name", "size", "state", "progress", "report", "created_at",
+            "previewed_at", "imported_at", "undone_at",
+        )  # fmt: skip
+
+    @extend_schema_field(serializers.ChoiceField(choices=STATES))
+    def get_state(self, row: Import) -> str:
+        return state_of(row)
+
+    @extend_schema_field(ProgressOut(allow_null=True))
+    def get_progress(self, row: Import) -> dict[str, Any] | None:
+        return row.job.progress if row.job is not None else None
+
+
+class ImportListQuery(TenantQuery, PageQuery):
+    """Whose imports to list."""
+
+
+class Imports(ApiView):
+    """Begin and list imports."""
+
+    scopes = {"GET": Scope.ADMIN, "POST": Scope.ADMIN}
+
+    @extend_schema(operation_id="imports_list", parameters=[ImportListQuery], responses=page_of(ImportOut))
+    def get(self, request: Request) -> Response:
+        """List the imports into one actor's memory, the newest first."""
+        tenant = self.reading(self.query(ImportListQuery))
+        rows = Import.objects.filter(actor_id=tenant.actor_id).select_related("actor")
+        return self.page(
+            rows, ImportOut, ordering=("-created_at", "-id"),
+            shown=lambda page: ImportOut(with_jobs(page), many=True).data,
+        )  # fmt: skip
+
+    @extend_schema(operation_id="imports_create", request=ImportIn, responses={201: ImportOut})
+    def post(self, request: Request) -> Response:
+        """Begin an import; its file follows in chunks."""
+        values = self.validated(ImportIn)
+        names_users = "user_id" not in values and self.principal.user_id is None
+        row = begin_upload(
+            actor=self.writing(values), form=values.get("format", ""), file_name=values["file_name"],
+            names_users=names_users, by=self.principal, now=self.now,
+        )  # fmt: skip
+        return Response(ImportOut(with_jobs([row])[0]).data, status=201)
+
+
+class _OneImport(ApiView):
+    def row(self, import_id: UUID) -> Import:
+        return with_jobs([self.owned(Import.objects.select_related("actor__agent"), import_id)])[0]
+
+
+class OneImport(_OneImport):
+    """State of an import."""
+
+    scopes = {"GET": Scope.ADMIN}
+
+    @extend_schema(operation_id="import_get", responses=ImportOut)
+    def get(self, request: Request, import_id: UUID) -> Response:
+        """Return an import with its state, progress and report."""
+        return Response(ImportOut(self.row(import_id)).data)
+
+
+class ImportChunks(_OneImport):
+    """The file of an import."""
+
+    scopes = {"POST": Scope.ADMIN}
+
+    @extend_schema(operation_id="import_append", request=ChunkIn, responses=ImportOut)
+    def post(self, request: Request, import_id: UUID) -> Response:
+        """Append bytes to the file; after a break, go on at its `size`."""
+        values = self.validated(ChunkIn)
+        row = append_chunk(row=self.row(import_id), offset=values["offset"], data=values["content"])
+        return Response(ImportOut(with_jobs([row])[0]).data)
+
+
+class ImportOrderIn(StrictSerializer):
+    """What to do with an import."""
+
+    verb = OneOf(choices=[(verb, verb) for verb in (PREVIEW, RUN, UNDO)])
+
+
+class ImportOrders(_OneImport):
+    """Jobs of an import."""
+
+    scopes = {"POST": Scope.ADMIN}
+
+    @extend_schema(operation_id="import_order", request=ImportOrderIn, responses={202: ImportOut})
+    def post(self, request: Request, import_id: UUID) -> Response:
+        """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
+        row = self.row(import_id)
+        order(row=row, verb=self.validated(ImportOrderIn)["verb"], by=self.principal, now=self.now)
+        return Response(ImportOut(with_jobs([row])[0]).data, status=202)

@@ -1,0 +1,143 @@
+"""An import over REST: chunks, preview, run, progress, undo; and what does not fit is told."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from rest_framework.test import APIClient
+
+from conversations.models import Message, Session
+from memoryhub.importexport import imports, uploads
+from memoryhub.importexport.models import Import, ImportedRow
+from memoryhub.jobs.executor import run
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import Offer
+from strength.models import Memory
+from tests.conftest import client_with_key
+from tests.factories.foreign_exports import write_export
+from tests.factories.planting import API, made
+
+NAMES = {"agent_id": "kana", "user_id": "hiroki"}
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(uploads, "uploads_folder", lambda: tmp_path / "imports")
+    return tmp_path / "imports"
+
+
+def upload(client: APIClient, path: Path, *, at_once: int = 10_000, **names: str) -> str:
+    row = made(client.post(f"{API}/imports", {**(names or NAMES), "file_name": path.name}))
+    content = path.read_bytes()
+    for offset in range(0, len(content), at_once):
+        chunk = {"offset": offset, "content": base64.b64encode(content[offset : offset + at_once]).decode()}
+        row = made(client.post(f"{API}/imports/{row['id']}/chunks", chunk))
+    assert row["size"] == len(content) and row["state"] == "uploading"
+    return str(row["id"])
+
+
+def order(client: APIClient, import_id: str, verb: str, *, attempts: int = 1) -> Any:
+    made(client.post(f"{API}/imports/{import_id}/orders", {"verb": verb}), 202)
+    job = Job.objects.filter(kind=uploads.KIND, key=import_id).latest("created_at")
+    assert made(client.get(f"{API}/imports/{import_id}"))["state"] == uploads.RUNNING[verb]
+    for _ in range(attempts):
+        Job.objects.filter(pk=job.pk).update(due_at=job.created_at)
+        run(Offer(UUID(str(job.pk)), uploads.KIND), worker=uuid4())
+    return made(client.get(f"{API}/imports/{import_id}"))
+
+
+def test_an_import_is_previewed_taken_in_and_undone(
+    client: APIClient, tmp_path: Path, folder: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    import_id = upload(client, write_export("chatgpt", tmp_path, count=6))
+    previewed = order(client, import_id, "preview")
+    assert (previewed["state"], previewed["format"]) == ("previewed", "chatgpt")
+    assert previewed["report"]["made"]["messages"] == 36
+    assert not Session.objects.exists() and not ImportedRow.objects.exists()
+    with django_capture_on_commit_callbacks(execute=True):
+        done = order(client, import_id, "run")
+    assert done["state"] == "imported" and done["report"]["made"] == previewed["report"]["made"]
+    assert 0 < done["progress"]["done"] <= done["progress"]["total"]
+    assert (Session.objects.count(), Message.objects.count()) == (6, 36)
+    assert not list(folder.glob("*")), "the file is not kept beside what came of it"
+    assert [each["id"] for each in made(client.get(f"{API}/imports", NAMES))["results"]] == [import_id]
+    undone = order(client, import_id, "undo")
+    assert (undone["state"], undone["report"]["kept"]) == ("undone", 0)
+    assert not Session.objects.exists() and not Memory.objects.exists()
+    for verb in ("undo", "run", "preview"):
+        answer = client.post(f"{API}/imports/{import_id}/orders", {"verb": verb})
+        assert (answer.status_code, answer.json()["code"]) == (409, "wrong_import_state")
+
+
+def test_a_job_that_stops_goes_on_where_it_was(
+    client: APIClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_id = upload(client, write_export("chatgpt", tmp_path, count=6))
+    monkeypatch.setattr(imports, "BATCH_WEIGHT", 10)
+    monkeypatch.setattr(uploads, "SECONDS_PER_BATCH", 10**9)
+    first = order(client, import_id, "run")
+    assert first["state"] == "importing" and 0 < Session.objects.count() < 6
+    monkeypatch.setattr(uploads, "SECONDS_PER_BATCH", 0)
+    job = Job.objects.get(kind=uploads.KIND)
+    Job.objects.filter(pk=job.pk).update(due_at=job.created_at)
+    run(Offer(job.pk, uploads.KIND), worker=uuid4())
+    done = made(client.get(f"{API}/imports/{import_id}"))
+    assert (done["state"], done["report"]["made"]["sessions"], done["report"]["known"]) == ("imported", 6, {})
+    assert Message.objects.count() == 36
+
+
+def test_chunks_follow_each_other_and_may_be_repeated(client: APIClient) -> None:
+    row = made(client.post(f"{API}/imports", {**NAMES, "file_name": "../../mem0.json"}))
+    assert row["file_name"] == "mem0.json"
+    address, data = f"{API}/imports/{row['id']}/chunks", base64.b64encode(b'[{"memory": ').decode()
+    for _ in range(2):
+        assert made(client.post(address, {"offset": 0, "content": data}))["size"] == 12
+    answer = client.post(address, {"offset": 99, "content": data})
+    assert (answer.status_code, answer.json()["code"], answer.json()["size"]) == (409, "wrong_offset", 12)
+    assert client.post(address, {"offset": 12, "content": "no base64!"}).status_code == 400
+    made(client.post(address, {"offset": 12, "content": base64.b64encode(b'"likes tea"}]').decode()}))
+    assert order(client, row["id"], "run")["report"]["made"] == {"memories": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "why"),
+    [
+        (b"hello", NAMES, "Nobody here knows this file"),
+        (b'[{"mapping": {}, "id": "1"}]', {"agent_id": "kana"}, "whose it is"),
+        (b"PK\x03\x04 and no zip", NAMES, "archive cannot be read"),
+    ],
+    ids=["unknown", "nobody's", "no zip"],
+)
+def test_a_file_that_cannot_be_taken_says_why(
+    client: APIClient, tmp_path: Path, content: bytes, names: dict[str, str], why: str
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    row = order(client, upload(client, path, **names), "run")
+    assert row["state"] == "failed" and why in row["report"]["problem"]
+    assert client.post(f"{API}/imports/{row['id']}/orders", {"verb": "undo"}).status_code == 409
+
+
+def test_a_key_of_one_user_imports_for_that_user_alone(client: APIClient, tmp_path: Path) -> None:
+    made(client.post(f"{API}/agents", {"agent_id": "kana"}))
+    bound = client_with_key(name="bound", user_id="hiroki")
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps([{"memory": "tea", "user_id": "aoi"}]))
+    row = order(bound, upload(bound, path, agent_id="kana"), "run")
+    assert row["report"]["made"] == {"memories": 1}
+    assert set(Memory.objects.values_list("actor__user_id", flat=True)) == {"hiroki"}
+    assert client.get(f"{API}/imports", {"agent_id": "kana", "user_id": "aoi"}).json()["results"] == []
+
+
+def test_an_untrusted_key_lets_all_wait(client: APIClient, tmp_path: Path) -> None:
+    untrusted = client_with_key(name="untrusted", is_trusted=False)
+    order(
+        untrusted,
+        upload(untrusted, write_export("markdown", tmp_path, count=1).joinpath("旅行", "note 0.md")),
+        "run",
+    )
+    assert set(Memory.objects.values_list("status", "trust")) == {("pending", "untrusted")}
+    assert Import.objects.get().report["refused"]["documents"] == 1
