@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import BooleanField, F, Func, JSONField, Q, TextField, Value
+from django.db.models import BooleanField, Expression, F, Func, JSONField, Q, TextField, Value
 
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.tenancy.namespaces import expand_prefix
@@ -122,7 +122,7 @@ def _condition(column: str, condition: MetadataCondition) -> Q:
     return compared & Q(_compared(kinds[0], "=", kinds[1]))
 
 
-def _compared(left: Func, operator: str, right: Func) -> Func:
+def _compared(left: Expression, operator: str, right: Expression) -> Func:
     return Func(
         left, right, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=BooleanField()
     )

@@ -142,6 +142,7 @@ def test_of_two_writers_one_wins_and_erasure_leaves_nothing(hub: Memoryhub, web:
         left = await store.load("talk")
         assert left is not None
         assert len(left.messages) == 2
+        assert len(list(hub.messages_list(next(iter(hub.sessions_list()))["id"]))) == 4
         with Memoryhub(web.url, key, agent_id="kana", user_id="maya") as other:
             assert await MemoryhubConversationStore(other).load("talk") is None
         hub.actor_erase(user_id="hiroki")

@@ -2,8 +2,8 @@
 
 A conversation is a session: each entry is a message, so that what was said is summarised and remembered like other
 talk, and keeps the entry as JSON. A record follows its entries as a message of the role `tool`, which enters no
-context. It names in its `client_message_id` the revision that it replaces, which the server stores once: of two
-writers one wins.
+context. It names in its `client_message_id` the revision that it replaces, which the server takes once: of two
+writers one wins, and the other leaves nothing.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import islice
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid4, uuid5
@@ -27,7 +28,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserProm
 
 from memoryhub_client import types as t
 from memoryhub_client.client import Memoryhub
-from memoryhub_client.errors import NotFound
+from memoryhub_client.errors import Conflict, NotFound
 
 MARK: Final = "pydantic_ai"
 BATCH: Final = 500
@@ -89,8 +90,10 @@ class MemoryhubConversationStore(ConversationStore):
             if self._read_log(session_id).revision != expected_revision:
                 raise ConversationConflict(conversation_id)
             mark = {"deleted": str(uuid4())}
-            if not self._append(session_id, [], mark, after=expected_revision):
-                raise ConversationConflict(conversation_id)
+            try:
+                self._append(session_id, [], mark, after=expected_revision)
+            except Conflict:
+                raise ConversationConflict(conversation_id) from None
 
         await asyncio.to_thread(delete)
 
@@ -169,20 +172,29 @@ class MemoryhubConversationStore(ConversationStore):
         )
         messages = [as_message(each) for each in new_entries]
         mark = {"record": RECORDS.dump_json(record).decode()}
-        if not self._append(session_id, messages, mark, after=log.revision):
-            raise ConversationConflict(record.conversation_id)
+        try:
+            self._append(session_id, messages, mark, after=log.revision)
+        except Conflict:
+            raise ConversationConflict(record.conversation_id) from None
 
     def _append(
         self, session_id: str, messages: Sequence[t.MessageIn], mark: dict[str, str], *, after: str
-    ) -> bool:
-        """Append messages and a mark in one transaction where they fit; return whether nobody else was faster."""
+    ) -> None:
+        """Append messages and a mark, in one transaction where they fit. Raises Conflict where another was faster.
+
+        The mark's text differs from any other's, so that the server refuses a second one after the same revision.
+        """
+        (text,) = mark.values()
+        digest = sha256(text.encode()).hexdigest()[:16]
         last: t.MessageIn = {
-            "role": "tool", "content": "(record)", "metadata": {MARK: mark}, "client_message_id": f"after {after}",
-        }  # fmt: skip
-        left, stored = iter([*messages, last]), None
+            "role": "tool",
+            "content": f"(record {digest})",
+            "metadata": {MARK: mark},
+            "client_message_id": f"after {after}",
+        }
+        left = iter([*messages, last])
         while batch := list(islice(left, BATCH)):
-            stored = self._hub.messages_create(session_id, messages=batch)
-        return stored is not None and stored["results"][-1]["metadata"] == last["metadata"]
+            self._hub.messages_create(session_id, messages=batch)
 
 
 def take(log: Log, mark: dict[str, Any]) -> None:
