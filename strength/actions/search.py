@@ -19,7 +19,7 @@ from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, expand_prefix, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.selection import of_status, valid_at
+from strength.actions.selection import metadata_matches, of_status, valid_at
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import STANDING, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
@@ -229,10 +229,9 @@ def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
     columns = {name: value for name, value in optional.items() if value}
     if search.exclude_pinned:
         columns["pinned"] = False
-    if filters.metadata:
-        columns["memory__metadata__contains"] = dict(filters.metadata)
     status = of_status(filters.status, as_of=filters.as_of, now=now)
-    return status & Q(**columns) & valid_at(filters.as_of or now)
+    metadata = metadata_matches("memory__metadata", filters.metadata)
+    return status & Q(**columns) & metadata & valid_at(filters.as_of or now)
 
 
 def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:

@@ -1,15 +1,17 @@
 """Select an actor's memories by filters, as lists, counts and bulk jobs do."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import BooleanField, Expression, F, Func, JSONField, Q, TextField, Value
 
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.tenancy.namespaces import expand_prefix
-from strength.domain.memories import Status
+from strength.domain.memories import OPERATORS, MetadataCondition, Status, split_metadata_filter
 from strength.models import Memory, MemoryQuerySet
 from strength.models.memory import STRENGTH_OF_MEMORY
 
@@ -47,8 +49,9 @@ class MemorySelection:
 
 
 def select_memories(tenant: Tenant, selection: MemorySelection, *, now: datetime) -> MemoryQuerySet:
-    """Return an actor's memories that match. Raises NamespaceError."""
+    """Return an actor's memories that match. Raises NamespaceError, MemoryRefused."""
     rows = Memory.objects.of([tenant.actor_id]).filter(_status_and_validity(selection, now))
+    rows = rows.filter(metadata_matches("metadata", selection.metadata))
     names = {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
     lookups: dict[str, Any] = {
         "kind__in": selection.kind,
@@ -57,7 +60,6 @@ def select_memories(tenant: Tenant, selection: MemorySelection, *, now: datetime
         "source__in": selection.source,
         "trust": selection.trust,
         "content__icontains": selection.text,
-        "metadata__contains": selection.metadata,
         "created_at__gte": selection.created_after,
         "created_at__lte": selection.created_before,
         "updated_at__gte": selection.updated_after,
@@ -95,3 +97,32 @@ def of_status(status: str, *, as_of: datetime | None, now: datetime) -> Q:
 
 def valid_at(at: datetime) -> Q:
     return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))
+
+
+def metadata_matches(column: str, wanted: Mapping[str, Any] | None) -> Q:
+    """Filter by a JSON column: it contains `wanted`, whose operators compare. Raises MemoryRefused."""
+    contained, conditions = split_metadata_filter(wanted or {})
+    matches = Q(**{f"{column}__contains": contained}) if contained else Q()
+    for condition in conditions:
+        matches &= _condition(column, condition)
+    return matches
+
+
+def _condition(column: str, condition: MetadataCondition) -> Q:
+    """Compare values of one JSON type; what is missing equals nothing, and is therefore unequal to everything."""
+    path = Value(list(condition.path), output_field=ArrayField(TextField()))
+    found = Func(F(column), path, template="(%(expressions)s)", arg_joiner=" #> ", output_field=JSONField())
+    value = Func(
+        Value(json.dumps(condition.value)), template="%(expressions)s::jsonb", output_field=JSONField()
+    )
+    if condition.operator == "$ne":
+        return Q(_compared(found, "IS DISTINCT FROM", value))
+    compared = Q(_compared(found, OPERATORS[condition.operator], value))
+    kinds = [Func(each, function="jsonb_typeof", output_field=TextField()) for each in (found, value)]
+    return compared & Q(_compared(kinds[0], "=", kinds[1]))
+
+
+def _compared(left: Expression, operator: str, right: Expression) -> Func:
+    return Func(
+        left, right, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=BooleanField()
+    )

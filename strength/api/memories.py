@@ -248,7 +248,9 @@ class SelectionSerializer(serializers.Serializer):
     channel = StringField(required=False, allow_blank=True, max_length=100)
     text = TextField(required=False, max_length=1000, help_text="Part of the content, in any case.")
     pinned = serializers.BooleanField(required=False, allow_null=True, default=None)
-    metadata = ObjectTextField(required=False, help_text="A JSON object that the metadata contain.")
+    metadata = ObjectTextField(
+        required=False, help_text="A JSON object that the metadata contain, or whose operators ($gt, …) hold."
+    )
     ended = serializers.BooleanField(
         default=False, help_text="Whether superseded and expired ones are included."
     )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -92,6 +93,52 @@ def check_metadata(metadata: Mapping[str, Any]) -> None:
         raise MemoryRefused(
             "metadata", format_lazy(_("must have at most {most} bytes as JSON."), most=LONGEST_METADATA)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataCondition:
+    """A comparison of the value at a path of keys: one of OPERATORS with a JSON value."""
+
+    path: tuple[str, ...]
+    operator: str
+    value: Any
+
+
+OPERATORS: Mapping[str, str] = {"$eq": "=", "$ne": "<>", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+"""Operators of metadata filters, and what they are in SQL."""
+
+
+def split_metadata_filter(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], list[MetadataCondition]]:
+    """Return what metadata must contain, and the conditions: objects whose keys are operators.
+
+    Raises MemoryRefused for an unknown operator, or one that follows no key.
+    """
+    contained: dict[str, Any] = {}
+    conditions: list[MetadataCondition] = []
+    _split(wanted, (), contained, conditions)
+    return contained, conditions
+
+
+def _split(
+    wanted: Mapping[str, Any],
+    path: tuple[str, ...],
+    contained: dict[str, Any],
+    found: list[MetadataCondition],
+) -> None:
+    for name, value in wanted.items():
+        if name.startswith("$"):
+            if name not in OPERATORS or not path:
+                must = _("{name} is no operator: compare the value of a key with one of {known}.")
+                raise MemoryRefused("metadata", format_lazy(must, name=name[:50], known=", ".join(OPERATORS)))
+            found.append(MetadataCondition(path, name, value))
+        elif isinstance(value, Mapping) and value:
+            inner: dict[str, Any] = {}
+            before = len(found)
+            _split(value, (*path, name), inner, found)
+            if inner or len(found) == before:
+                contained[name] = inner
+        else:
+            contained[name] = value
 
 
 class WrongState(DomainError):

@@ -111,6 +111,19 @@ def test_memory_tool_recipe_writes_a_document(web: Web, key: str) -> None:
     assert document.text == "# /memories/likes.md\n- matcha ice cream\n"
 
 
+def test_langgraph_recipe_stores_and_finds(web: Web, key: str) -> None:
+    (recipe,) = blocks(PAGE, "LangGraph")
+    assert run(recipe, web, key) == "cat Hiroki's cat is called Momo."
+    assert Memory.objects.get().metadata == {"sure": 0.9, "langgraph": {"key": "cat"}}
+
+
+def test_pydantic_ai_recipe_keeps_what_was_said(web: Web, key: str) -> None:
+    (recipe,) = blocks(PAGE, "pydantic-ai")
+    assert run(recipe, web, key) == run(recipe, web, key) == "Hello Momo!"
+    said = Message.objects.exclude(role="tool").order_by("seq").values_list("role", "content")
+    assert list(said) == [("user", "My cat is called Momo."), ("assistant", "Hello Momo!")] * 2
+
+
 def test_agents_recipe_keeps_what_was_said(web: Web, key: str) -> None:
     (recipe,) = blocks(PAGE, "OpenAI Agents")
     with vendor(openais("Hello Momo!")) as url:

@@ -1,5 +1,6 @@
 """Memories over REST: writing, reading, searching, curating (SPEC M1–M11, S1, S2)."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -761,6 +762,17 @@ def test_lists_filter_by_every_facet(client: APIClient) -> None:
     assert listed(client, max_strength="1.5", channel="") == listed(client, namespace="/tastes/") == cake
     assert listed(client, metadata='{"app": {"labels": ["y"]}}') == tea
     assert listed(client, metadata='{"app": {"id": 8}}') == set()
+    numbers = {"$gte": 7, "$lt": 8}
+    assert listed(client, metadata=json.dumps({"app": {"id": numbers, "labels": ["y"]}})) == tea
+    for unmet in ({"$gt": 7}, {"$lt": "8"}, {"$ne": 7}, {"$eq": [7]}, {"$gt": None}):
+        assert tea & listed(client, metadata=json.dumps({"app": {"id": unmet}})) == set(), unmet
+    assert listed(client, metadata='{"app": {"labels": {"$eq": ["x", "y"]}}}') == tea
+    assert listed(client, metadata='{"it\'s \\"new\\"": {"$ne": 1}}') == tea | cake
+    for wrong in ('{"$gt": 7}', '{"app": {"$like": "x"}}'):
+        answer = client.get(f"{API}/memories", {**NAMES, "metadata": wrong})
+        assert (answer.status_code, refused_field(answer)) == (400, "metadata")
+    found = search(client, "likes", filters={"metadata": {"app": {"id": {"$lte": 7}}}})
+    assert set(texts(found)) == tea
     assert listed(client, trust="untrusted") == listed(client, used_after="2020-01-01T00:00:00Z") == set()
     assert listed(client, updated_before="2020-01-01T00:00:00Z") == set()
     found = search(client, "likes", filters={"metadata": {"app": {"id": 7}}})

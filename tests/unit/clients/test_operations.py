@@ -100,7 +100,10 @@ def test_types_are_generated_from_the_schema() -> None:
 
 
 def test_client_depends_on_nothing_of_the_server() -> None:
-    extras = {"memory_tool.py": {"anthropic"}, "agents_session.py": {"agents"}}
+    extras = {
+        "memory_tool.py": {"anthropic"}, "agents_session.py": {"agents"}, "langgraph_store.py": {"langgraph"},
+        "pydantic_ai_store.py": {"pydantic", "pydantic_ai"},
+    }  # fmt: skip
     allowed = {"anyio", "httpx2", "memoryhub_client"} | sys.stdlib_module_names
     for file in (PACKAGE / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from memoryhub_client import AnswerLost, ApiError, NotReached, RetryPolicy
+from memoryhub_client import AnswerLost, ApiError, NotReached, RetryPolicy, StorageFull
 from memoryhub_client.transport import (
     Attempts,
     Call,
@@ -167,3 +167,10 @@ def test_export_without_its_last_line_broke_off() -> None:
         lines.check_over()
     lines.parsed('{"end": {}}')
     lines.check_over()
+
+
+def test_full_disk_is_an_error_of_its_own_that_may_pass_but_is_not_waited_for() -> None:
+    full = answer(507, {"status": 507, "code": "disk_full", "detail": "Nearly full."}, Retry_After="30")
+    with pytest.raises(StorageFull, match="disk_full: Nearly full") as caught:
+        Attempts(prepared(), POLICY).wait_after_answer(full)
+    assert (caught.value.retryable, caught.value.retry_after_seconds) == (True, 30.0)

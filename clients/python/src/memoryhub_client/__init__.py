@@ -13,6 +13,7 @@ from memoryhub_client.errors import (
     NotReached,
     RateLimited,
     ServerError,
+    StorageFull,
     VersionMismatch,
 )
 from memoryhub_client.transport import RetryPolicy
@@ -20,5 +21,5 @@ from memoryhub_client.transport import RetryPolicy
 __all__ = [
     "AnswerLost", "ApiError", "AsyncMemoryhub", "AuthenticationFailed", "ChatEvent", "Conflict", "Forbidden",
     "InvalidRequest", "Memoryhub", "MemoryhubError", "NotFound", "NotReached", "RateLimited", "RetryPolicy",
-    "ServerError", "VersionMismatch",
+    "ServerError", "StorageFull", "VersionMismatch",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ class ApiError(MemoryhubError):
         self.errors: list[dict[str, str]] = problem.get("errors") or []
         self.members = {key: value for key, value in problem.items() if key not in _STANDARD}
         self.retry_after_seconds = retry_after_seconds
-        waits = status in (429, 502, 503, 504) or self.code == IN_PROGRESS
+        waits = status in (429, 502, 503, 504, 507) or self.code == IN_PROGRESS
         self.retryable = bool(problem.get("retryable", waits))
         super().__init__(f"{status} {self.code}: {self.detail}")
 
@@ -75,11 +75,19 @@ class ServerError(ApiError):
     """5xx: the server, its database or its model failed."""
 
 
+class StorageFull(ServerError):
+    """507: the server's disk is nearly full; it writes again once there is room. Reads go on.
+
+    `retryable`, but not repeated by the client: making room takes a person.
+    """
+
+
 IN_PROGRESS = "idempotency_in_progress"
 _STANDARD = {"type", "title", "status", "detail", "code", "errors"}
 _BY_STATUS: Mapping[int, type[ApiError]] = {
     400: InvalidRequest, 401: AuthenticationFailed, 403: Forbidden, 404: NotFound, 409: Conflict,
     412: VersionMismatch, 413: InvalidRequest, 422: InvalidRequest, 429: RateLimited,
+    507: StorageFull,
 }  # fmt: skip
 
 

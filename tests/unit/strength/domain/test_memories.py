@@ -11,6 +11,7 @@ from strength.domain.memories import (
     check_scope,
     content_digest,
     default_namespace,
+    split_metadata_filter,
     values_after,
 )
 
@@ -67,3 +68,22 @@ def test_metadata_have_a_greatest_length_in_bytes() -> None:
     with pytest.raises(MemoryRefused, match="at most 4096 bytes") as caught:
         check_metadata({"a": "é" * 2_050})
     assert caught.value.field == "metadata"
+
+
+def test_metadata_filters_are_split_into_what_is_contained_and_what_is_compared() -> None:
+    assert split_metadata_filter({}) == ({}, [])
+    assert split_metadata_filter({"a": 1, "b": {}, "c": {"d": [2]}}) == (
+        {"a": 1, "b": {}, "c": {"d": [2]}},
+        [],
+    )
+    contained, conditions = split_metadata_filter(
+        {"a": {"b": {"$gt": 1, "$lte": 2}}, "c": {"$ne": None, "d": 3}}
+    )
+    assert contained == {"c": {"d": 3}}
+    assert [(each.path, each.operator, each.value) for each in conditions] == [
+        (("a", "b"), "$gt", 1), (("a", "b"), "$lte", 2), (("c",), "$ne", None),
+    ]  # fmt: skip
+    for wrong in ({"$eq": 1}, {"a": {"$in": [1]}}):
+        with pytest.raises(MemoryRefused, match="is no operator") as caught:
+            split_metadata_filter(wrong)
+        assert caught.value.field == "metadata"
