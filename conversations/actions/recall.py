@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from django.db.models import Func
+from django.db.models import Func, Q
 
 from conversations.domain.messages import named_authors, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
@@ -58,14 +58,14 @@ def search_messages(
     """
     if limit < 1:
         return []
-    rows = MessageIndex.objects.filter(believed_in(session_id), actor_id=actor_id)
+    where = Q(actor_id=actor_id) & believed_in(session_id)
     if exclude is not None:
-        rows = rows.exclude(message_id=exclude.pk)
+        where &= ~Q(message_id=exclude.pk)
     about = named_authors(query.text, _authors(actor_id)) if query.text else frozenset()
     if about:
         query = about_somebody(query, without_names(query.text, about), payer=payer)
     found = candidates(
-        rows, query,
+        MessageIndex, where, query,
         similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
         conversation=replace(CONVERSATION, about=next(iter(about)) if len(about) == 1 else None),
     ).best  # fmt: skip

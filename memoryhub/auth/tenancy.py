@@ -11,6 +11,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from django.db import connection, models
+from django.db.models import Q
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -18,11 +19,14 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.llm.usage.domain import Payer
+from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 
 # The weakest lock that keeps the row from going; the ORM has no word for it.
 HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
+
+ACTORS = PreparedQuery(lambda: Actor.objects.order_by().select_related("agent"))
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -88,12 +92,11 @@ def _look_up(
     """
     principal.check_agent(agent_id)
     user = principal.user_id if requested is None and principal.user_id is not None else requested or ""
-    actors = Actor.objects.select_related("agent")
-    actor = actors.filter(id=actor_id(agent_id, user)).first()
+    actor = ACTORS.first(Q(id=actor_id(agent_id, user)))
     agent = actor.agent if actor else Agent.objects.filter(agent_id=agent_id).first()
     if agent is not None and agent.fixed_user_id not in ("", user):
         user = agent.fixed_user_id
-        actor = actors.filter(id=actor_id(agent_id, user)).first()
+        actor = ACTORS.first(Q(id=actor_id(agent_id, user)))
     principal.check_user(user)
     return agent, user, actor
 

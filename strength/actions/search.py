@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from conversations.domain.policy import ContextPolicy
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
+from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
@@ -26,10 +27,11 @@ from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex, MemoryQuerySet
 from strength.models.locks import settle
-from strength.models.memory import STRENGTH_OF_MEMORY
+from strength.models.memory import STRENGTH_OF_MEMORY, load_memories
 from strength.sql import QUERIES, run_query
 
 EMBEDDER_AWAY = "embedder"
+AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
 
 MOST_OF_LEVEL = 200
 """The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
@@ -202,7 +204,8 @@ def _found(
     limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
     among = candidates(
-        MemoryIndex.objects.filter(whose),
+        MemoryIndex,
+        whose,
         search.query,
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,
@@ -236,8 +239,7 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     own = Q(actor_id__in=tenant.readable_actor_ids)
     if in_project := _current_project(tenant, project):
         own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
-    everybody = Agent.objects.values_list("agent_id", flat=True)
-    readable = everybody if by.agent_ids is None else by.agent_ids
+    readable = AGENT_IDS.rows(Q()) if by.agent_ids is None else by.agent_ids
     others = [actor_id(each) for each in readable if each != tenant.agent_id]
     if not others:
         return own
@@ -274,13 +276,12 @@ def _best(
     ranked = sorted(scored, key=rank)[:limit]
     if not ranked:
         return []
-    rows = Memory.objects.of(actor_ids)
-    memories = (rows.with_numbers(actor_ids) if search.details else rows).in_bulk(ranked)
+    memories = load_memories(actor_ids, ranked, details=search.details)
     return [FoundMemory(memories[key], scored[key]) for key in ranked if key in memories]
 
 
 def nearest_memories(
-    rows: QuerySet[MemoryIndex],
+    where: Q,
     query: SearchQuery,
     *,
     limit: int,
@@ -289,7 +290,12 @@ def nearest_memories(
 ) -> list[tuple[Memory, float]]:
     """Return the memories of index rows that are most relevant to a query, with their relevance, the best first."""
     found = candidates(
-        rows, query, similarity_threshold=similarity_threshold, word_floor=word_floor, limit=limit
+        MemoryIndex,
+        where,
+        query,
+        similarity_threshold=similarity_threshold,
+        word_floor=word_floor,
+        limit=limit,
     ).best
     memories = Memory.objects.of({each.actor_id for each in found}).select_related(
         "numbers", "actor__sleep_state"
