@@ -76,10 +76,10 @@ class PreparedQuery(Generic[Row]):
     def _base(self) -> QuerySet[Any, Row]:
         return self._build()
 
-    def rows(self, where: Q, /, **params: Any) -> list[Row]:
+    def rows(self, where: Q, /, *, most: int | None = None, **params: Any) -> list[Row]:
         """Return the rows that meet a condition; `params` are the values of the queryset's own `Param`s."""
         try:
-            compiler, sql = self._bound(where, params)
+            compiler, sql = self._bound(where, params, most)
         except EmptyResultSet:
             return []
         compiler = copy(compiler)
@@ -90,21 +90,21 @@ class PreparedQuery(Generic[Row]):
         return list(rows)
 
     def first(self, where: Q, /, **params: Any) -> Row | None:
-        return next(iter(self.rows(where, **params)), None)
+        return next(iter(self.rows(where, most=1, **params)), None)
 
     def sql(self, where: Q, /, **params: Any) -> Sql:
         """Return the statement, as a part of another one, and its values. Raises EmptyResultSet."""
-        return self._bound(where, params)[1]
+        return self._bound(where, params, None)[1]
 
-    def _bound(self, where: Q, params: dict[str, Any]) -> tuple[Any, Sql]:
+    def _bound(self, where: Q, params: dict[str, Any], most: int | None) -> tuple[Any, Sql]:
         values: Values = dict(params.items())
         shape = self._shape(where, values)
-        compiler, (sql, places) = self._compiled(where) if shape is None else self._known(shape)
+        compiler, (sql, places) = self._compiled(where, most) if shape is None else self._known(shape, most)
         bound = (values[each.name] if isinstance(each, Param) else each for each in places)
         return compiler, (sql, tuple(bound))
 
-    def _compiled(self, where: Q | Shape) -> tuple[Any, Sql]:
-        rows = self._base.filter(where if isinstance(where, Q) else _condition(where))
+    def _compiled(self, where: Q | Shape, most: int | None) -> tuple[Any, Sql]:
+        rows = self._base.filter(where if isinstance(where, Q) else _condition(where))[:most]
         compiler = rows.query.get_compiler(rows.db)
         return compiler, compiler.as_sql()
 

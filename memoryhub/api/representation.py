@@ -11,20 +11,20 @@ from typing import Any, TypeAlias
 
 from django.db.models import Manager
 from rest_framework.fields import Field, SkipField
-from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
+from rest_framework.serializers import ListSerializer, Serializer
 
 Getter: TypeAlias = Callable[[Any], Any]
 Writer: TypeAlias = Callable[[Any], Any]
 
 
-def represent(serializer: type[BaseSerializer], rows: Sequence[Any]) -> list[Any]:
+def represent(serializer: Callable[[], Any], rows: Sequence[Any]) -> list[Any]:
     """Return `serializer(rows, many=True).data` as plain lists and dictionaries."""
     write = _writer_of(serializer)
     return [write(row) for row in rows]
 
 
 @cache
-def _writer_of(serializer: Callable[[], Field[Any, Any, Any, Any]]) -> Writer:
+def _writer_of(serializer: Callable[[], Any]) -> Writer:
     return _writer(serializer())
 
 

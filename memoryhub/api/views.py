@@ -199,7 +199,7 @@ class ApiView(APIView):
         self.actor_id = actor.id
         return actor
 
-    def owned(self, rows: QuerySet[Row], row_id: UUID) -> Row:
+    def owned(self, rows: type[Row] | QuerySet[Row], row_id: UUID) -> Row:
         """Return the row with this id if the key may see it; 404 otherwise."""
         row = resolve(rows, self.principal, row_id)
         self.actor_id = row.actor_id  # type: ignore[attr-defined]

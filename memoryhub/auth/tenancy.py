@@ -7,6 +7,7 @@ rows. Everything after them filters by `actor_id`.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TypeVar
 from uuid import UUID
 
@@ -120,16 +121,19 @@ def hold(actor_id: UUID) -> None:
             raise UnknownRow(_("The user was erased meanwhile."))
 
 
-def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
+def resolve(rows: type[Row] | models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
     """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
 
-    The only look-up by a bare id, beside `resolve_many`: it filters by the agents and the user of the key.
+    The only look-up by a bare id, beside `resolve_many`: it filters by the agents and the user of the key. `rows` is a
+    model, or some of its rows.
     """
-    row = seen_by(rows.filter(pk=row_id), principal).first()
+    where = Q(pk=row_id) & _seen_by(principal)
+    if isinstance(rows, models.QuerySet):
+        model, row = rows.model, _with_owner(rows).filter(where).first()
+    else:
+        model, row = rows, _rows_of(rows).first(where)
     if row is None:
-        raise UnknownRow(
-            format_lazy(_("No {kind} {id}."), kind=_(rows.model._meta.verbose_name_raw), id=row_id)
-        )
+        raise UnknownRow(format_lazy(_("No {kind} {id}."), kind=_(model._meta.verbose_name_raw), id=row_id))
     return row
 
 
@@ -139,9 +143,18 @@ def resolve_many(rows: models.QuerySet[Row], principal: Principal, row_ids: Iter
 
 def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet[Row]:
     """Narrow rows to those of the agents and the user of a key, their actors and agents loaded."""
-    rows = rows.select_related("actor__agent")
-    if principal.agent_ids is not None:
-        rows = rows.filter(actor__agent_id__in=principal.agent_ids)
-    if principal.user_id is not None:
-        rows = rows.filter(actor__user_id=principal.user_id)
-    return rows
+    return _with_owner(rows).filter(_seen_by(principal))
+
+
+def _seen_by(principal: Principal) -> Q:
+    where = Q() if principal.agent_ids is None else Q(actor__agent_id__in=principal.agent_ids)
+    return where if principal.user_id is None else where & Q(actor__user_id=principal.user_id)
+
+
+def _with_owner(rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
+    return rows.select_related("actor__agent")
+
+
+@cache
+def _rows_of(model: type[Row]) -> PreparedQuery[Row]:
+    return PreparedQuery(lambda: _with_owner(model._default_manager.order_by()))

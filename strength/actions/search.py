@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final
+from datetime import date, datetime
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
@@ -31,6 +31,7 @@ from strength.models.memory import STRENGTH_OF_MEMORY, load_memories
 from strength.sql import QUERIES, run_query
 
 EMBEDDER_AWAY = "embedder"
+STRONGEST = PreparedQuery(lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"))
 AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
 
 MOST_OF_LEVEL = 200
@@ -157,8 +158,8 @@ def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datet
 def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
-    rows = Memory.objects.filter(_visible(tenant, by, project), valid_at(now), pinned=True).active()
-    return list(rows.order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most])
+    where = _visible(tenant, by, project) & valid_at(now) & Q(pinned=True, status=Status.ACTIVE)
+    return STRONGEST.rows(where, most=most)
 
 
 def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
@@ -173,7 +174,20 @@ FEWEST_TOKENS: Final = 8
 """Of a line of the profile: its tokens hold no more lines than so."""
 
 
-def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, most: int) -> list[Memory]:
+class StandingMemory(NamedTuple):
+    """The part of a memory that a profile shows."""
+
+    pk: UUID
+    kind: str
+    content: str
+    said_on: date | None
+    valid_from: datetime | None
+    created_at: datetime
+
+
+def standing_memories(
+    *, tenant: Tenant, project: str | None, now: datetime, most: int
+) -> list[StandingMemory]:
     """Return a user's preferences and facts in turn, of each kind the strongest and the newest in turn.
 
     Strength holds how often something was used and said again, and fades; without the newest in their own right,
@@ -183,7 +197,7 @@ def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, mos
         "actor_id": tenant.actor_id, "kinds": list(STANDING), "project": _current_project(tenant, project), "now": now,
         "most": most, "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
-    return list(Memory.objects.raw(QUERIES["standing_memories"], values))
+    return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values)]
 
 
 def profile_ids(actor: Actor, *, now: datetime) -> list[UUID]:
@@ -195,7 +209,7 @@ def profile_ids(actor: Actor, *, now: datetime) -> list[UUID]:
         "actor_id": actor.pk, "kinds": list(STANDING), "project": "", "now": now,
         "most": policy.profile_max_tokens // FEWEST_TOKENS, "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
-    return [memory.pk for memory in Memory.objects.raw(QUERIES["standing_memories"], values)]
+    return [StandingMemory(*row).pk for row in run_query(QUERIES["standing_memories"], values)]
 
 
 def _found(

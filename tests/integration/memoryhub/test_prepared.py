@@ -66,12 +66,11 @@ def test_condition_finds_what_filter_finds(memories: list[Memory], kind: str) ->
     for step in (0, 1, 5):
         where = conditions(memories, step)[kind]
         expected = list(Memory.objects.order_by("id").filter(where))
-        with CaptureQueriesContext(
-            connection,
-        ) as sent:
+        with CaptureQueriesContext(connection) as sent:
             found = prepared.rows(where)
             assert [each.actor.agent_id for each in found] == [each.actor.agent_id for each in found]
         assert found == expected
+        assert prepared.rows(where, most=2) == expected[:2]
         assert prepared.first(where) == (expected[0] if expected else None)
         assert len(sent) <= 1, "what is joined is loaded at once"
 
@@ -80,9 +79,9 @@ def test_compiles_once_for_conditions_of_one_shape(memories: list[Memory]) -> No
     compiled: list[Any] = []
 
     class Counting(PreparedQuery[Memory]):
-        def _compiled(self, where: Any) -> Any:
+        def _compiled(self, where: Any, most: Any) -> Any:
             compiled.append(where)
-            return super()._compiled(where)
+            return super()._compiled(where, most)
 
     prepared = Counting(lambda: Memory.objects.order_by("id"))
 

@@ -30,7 +30,7 @@ class Thing:
     made_at: datetime | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def label(self) -> str:
+    def tagline(self) -> str:
         return f"thing {self.id.int}"
 
 
@@ -52,7 +52,7 @@ class ThingOut(serializers.Serializer[Any]):
     name = serializers.CharField(source="part.name", allow_null=True, default=None)
     colour = serializers.ChoiceField(choices=["red"])
     made_at = serializers.DateTimeField()
-    label = serializers.CharField()
+    tagline = serializers.CharField()
     size = serializers.IntegerField(source="extra.size", default=7)
     absent = serializers.CharField(required=False)
     extra = serializers.DictField(child=serializers.IntegerField())
