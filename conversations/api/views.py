@@ -133,7 +133,7 @@ class Messages(ApiView):
             by=self.principal,
             now=self.now,
         )
-        body = {"results": MessageOut(added.messages, many=True).data}
+        body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)
 
 
