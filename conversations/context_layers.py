@@ -6,18 +6,23 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, Final
 
+from django.db.models import Q
+
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
 from conversations.domain.content import is_reference, is_text
 from conversations.domain.layers import RECALL, WORKING, Block, Candidate, Content, LayerResult
-from conversations.domain.messages import Role
+from conversations.domain.messages import SPOKEN, Role
 from conversations.domain.passages import passages
 from conversations.domain.tools import Said, calls_in, paired
 from conversations.models import Message, MessageQuerySet
+from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.policies import zone_of
 
 LONGEST_RECALLED: Final = 400
 """Bytes of one recalled message, about 100 tokens."""
+
+LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
 
 COMPANION_SHARE: Final = 0.05
 """Of the floor, which the best must reach, for those that come with it."""
@@ -54,10 +59,10 @@ def _latest_of_session(request: LayerRequest) -> tuple[list[Message], list[Messa
     policy, limit = request.policy, request.policy.working_memory_limit
     if request.session is None:
         return [], []
-    rows = _said(request).filter(session_id=request.session.pk).spoken()
+    said = Q(actor_id=request.tenant.actor_id, session_id=request.session.pk, role__in=SPOKEN)
     if request.stored_message is not None:
-        rows = rows.filter(seq__lt=request.stored_message.seq)
-    latest = list(rows.order_by("-seq")[: policy.most_turns + 1])[::-1]
+        said &= Q(seq__lt=request.stored_message.seq)
+    latest = LATEST.rows(said, most=policy.most_turns + 1)[::-1]
     first = policy.window_start(latest[-limit].seq) if len(latest) >= limit else 0
     return [row for row in latest if row.seq < first], [row for row in latest if row.seq >= first]
 

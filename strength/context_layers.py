@@ -5,14 +5,18 @@ from datetime import tzinfo
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
+
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, PROFILE, SEMANTIC, Candidate, LayerResult
 from memoryhub.auth.domain import PrincipalKind, Scope
+from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
 from strength.actions.search import (
     FEWEST_TOKENS,
     MemorySearch,
+    StandingMemory,
     pinned_memories,
     search_memories,
     standing_memories,
@@ -22,6 +26,8 @@ from strength.models import Memory, MemoryRevision
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
 MOST_PINNED = 1_000
+
+APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("memory_id", flat=True))
 
 
 def pinned(request: LayerRequest) -> LayerResult:
@@ -86,14 +92,14 @@ def _wishes(memories: Sequence[Memory], request: LayerRequest) -> set[UUID]:
     others = [each for each in memories if each.pk not in own]
     if not others:
         return own
-    approvals = MemoryRevision.objects.filter(
+    by_curators = Q(
         actor_id__in={each.actor_id for each in others}, memory_id__in=[each.pk for each in others], verb="approve",
         who_kind=PrincipalKind.CURATOR,
     )  # fmt: skip
-    return own | set(approvals.values_list("memory_id", flat=True))
+    return own | set(APPROVED.rows(by_curators))
 
 
-def _candidate(layer: str, memory: Memory, zone: tzinfo, **scores: Any) -> Candidate:
+def _candidate(layer: str, memory: Memory | StandingMemory, zone: tzinfo, **scores: Any) -> Candidate:
     since = memory.said_on or local_day(memory.valid_from or memory.created_at, zone)
     return Candidate(
         layer=layer,

@@ -326,7 +326,8 @@ SELECT 1 FROM (SELECT pg_advisory_xact_lock(%(about)s, %(whose)s)) AS held, memo
 WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
 
 -- name: standing_memories
--- The strongest are found by walking the index of each level; `due` orders a level by strength.
+-- The strongest are found by walking the index of each level; `due` orders a level by strength. What was found is read
+-- by an array of keys: joined, PostgreSQL would expect more and read all of the actor's memories.
 WITH strongest AS (
     SELECT numbers.memory_id AS id, numbers.due + coalesce(state.clock[level + 1], 0) AS strength
     FROM generate_series(0, 5) AS level
@@ -344,14 +345,13 @@ WITH strongest AS (
         ORDER BY created_at DESC, id DESC LIMIT %(most)s
     ) AS found
 ), ranked AS (
-    SELECT memory.id, memory.kind,
+    SELECT memory.id, memory.kind, memory.content, memory.said_on, memory.valid_from, memory.created_at,
         row_number() OVER (PARTITION BY memory.kind ORDER BY strength DESC NULLS LAST, memory.id) AS by_strength,
         row_number() OVER (PARTITION BY memory.kind ORDER BY memory.created_at DESC, memory.id DESC) AS by_age
-    FROM (SELECT id FROM strongest UNION SELECT id FROM newest) AS found
-    JOIN strength_memory AS memory ON memory.actor_id = %(actor_id)s AND memory.id = found.id AND {standing}
-    LEFT JOIN strongest ON strongest.id = memory.id
+    FROM strength_memory AS memory LEFT JOIN strongest ON strongest.id = memory.id
+    WHERE memory.actor_id = %(actor_id)s AND {standing}
+        AND memory.id = ANY(ARRAY(SELECT id FROM strongest UNION SELECT id FROM newest))
 )
-SELECT memory.* FROM ranked
-JOIN strength_memory AS memory ON memory.actor_id = %(actor_id)s AND memory.id = ranked.id
-ORDER BY least(by_strength, by_age), memory.kind DESC, by_strength
+SELECT id, kind, content, said_on, valid_from, created_at FROM ranked
+ORDER BY least(by_strength, by_age), kind DESC, by_strength
 LIMIT %(most)s

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, QuerySet, TextField, When
+from django.db.models import Case, Q, QuerySet, TextField, When
 from django.db.models.functions import Right
 
 from conversations.actions.context import LayerRequest
@@ -15,9 +15,11 @@ from conversations.domain.content import sections_of
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.tokens import count_raw
+from memoryhub.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.actions.documents import untrusted_digests
 from summaries.actions.projects import active_project, hold_project, note_event
@@ -25,7 +27,7 @@ from summaries.domain.documents import MEMORY, PINNED, best_sections, document_o
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import EventKind
 from summaries.domain.summaries import Generator
-from summaries.models import Document, DocumentEntry, Project, Summary
+from summaries.models import Document, DocumentEntry, Project, Summary, summary_for
 
 WHOLE: Final = (PINNED, MEMORY)
 """Documents that are always included, the most important first: a context that is too long trims the last first."""
@@ -37,6 +39,11 @@ SEARCHED_END: Final = 20_000
 FLOOR: Final = 0.15
 """Share of the message's possible word score below which a section is no answer."""
 
+
+LATEST_SUMMARY: Final = PreparedQuery(lambda: Summary.objects.with_end_offset())
+NEAREST_SUMMARY: Final = PreparedQuery(
+    lambda: Summary.objects.with_end_offset().by_nearness(Param("session"))
+)
 
 LABELS: Final[Mapping[str, Mapping[tuple[bool, str], str]]] = {
     "en": {
@@ -63,9 +70,11 @@ def session_summary(request: LayerRequest) -> LayerResult:
     """Offer the session's own summary, else the latest trusted one of a session before it."""
     if not request.policy.include_session_summary:
         return LayerResult()
-    rows = Summary.objects.of(request.tenant.actor_id)
-    rows = rows.for_session(request.session) if request.session else rows.trusted()
-    summary = rows.with_end_offset().first()
+    own, of_actor = request.session, Q(actor_id=request.tenant.actor_id)
+    if own is None:
+        summary = LATEST_SUMMARY.first(of_actor & Q(trust=Trust.TRUSTED))
+    else:
+        summary = NEAREST_SUMMARY.first(of_actor & summary_for(own), session=own.pk)
     if summary is None:
         return LayerResult()
     # What somebody edited before summaries said so is locked, and no excerpts any more.

@@ -49,12 +49,16 @@ class SummaryQuerySet(ActorQuerySet["Summary"]):
         )
         return self.annotate(end_offset=Subquery(last.values("utc_offset_minutes")[:1]))
 
-    def for_session(self, session: Session) -> Self:
-        """Return the session's own, whatever its trust, then trusted ones of sessions before it, the latest first."""
-        own = Q(session_id=session.pk)
-        before = Q(trust=Trust.TRUSTED, session__started_at__lte=session.started_at)
-        rank = Case(When(own, then=Value(0)), default=Value(1), output_field=models.SmallIntegerField())
-        return self.filter(own | before).order_by(rank, "-session__started_at", "-session_id")
+    def by_nearness(self, session_id: Any) -> Self:
+        """Order by session: the given one first, then the others, the latest first."""
+        own = When(session_id=session_id, then=Value(0))
+        rank = Case(own, default=Value(1), output_field=models.SmallIntegerField())
+        return self.order_by(rank, "-session__started_at", "-session_id")
+
+
+def summary_for(session: Session) -> Q:
+    """Filter to the session's own, whatever its trust, and trusted ones of sessions before it."""
+    return Q(session_id=session.pk) | Q(trust=Trust.TRUSTED, session__started_at__lte=session.started_at)
 
 
 class Summary(ActorRow):

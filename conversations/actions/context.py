@@ -15,24 +15,28 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 from prometheus_client import Counter, Histogram
+from psycopg.types.json import Jsonb
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
 from conversations.domain.formats import Format, split_system
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, Block, Language, LayerResult
+from conversations.domain.messages import SPOKEN
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.models import Message, Receipt, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
+from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor
 from memoryhub.db_pool import release_connection
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.prepared import PreparedQuery
 from memoryhub.search.messages import EARLIER_TURNS
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.models import Actor
@@ -44,6 +48,8 @@ AUTO: Final = "auto"
 
 UNNAMED: Final = ""
 """No project was named: the policy may route, else the agent's `current_project` counts. None means no project."""
+
+TURNS: Final = PreparedQuery(lambda: Message.objects.order_by("-seq").values_list("role", "content"))
 
 CHANNEL: Final = "api"
 """The channel of a message without a session."""
@@ -111,14 +117,20 @@ WHERE source_ids @> ARRAY[%(source_id)s::uuid]
 """
 
 
-@transaction.atomic
+# An actor that was erased meanwhile has no receipts; one that is there stays until the receipt is written.
+KEEP_RECEIPT = """
+INSERT INTO conversations_receipt
+    (id, actor_id, session_id, created_at, query, token_limit, total_tokens, metadata, items, source_ids)
+SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE id = %s FOR KEY SHARE
+"""
+
+
 def _keep_receipt(
     actor: Actor, request: "ContextRequest", assembly: Assembly, metadata: dict[str, Any], now: datetime
 ) -> Receipt:
-    """Store the receipt of a context. Raises UnknownRow where the actor was erased meanwhile."""
-    hold(actor.id)
+    """Store the receipt of a context, in one statement. Raises UnknownRow where the actor was erased meanwhile."""
     items = [item._asdict() for item in assembly.items]
-    return Receipt.objects.create(
+    receipt = Receipt(
         actor=actor,
         session=request.session,
         created_at=now,
@@ -129,6 +141,16 @@ def _keep_receipt(
         items=items,
         source_ids=sorted({item["source_id"] for item in items if item["source_id"]}),
     )
+    values: list[Any] = [
+        receipt.pk, receipt.session_id, now, receipt.query, receipt.token_limit, receipt.total_tokens,
+        Jsonb(receipt.metadata), Jsonb(items), receipt.source_ids, actor.pk,
+    ]  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(KEEP_RECEIPT, values)
+        if not cursor.rowcount:
+            raise UnknownRow(_("The user was erased meanwhile."))
+    receipt._state.adding = False
+    return receipt
 
 
 def forget_source(*, source_id: UUID) -> None:
@@ -291,10 +313,10 @@ def _turns_before(request: ContextRequest) -> list[tuple[str, str]]:
     """Return the last turns of the session before the message, newest first as (role, text)."""
     if request.session is None:
         return []
-    turns = Message.objects.of([request.session.actor_id]).filter(session_id=request.session.pk).spoken()
+    turns = Q(actor_id=request.session.actor_id, session_id=request.session.pk, role__in=SPOKEN)
     if request.stored_message is not None:
-        turns = turns.filter(seq__lt=request.stored_message.seq)
-    return list(turns.order_by("-seq").values_list("role", "content")[:EARLIER_TURNS])
+        turns &= Q(seq__lt=request.stored_message.seq)
+    return TURNS.rows(turns, most=EARLIER_TURNS)
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:

@@ -24,6 +24,7 @@ from conversations.domain.tools import calls_in, results_in, text_of_result, tex
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.bulk import copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue_triggered
@@ -44,6 +45,7 @@ class MessageIdReused(DomainError):
     code = "client_message_id_reused"
 
 
+COLUMNS = tuple(field.attname for field in Message._meta.concrete_fields)
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
 
@@ -80,10 +82,11 @@ def add_messages(
         known = _known(locked, batch)
         _check_repeats(batch, known)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
-        rows = Message.objects.bulk_create(
+        rows = [
             message_row(locked, numbered, tokens[id(numbered.message)], trust, now)
             for numbered in placement.new
-        )
+        ]
+        copy_rows(Message, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
         new_entries = [entries.get(id(numbered.message)) for numbered in placement.new]
         index_messages(rows, new_entries, spaces)
         _extend(locked, rows, now)
@@ -182,14 +185,15 @@ def message_row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, 
 def index_messages(
     rows: Sequence[Message], entries: Sequence[IndexEntry | None], spaces: Sequence[EmbeddingSpace]
 ) -> None:
-    MessageIndex.objects.bulk_create(
-        MessageIndex(
-            actor_id=row.actor_id, message=row, **MessageIndex.repeated(row), **entry.row_values(space.id)
-        )
+    index_rows = [
+        {
+            "actor_id": row.actor_id, "message_id": row.pk, **MessageIndex.repeated(row), **entry.row_values(space.id),
+        }
         for row, entry in zip(rows, entries, strict=True)
         if entry is not None
         for space in spaces
-    )
+    ]  # fmt: skip
+    copy_rows(MessageIndex, index_rows)
 
 
 def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:

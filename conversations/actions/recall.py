@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from django.db.models import Func
+from django.db.models import Func, Q
 
 from conversations.domain.messages import named_authors, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
 from memoryhub.embeddings.spaces import about_somebody
 from memoryhub.llm.usage.domain import NOBODY, Payer
+from memoryhub.prepared import PreparedQuery
 from memoryhub.search.query import Conversation, SearchQuery, candidates
 
 # Messages rank by relevance alone, so the floors only keep apart what shares nothing with the query.
@@ -17,6 +18,15 @@ WORD_FLOOR = 0.05
 # The names of a thousand conversations of two. To read and compare so many takes 5 ms, and whom a question
 # names has mostly been heard of lately.
 NEWEST_NAMES = 2_000
+MESSAGES = PreparedQuery(lambda: Message.objects.order_by())
+SPEAKERS = PreparedQuery(
+    lambda: (
+        Session.objects.exclude(authors=[])
+        .order_by("-started_at", "-id")
+        .annotate(name=Func("authors", function="unnest"))
+        .values_list("name", flat=True)
+    )
+)
 CONVERSATION = Conversation(session="session_id", sequence="seq", asks="asks", author="author")
 
 
@@ -58,18 +68,19 @@ def search_messages(
     """
     if limit < 1:
         return []
-    rows = MessageIndex.objects.filter(believed_in(session_id), actor_id=actor_id)
+    where = Q(actor_id=actor_id) & believed_in(session_id)
     if exclude is not None:
-        rows = rows.exclude(message_id=exclude.pk)
+        where &= ~Q(message_id=exclude.pk)
     about = named_authors(query.text, _authors(actor_id)) if query.text else frozenset()
     if about:
         query = about_somebody(query, without_names(query.text, about), payer=payer)
     found = candidates(
-        rows, query,
+        MessageIndex, where, query,
         similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
         conversation=replace(CONVERSATION, about=next(iter(about)) if len(about) == 1 else None),
     ).best  # fmt: skip
-    messages = Message.objects.of([actor_id]).in_bulk([each.owner_id for each in found])
+    rows = MESSAGES.rows(Q(actor_id=actor_id, id__in=[each.owner_id for each in found]))
+    messages = {each.pk: each for each in rows}
     return [
         FoundMessage(
             messages[each.owner_id], each.similarity_raw, each.word_raw, each.own_relevance, each.relevance
@@ -81,6 +92,4 @@ def search_messages(
 
 def _authors(actor_id: UUID) -> set[str]:
     """Return who spoke by name to this actor, in the newest sessions first; at most NEWEST_NAMES."""
-    sessions = Session.objects.filter(actor_id=actor_id).exclude(authors=[]).order_by("-started_at", "-id")
-    names = sessions.annotate(name=Func("authors", function="unnest")).values_list("name", flat=True)
-    return set(names[:NEWEST_NAMES])
+    return set(SPEAKERS.rows(Q(actor_id=actor_id), most=NEWEST_NAMES))

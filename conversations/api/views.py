@@ -80,7 +80,7 @@ class OneSession(ApiView):
     @extend_schema(operation_id="session_get", responses=SessionOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session."""
-        return Response(SessionOut(self.owned(Session.objects.all(), session_id)).data)
+        return Response(SessionOut(self.owned(Session, session_id)).data)
 
 
 class SessionEnd(ApiView):
@@ -92,7 +92,7 @@ class SessionEnd(ApiView):
     def post(self, request: Request, session_id: UUID) -> Response:
         """End a session; a later message reopens it."""
         self.validated(NoBody)
-        session = self.owned(Session.objects.all(), session_id)
+        session = self.owned(Session, session_id)
         return Response(SessionOut(end_session(session=session, by=self.principal, now=self.now)).data)
 
 
@@ -104,7 +104,7 @@ class SessionStatistics(ApiView):
     @extend_schema(operation_id="session_stats", responses=StatsOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return counts and times of a session."""
-        return Response(StatsOut(session_stats(session=self.owned(Session.objects.all(), session_id))).data)
+        return Response(StatsOut(session_stats(session=self.owned(Session, session_id))).data)
 
 
 class Messages(ApiView):
@@ -115,7 +115,7 @@ class Messages(ApiView):
     @extend_schema(operation_id="messages_list", parameters=[PageQuery], responses=page_of(MessageOut))
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a session's messages in the order of `seq`."""
-        session = self.owned(Session.objects.all(), session_id)
+        session = self.owned(Session, session_id)
         rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
         return self.page(rows, MessageOut, ordering=("seq",))
 
@@ -124,7 +124,7 @@ class Messages(ApiView):
     )
     def post(self, request: Request, session_id: UUID) -> Response:
         """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
-        session = self.owned(Session.objects.all(), session_id)
+        session = self.owned(Session, session_id)
         is_batch = isinstance(request.data, dict) and "messages" in request.data
         values = self.validated(BatchIn)["messages"] if is_batch else [self.validated(MessageIn)]
         added = add_messages(
@@ -133,7 +133,7 @@ class Messages(ApiView):
             by=self.principal,
             now=self.now,
         )
-        body = {"results": MessageOut(added.messages, many=True).data}
+        body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)
 
 
@@ -180,7 +180,7 @@ class Contexts(ApiView):
     def _session(self, session_id: UUID | None, tenant: Tenant) -> Session | None:
         if session_id is None:
             return None
-        session = self.owned(Session.objects.all(), session_id)
+        session = self.owned(Session, session_id)
         if session.actor_id != tenant.actor_id:
             raise UnknownRow(f"No session {session_id} of this agent and user.")
         return session
@@ -194,4 +194,4 @@ class OneReceipt(ApiView):
     @extend_schema(operation_id="receipt_get", responses=ReceiptOut)
     def get(self, request: Request, receipt_id: UUID) -> Response:
         """Return why a context was what it was: every candidate, and what became of it."""
-        return Response(ReceiptOut(self.owned(Receipt.objects.all(), receipt_id)).data)
+        return Response(ReceiptOut(self.owned(Receipt, receipt_id)).data)

@@ -20,11 +20,13 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, ListField, Serializer
+from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
 from memoryhub.api.idempotency import LONGEST_KEY, answer_once
 from memoryhub.api.pagination import ByCursor
 from memoryhub.api.problems import DiskFull, Problem
+from memoryhub.api.representation import represent
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_for_reading
 from memoryhub.runtime.disk import disk_space
@@ -110,9 +112,9 @@ def _known_names(declared: Mapping[str, bool]) -> str:
 
 
 @cache
-def _for_showing(serializer: type[Serializer]) -> Any:
-    """Return a read-only serializer shared by all requests; building its fields anew takes as long as filling them."""
-    return serializer(many=True)
+def _for_reading(serializer: type[Serializer]) -> Any:
+    """Return a serializer shared by all requests; building its fields anew takes as long as checking a body."""
+    return serializer()
 
 
 def check_disk() -> None:
@@ -171,11 +173,12 @@ class ApiView(APIView):
     def principal(self) -> Principal:
         return self.request.user  # type: ignore[return-value]
 
-    def validated(self, serializer: type[Serializer], data: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def validated(self, serializer: type[Serializer], data: Any = None) -> dict[str, Any]:
         """Return the validated body (or `data`). Raises ValidationError."""
-        checked = serializer(data=self.request.data if data is None else data, **kwargs)
-        checked.is_valid(raise_exception=True)
-        values: dict[str, Any] = checked.validated_data
+        given = self.request.data if data is None else data
+        if given is None:
+            raise ValidationError({api_settings.NON_FIELD_ERRORS_KEY: ["No data provided"]}, code="null")
+        values: dict[str, Any] = _for_reading(serializer).run_validation(given)
         return values
 
     def query(self, serializer: type[Serializer]) -> dict[str, Any]:
@@ -196,7 +199,7 @@ class ApiView(APIView):
         self.actor_id = actor.id
         return actor
 
-    def owned(self, rows: QuerySet[Row], row_id: UUID) -> Row:
+    def owned(self, rows: type[Row] | QuerySet[Row], row_id: UUID) -> Row:
         """Return the row with this id if the key may see it; 404 otherwise."""
         row = resolve(rows, self.principal, row_id)
         self.actor_id = row.actor_id  # type: ignore[attr-defined]
@@ -204,7 +207,7 @@ class ApiView(APIView):
 
     @staticmethod
     def shown(serializer: type[Serializer], rows: Sequence[Any]) -> list[Any]:
-        return list(_for_showing(serializer).to_representation(rows))
+        return represent(serializer, rows)
 
     def page(
         self,
@@ -218,7 +221,7 @@ class ApiView(APIView):
         paginator = ByCursor()
         paginator.ordering = ordering
         page = paginator.paginate_queryset(rows, self.request, view=self)
-        return paginator.get_paginated_response(shown(page) if shown else serializer(page, many=True).data)
+        return paginator.get_paginated_response(shown(page) if shown else represent(serializer, page))
 
 
 IDEMPOTENCY_KEY = OpenApiParameter(

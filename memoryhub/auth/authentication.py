@@ -4,6 +4,7 @@ import hmac
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from django.db.models import Q
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
@@ -12,18 +13,20 @@ from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 
 from memoryhub.auth.domain import Principal, Scope, key_digest
-from memoryhub.auth.models import ApiKey
+from memoryhub.auth.models import ApiKey, usable_at
+from memoryhub.prepared import PreparedQuery
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 LAST_USE_RESOLUTION = timedelta(minutes=1)
+KEYS = PreparedQuery(lambda: ApiKey.objects.order_by())
 
 
 def usable_key(text: str, *, now: datetime) -> ApiKey | None:
     """Return the key with this text and note its use; None where it is unknown, expired or revoked."""
     digest = key_digest(text)
-    key = ApiKey.objects.usable(now).filter(digest=digest).first()
+    key = KEYS.first(usable_at(now) & Q(digest=digest))
     if key is None or not hmac.compare_digest(key.digest, digest):
         return None
     if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:

@@ -13,9 +13,14 @@ from memoryhub.auth.domain import Principal, PrincipalKind, Scope
 from memoryhub.ids import new_id
 
 
+def usable_at(now: datetime) -> Q:
+    """Filter to keys that are neither expired nor revoked."""
+    return (Q(expires_at=None) | Q(expires_at__gt=now)) & Q(revoked_at=None)
+
+
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     def usable(self, now: datetime) -> "ApiKeyQuerySet":
-        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+        return self.filter(usable_at(now))
 
 
 class ApiKey(models.Model):

@@ -7,10 +7,12 @@ rows. Everything after them filters by `actor_id`.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TypeVar
 from uuid import UUID
 
 from django.db import connection, models
+from django.db.models import Q
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -18,11 +20,14 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.llm.usage.domain import Payer
+from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 
 # The weakest lock that keeps the row from going; the ORM has no word for it.
 HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
+
+ACTORS = PreparedQuery(lambda: Actor.objects.order_by().select_related("agent"))
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -88,12 +93,11 @@ def _look_up(
     """
     principal.check_agent(agent_id)
     user = principal.user_id if requested is None and principal.user_id is not None else requested or ""
-    actors = Actor.objects.select_related("agent")
-    actor = actors.filter(id=actor_id(agent_id, user)).first()
+    actor = ACTORS.first(Q(id=actor_id(agent_id, user)))
     agent = actor.agent if actor else Agent.objects.filter(agent_id=agent_id).first()
     if agent is not None and agent.fixed_user_id not in ("", user):
         user = agent.fixed_user_id
-        actor = actors.filter(id=actor_id(agent_id, user)).first()
+        actor = ACTORS.first(Q(id=actor_id(agent_id, user)))
     principal.check_user(user)
     return agent, user, actor
 
@@ -117,16 +121,19 @@ def hold(actor_id: UUID) -> None:
             raise UnknownRow(_("The user was erased meanwhile."))
 
 
-def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
+def resolve(rows: type[Row] | models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
     """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
 
-    The only look-up by a bare id, beside `resolve_many`: it filters by the agents and the user of the key.
+    The only look-up by a bare id, beside `resolve_many`: it filters by the agents and the user of the key. `rows` is a
+    model, or some of its rows.
     """
-    row = seen_by(rows.filter(pk=row_id), principal).first()
+    where = Q(pk=row_id) & _seen_by(principal)
+    if isinstance(rows, models.QuerySet):
+        model, row = rows.model, _with_owner(rows).filter(where).first()
+    else:
+        model, row = rows, _rows_of(rows).first(where)
     if row is None:
-        raise UnknownRow(
-            format_lazy(_("No {kind} {id}."), kind=_(rows.model._meta.verbose_name_raw), id=row_id)
-        )
+        raise UnknownRow(format_lazy(_("No {kind} {id}."), kind=_(model._meta.verbose_name_raw), id=row_id))
     return row
 
 
@@ -136,9 +143,18 @@ def resolve_many(rows: models.QuerySet[Row], principal: Principal, row_ids: Iter
 
 def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet[Row]:
     """Narrow rows to those of the agents and the user of a key, their actors and agents loaded."""
-    rows = rows.select_related("actor__agent")
-    if principal.agent_ids is not None:
-        rows = rows.filter(actor__agent_id__in=principal.agent_ids)
-    if principal.user_id is not None:
-        rows = rows.filter(actor__user_id=principal.user_id)
-    return rows
+    return _with_owner(rows).filter(_seen_by(principal))
+
+
+def _seen_by(principal: Principal) -> Q:
+    where = Q() if principal.agent_ids is None else Q(actor__agent_id__in=principal.agent_ids)
+    return where if principal.user_id is None else where & Q(actor__user_id=principal.user_id)
+
+
+def _with_owner(rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
+    return rows.select_related("actor__agent")
+
+
+@cache
+def _rows_of(model: type[Row]) -> PreparedQuery[Row]:
+    return PreparedQuery(lambda: _with_owner(model._default_manager.order_by()))

@@ -19,6 +19,7 @@ from uuid import UUID
 import numpy as np
 from django.core.cache import caches
 from django.db import connection, models
+from django.db.models import Q
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
@@ -32,6 +33,7 @@ from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.usage.domain import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
+from memoryhub.prepared import PreparedQuery
 from memoryhub.search.analysis import analyse, is_unspaced, text_length
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import record, unit_vector, word_vector
@@ -48,6 +50,7 @@ from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 
 Vector = NDArray[np.float32]
 
+SPACES: Final = PreparedQuery(lambda: EmbeddingSpace.objects.order_by("id"))
 EMBED_KIND: Final = "embed"
 EMBED_KEY: Final = "texts"
 
@@ -98,7 +101,7 @@ def active_space() -> EmbeddingSpace:
     Raises ProviderError where there is none yet and the provider cannot say its dimension.
     """
     state = EmbeddingSpace.State.ACTIVE
-    space = EmbeddingSpace.objects.filter(state=state).first()
+    space = SPACES.first(Q(state=state))
     if space is None:
         space_of_provider(embedding_provider(), state)
         space = EmbeddingSpace.objects.get(state=state)  # another process may have been quicker
@@ -169,7 +172,7 @@ def _stored_vectors(space: EmbeddingSpace) -> dict[str, Vectors]:
 def writing_spaces() -> list[EmbeddingSpace]:
     """Return the spaces that new texts go to: the active one first, then one that is being filled."""
     active = active_space()
-    return [active, *EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.FILLING)]
+    return [active, *SPACES.rows(Q(state=EmbeddingSpace.State.FILLING))]
 
 
 def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:

@@ -116,7 +116,11 @@ def analyse(text: str) -> Counter[str]:
         else:
             grams.update(run)
             grams.update(map("".join, pairwise(run)))
-    return _stemmed(words) + _meaningful(grams) + _compounds(folded)
+    terms = _stemmed(words)
+    if grams:
+        terms.update(_meaningful(grams))
+        terms.update(_compounds(folded))
+    return terms
 
 
 def text_length(terms: Counter[str]) -> float:
@@ -128,6 +132,7 @@ def _length(term: str) -> float:
     return 0.0 if term[0] == COMPOUND else term_share(term)
 
 
+@lru_cache(maxsize=50_000)
 def term_share(term: str) -> float:
     """Return the part of a word that a term stands for: 1 for words, GRAM_LENGTH where no spaces are written."""
     return GRAM_LENGTH if term[0] == COMPOUND or _IS_UNSPACED.match(term) else 1.0
@@ -140,6 +145,8 @@ def is_unspaced(text: str) -> bool:
 
 def fold(text: str) -> str:
     """Return the text with widths, cases, accents and invisible characters made equal."""
+    if text.isascii():  # has but cases
+        return _THOUSANDS.sub("", text.casefold())
     bare = _INVISIBLE.sub("", _ACCENT.sub("", text))
     decomposed = unicodedata.normalize("NFKD", bounded_marks(bare))
     folded = unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed)).casefold()

@@ -11,15 +11,17 @@ around the cosine keeps vectors of another dimension from being compared even wh
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Case, Expression, ExpressionWrapper, F, FloatField, Q, QuerySet, Value, When
+from django.db.models import Case, Expression, ExpressionWrapper, FloatField, Q, Value, When
 from django.db.models.functions import Cast, Coalesce, NullIf
 from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
+from memoryhub.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, query_words, term_id, term_ids
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds
@@ -100,7 +102,6 @@ def build_vector_query(
     )
 
 
-Row = TypeVar("Row", bound=SearchIndexRow)
 Params = tuple[Any, ...]
 
 SCORED: Final = """
@@ -196,6 +197,10 @@ class Conversation:
     author: str
     about: str | None = None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.session, self.sequence, self.asks, self.author, "length")
+
 
 def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
     """Return the formula over two SQL expressions, each of which appears in it once, in this order."""
@@ -215,13 +220,13 @@ def _number(value: float) -> str:
     return f"({float(value)!r}::float8)"
 
 
-def similarity_expression(query: SearchQuery) -> Expression:
+def _similarity(*, compares: bool) -> Expression:
     """Return the row's cosine; None where the row or the query has no vector, 0 beside a zero vector."""
-    if query.vector is None:
+    if not compares:
         return _constant(None)
-    vector = Cast(Value(_vector_text(query.vector)), InlineHalfVectorField())
+    vector = Cast(Param("vector"), InlineHalfVectorField())
     cosine = NullIf(Value(1.0) - CosineDistance("vector", vector), Value(float("nan")))
-    comparable = Q(space_id=query.space_id, vector__isnull=False)
+    comparable = Q(space_id=Param("space"), vector__isnull=False)
     return Case(When(comparable, then=Coalesce(cosine, Value(0.0))), output_field=FloatField())
 
 
@@ -234,21 +239,18 @@ def _vector_text(vector: Sequence[float]) -> str:
     return f"[{','.join(map(repr, vector))}]"
 
 
-def words_expression(query: SearchQuery) -> Expression:
+def _word_score(*, reaches: bool | None) -> Expression:
     """Return the row's word score; None where the query is only a vector, 0 where it has no words to find."""
-    if query.words is None:
-        return _constant(None)
-    if not query.words.reachable:
-        return _constant(0.0)
-    weights = SparseVector(dict(query.words.weights), DIMENSION)
-    negative = MaxInnerProduct(
-        "words", Cast(Value(weights.to_text()), InlineSparseVectorField(dimensions=DIMENSION))
-    )
-    return ExpressionWrapper(negative / Value(-query.words.reachable), output_field=FloatField())
+    if not reaches:
+        return _constant(None if reaches is None else 0.0)
+    weights = Cast(Param("words"), InlineSparseVectorField(dimensions=DIMENSION))
+    negative = MaxInnerProduct("words", weights)
+    return ExpressionWrapper(negative / Param("reachable", FloatField()), output_field=FloatField())
 
 
 def candidates(
-    rows: QuerySet[Row],
+    model: type[SearchIndexRow],
+    where: Q,
     query: SearchQuery,
     *,
     similarity_threshold: float,
@@ -258,13 +260,14 @@ def candidates(
 ) -> Candidates:
     """Return the most relevant of the rows that the query's vector or its words reach; ties by cosine, then by id.
 
-    Beyond a space's upper bound every cosine is fully relevant, and the nearest must still come first.
+    `where` narrows the model's rows, to actors at least. Beyond a space's upper bound every cosine is fully relevant,
+    and the nearest must still come first.
 
     A row qualifies with a cosine of at least `similarity_threshold` or a word score of at least
     `word_floor` (SPEC M4). With `conversation`, rows are messages: each is as relevant as
     `fusion.in_conversation` says, and one beside a candidate is a candidate too. `limit` is at least 1.
     """
-    scan, params = _scored(rows, query, conversation)
+    scan, params = _scored(model, where, query, conversation)
     relevance = relevance_sql(query, similarity="similarity_raw", words="word_raw")
     params = (*params, similarity_threshold, word_floor)
     if conversation:
@@ -289,26 +292,34 @@ def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:
     )
 
 
-def _scored(rows: QuerySet[Row], query: SearchQuery, conversation: Conversation | None) -> tuple[str, Params]:
+def _scored(
+    model: type[SearchIndexRow], where: Q, query: SearchQuery, conversation: Conversation | None
+) -> tuple[str, Params]:
     """Return the statement's first part: the rows' keys and raw scores, each computed once."""
-    columns = {
-        "scored_owner": F(f"{rows.model.owner_field}_id"),
-        "scored_actor": F("actor_id"),
-        "scored_similarity": similarity_expression(query),
-        "scored_words": words_expression(query),
-    }
-    if conversation:
-        columns |= {
-            "scored_session": F(conversation.session),
-            "scored_sequence": F(conversation.sequence),
-            "scored_asks": F(conversation.asks),
-            "scored_author": F(conversation.author),
-            "scored_length": F("length"),
-        }
-    scan = rows.order_by().filter(space_id=query.space_id).annotate(**columns).values_list(*columns)
-    sql, params = scan.query.sql_with_params()
+    values: dict[str, Any] = {"space": query.space_id}
+    if query.vector is not None:
+        values["vector"] = _vector_text(query.vector)
+    if query.words is not None:
+        values["words"] = SparseVector(dict(query.words.weights), DIMENSION).to_text()
+        values["reachable"] = -query.words.reachable
+    scan = _scan(
+        model, conversation.columns if conversation else (), compares=query.vector is not None,
+        reaches=None if query.words is None else bool(query.words.reachable),
+    )  # fmt: skip
+    sql, params = scan.sql(where & Q(space_id=query.space_id), **values)
     head = SCORED_IN_CONVERSATION if conversation else SCORED
     return head.format(rows=sql), params
+
+
+@cache
+def _scan(
+    model: type[SearchIndexRow], more_columns: tuple[str, ...], *, compares: bool, reaches: bool | None
+) -> PreparedQuery[tuple[Any, ...]]:
+    rows = model._default_manager.order_by().annotate(
+        scored_similarity=_similarity(compares=compares), scored_words=_word_score(reaches=reaches)
+    )
+    keys = (f"{model.owner_field}_id", "actor_id")
+    return PreparedQuery(lambda: rows.values_list(*keys, "scored_similarity", "scored_words", *more_columns))
 
 
 def _fetch(statement: str, params: Params) -> list[tuple[Any, ...]]:

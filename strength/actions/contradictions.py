@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal
@@ -171,14 +171,14 @@ def known_memories(
     kinds = TOGETHER if new.kind in TOGETHER else (new.kind,)
     names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
     namespaces = [expand_namespace(default_namespace(kind), **names) for kind in kinds]
-    rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=namespaces)
+    own = Q(actor_id=actor.id, namespace__in=namespaces)
     query = build_query(
         new.content, space=space, embed=lambda text: embed_query(space, text, payer=payer(actor))
     )
-    rejected = rows.filter(status=Status.REJECTED)
-    seen = rows.filter(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
+    rejected = own & Q(status=Status.REJECTED)
+    seen = own & Q(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
     if project := actor.agent.current_project:
-        seen = seen.filter(~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project])))
+        seen &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project]))
     # Without a threshold: another language shares no word.
     near = nearest_memories(rejected, query, limit=NEAREST_REJECTED) + nearest_memories(
         seen, query, limit=NEAREST
@@ -202,10 +202,12 @@ def known_memories(
     return known
 
 
-def _alike(rejected: QuerySet[MemoryIndex], query: SearchQuery) -> set[UUID]:
+def _alike(rejected: Q, query: SearchQuery) -> set[UUID]:
     """Return the rejected memories that mean nearly what a query means, by its vector."""
     bounds = query.bounds
-    near = candidates(rejected, query, similarity_threshold=0.0, word_floor=0.0, limit=NEAREST_REJECTED).best
+    near = candidates(
+        MemoryIndex, rejected, query, similarity_threshold=0.0, word_floor=0.0, limit=NEAREST_REJECTED
+    ).best
     return {
         each.owner_id
         for each in near

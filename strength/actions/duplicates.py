@@ -52,13 +52,13 @@ def near_duplicates(
 ) -> list[tuple[Memory, float]]:
     """Return valid memories that say the same as a text, with likenesses, the nearest first. Calls no provider."""
     query = build_query(text, space=space, embed=lambda _: vector)
-    rows = MemoryIndex.objects.filter(
-        Q(valid_to=None) | Q(valid_to__gt=now),
-        actor_id=actor_id, namespace=namespace, status__in=among,
-    ).exclude(memory_id__in=list(besides))  # fmt: skip
-    nearest = nearest_memories(
-        rows, query, limit=MOST_CANDIDATES, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR
+    where = (Q(valid_to=None) | Q(valid_to__gt=now)) & Q(
+        actor_id=actor_id, namespace=namespace, status__in=among
     )
+    nearest = nearest_memories(
+        where & ~Q(memory_id__in=besides), query, limit=MOST_CANDIDATES,
+        similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR,
+    )  # fmt: skip
     if not nearest:
         return []
     memories = [memory for memory, _relevance in nearest]

@@ -108,11 +108,10 @@ def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]
     own = MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory, space=space)
     vector = own.values_list("vector", flat=True).first()
     query = build_query(memory.content[:LONGEST_COMPARED], space=space, embed=lambda _: vector)
-    rows = MemoryIndex.objects.filter(
-        Q(valid_to=None) | Q(valid_to__gt=now), actor_id__in=whose, status=Status.ACTIVE
-    ).exclude(memory_id=memory.pk)
+    where = Q(actor_id__in=whose, status=Status.ACTIVE) & (Q(valid_to=None) | Q(valid_to__gt=now))
     policy = effective_policy(SearchPolicy, memory.agent, memory.actor)
     near = nearest_memories(
-        rows, query, limit=MOST_NEAR, similarity_threshold=policy.similarity_threshold, word_floor=policy.word_floor
+        where & ~Q(memory_id=memory.pk), query, limit=MOST_NEAR,
+        similarity_threshold=policy.similarity_threshold, word_floor=policy.word_floor,
     )  # fmt: skip
     return [(other, relevance) for other, relevance in near if relevance >= LEAST_NEAR]

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final
+from datetime import date, datetime
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from conversations.domain.policy import ContextPolicy
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
+from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
@@ -26,10 +27,12 @@ from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex, MemoryQuerySet
 from strength.models.locks import settle
-from strength.models.memory import STRENGTH_OF_MEMORY
+from strength.models.memory import STRENGTH_OF_MEMORY, load_memories
 from strength.sql import QUERIES, run_query
 
 EMBEDDER_AWAY = "embedder"
+STRONGEST = PreparedQuery(lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"))
+AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
 
 MOST_OF_LEVEL = 200
 """The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
@@ -160,8 +163,8 @@ def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datet
 def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
-    rows = Memory.objects.filter(_visible(tenant, by, project), valid_at(now), pinned=True).active()
-    return list(rows.order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most])
+    where = _visible(tenant, by, project) & valid_at(now) & Q(pinned=True, status=Status.ACTIVE)
+    return STRONGEST.rows(where, most=most)
 
 
 def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
@@ -176,7 +179,20 @@ FEWEST_TOKENS: Final = 8
 """Of a line of the profile: its tokens hold no more lines than so."""
 
 
-def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, most: int) -> list[Memory]:
+class StandingMemory(NamedTuple):
+    """The part of a memory that a profile shows."""
+
+    pk: UUID
+    kind: str
+    content: str
+    said_on: date | None
+    valid_from: datetime | None
+    created_at: datetime
+
+
+def standing_memories(
+    *, tenant: Tenant, project: str | None, now: datetime, most: int
+) -> list[StandingMemory]:
     """Return a user's preferences and facts in turn, of each kind the strongest and the newest in turn.
 
     Strength holds how often something was used and said again, and fades; without the newest in their own right,
@@ -186,7 +202,7 @@ def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, mos
         "actor_id": tenant.actor_id, "kinds": list(STANDING), "project": _current_project(tenant, project), "now": now,
         "most": most, "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
-    return list(Memory.objects.raw(QUERIES["standing_memories"], values))
+    return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values)]
 
 
 def profile_ids(actor: Actor, *, now: datetime) -> list[UUID]:
@@ -198,7 +214,7 @@ def profile_ids(actor: Actor, *, now: datetime) -> list[UUID]:
         "actor_id": actor.pk, "kinds": list(STANDING), "project": "", "now": now,
         "most": policy.profile_max_tokens // FEWEST_TOKENS, "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
-    return [memory.pk for memory in Memory.objects.raw(QUERIES["standing_memories"], values)]
+    return [StandingMemory(*row).pk for row in run_query(QUERIES["standing_memories"], values)]
 
 
 def _found(
@@ -207,7 +223,8 @@ def _found(
     limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
     among = candidates(
-        MemoryIndex.objects.filter(whose),
+        MemoryIndex,
+        whose,
         search.query,
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,
@@ -240,8 +257,7 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     own = Q(actor_id__in=tenant.readable_actor_ids)
     if in_project := _current_project(tenant, project):
         own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
-    everybody = Agent.objects.values_list("agent_id", flat=True)
-    readable = everybody if by.agent_ids is None else by.agent_ids
+    readable = AGENT_IDS.rows(Q()) if by.agent_ids is None else by.agent_ids
     others = [actor_id(each) for each in readable if each != tenant.agent_id]
     if not others:
         return own
@@ -278,13 +294,12 @@ def _best(
     ranked = sorted(scored, key=rank)[:limit]
     if not ranked:
         return []
-    rows = Memory.objects.of(actor_ids)
-    memories = (rows.with_numbers(actor_ids) if search.details else rows).in_bulk(ranked)
+    memories = load_memories(actor_ids, ranked, details=search.details)
     return [FoundMemory(memories[key], scored[key]) for key in ranked if key in memories]
 
 
 def nearest_memories(
-    rows: QuerySet[MemoryIndex],
+    where: Q,
     query: SearchQuery,
     *,
     limit: int,
@@ -293,7 +308,12 @@ def nearest_memories(
 ) -> list[tuple[Memory, float]]:
     """Return the memories of index rows that are most relevant to a query, with their relevance, the best first."""
     found = candidates(
-        rows, query, similarity_threshold=similarity_threshold, word_floor=word_floor, limit=limit
+        MemoryIndex,
+        where,
+        query,
+        similarity_threshold=similarity_threshold,
+        word_floor=word_floor,
+        limit=limit,
     ).best
     memories = Memory.objects.of({each.actor_id for each in found}).select_related(
         "numbers", "actor__sleep_state"

@@ -1,6 +1,6 @@
 """Ranking: the weighted score of relevance, strength and recency (SPEC M5)."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from strength.domain.policy import SearchPolicy
@@ -25,7 +25,10 @@ class ScoreBreakdown:
     total: float
 
     def as_dict(self) -> dict[str, float | None]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in PARTS}
+
+
+PARTS = tuple(each.name for each in fields(ScoreBreakdown))
 
 
 def recency(last_used_at: datetime, *, now: datetime, half_life_days: float) -> float:

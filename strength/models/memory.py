@@ -15,6 +15,7 @@ from django.utils.functional import cached_property
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.ids import new_id
+from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, Agent
@@ -44,11 +45,13 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
     def with_numbers(self, actor_ids: Iterable[UUID] | None = None) -> "MemoryQuerySet":
         """Load what the API and the admin show; with `actor_ids` every query filters by actor."""
         whose = {} if actor_ids is None else {"actor_id__in": list(actor_ids)}
-        rows = self.select_related("numbers", "actor__sleep_state").annotate(strength=STRENGTH_OF_MEMORY)
-        return rows.prefetch_related(
+        return self.joined_with_numbers().prefetch_related(
             Prefetch("perspectives", queryset=PerspectiveStrength.objects.filter(**whose)),
             Prefetch("sources", queryset=MemorySource.objects.filter(**whose)),
         )
+
+    def joined_with_numbers(self) -> "MemoryQuerySet":
+        return self.select_related("numbers", "actor__sleep_state").annotate(strength=STRENGTH_OF_MEMORY)
 
 
 class WordingDigestField(models.BinaryField):
@@ -413,3 +416,26 @@ class MemorySource(ActorRow):
 
     def __str__(self) -> str:
         return str(self.message_id)
+
+
+MEMORIES: Final = PreparedQuery(lambda: Memory.objects.order_by())
+WITH_NUMBERS: Final = PreparedQuery(lambda: Memory.objects.order_by().joined_with_numbers())
+PERSPECTIVES: Final = PreparedQuery(lambda: PerspectiveStrength.objects.order_by())
+SOURCES: Final = PreparedQuery(lambda: MemorySource.objects.all())
+
+
+def load_memories(
+    actor_ids: Collection[UUID], memory_ids: Collection[UUID], *, details: bool
+) -> dict[UUID, Memory]:
+    """Return memories by id; with `details` as `MemoryQuerySet.with_numbers` loads them."""
+    rows = WITH_NUMBERS if details else MEMORIES
+    memories = {each.pk: each for each in rows.rows(Q(actor_id__in=actor_ids, id__in=memory_ids))}
+    if details:
+        whose = Q(actor_id__in=actor_ids, memory_id__in=memory_ids)
+        for name, related in (("perspectives", PERSPECTIVES), ("sources", SOURCES)):
+            by_memory: dict[UUID, list[Any]] = {key: [] for key in memories}
+            for row in related.rows(whose):
+                by_memory[row.memory_id].append(row)
+            for key, memory in memories.items():
+                memory.__dict__.setdefault("_prefetched_objects_cache", {})[name] = by_memory[key]
+    return memories

@@ -8,6 +8,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 from django.db import connection
+from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from numpy.typing import NDArray
@@ -68,8 +69,8 @@ class Shelf:
 
     def scan(self, query: SearchQuery, **floors: float) -> list[Candidate]:
         """Return the candidates among this actor's rows."""
-        rows = MemoryIndex.objects.filter(actor_id__in=[self.actor.pk])
-        return candidates(rows, query, **{**EVERYTHING, **floors}).best  # type: ignore[arg-type]
+        where = Q(actor_id__in=[self.actor.pk])
+        return candidates(MemoryIndex, where, query, **{**EVERYTHING, **floors}).best  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -186,8 +187,8 @@ def test_scan_keeps_what_either_arm_reaches(shelf: Shelf) -> None:
     assert found[0] == both
     assert set(found) == {close, worded, both}
     assert neither not in found
-    rows = MemoryIndex.objects.filter(actor=shelf.actor)
-    first = candidates(rows, query, similarity_threshold=0.3, word_floor=0.05, limit=1)
+    where = Q(actor=shelf.actor)
+    first = candidates(MemoryIndex, where, query, similarity_threshold=0.3, word_floor=0.05, limit=1)
     assert (len(first.best), first.count) == (1, 3), "counted before the best are taken"
 
 
@@ -259,13 +260,19 @@ def test_scan_is_one_statement_that_computes_the_cosine_once(
 ) -> None:
     model = MessageIndex if conversation else MemoryIndex
     query = query_for(shelf, [1.0] * DIMENSION, "cat")
-    rows = model.objects.filter(actor_id__in=[shelf.actor.pk])
+    where = Q(actor_id__in=[shelf.actor.pk])
 
     with CaptureQueriesContext(
         connection,
     ) as captured:
         candidates(
-            rows, query, similarity_threshold=0.3, word_floor=0.05, limit=10, conversation=conversation
+            model,
+            where,
+            query,
+            similarity_threshold=0.3,
+            word_floor=0.05,
+            limit=10,
+            conversation=conversation,
         )
 
     (statement,) = captured.captured_queries
@@ -319,9 +326,9 @@ def told(*words: Counter[str]) -> list[Said]:
 def scan_messages(
     shelf: Shelf, query: SearchQuery, word_floor: float = 0.05, about: str | None = None
 ) -> dict[UUID, float]:
-    rows = MessageIndex.objects.filter(actor_id__in=[shelf.actor.pk])
+    where = Q(actor_id__in=[shelf.actor.pk])
     found = candidates(
-        rows, query, similarity_threshold=0.3, word_floor=word_floor, limit=10_000,
+        MessageIndex, where, query, similarity_threshold=0.3, word_floor=word_floor, limit=10_000,
         conversation=replace(CONVERSATION, about=about),
     )  # fmt: skip
     assert found.count == len(found.best)

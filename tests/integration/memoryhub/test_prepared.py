@@ -1,0 +1,103 @@
+"""Querysets compiled once: every condition finds what `filter` finds, whichever values come next."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import Q
+from django.test.utils import CaptureQueriesContext
+
+from memoryhub.ids import new_id
+from memoryhub.prepared import PreparedQuery
+from memoryhub.tenancy.models import Actor, Agent
+from strength.models import Memory
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def memories() -> list[Memory]:
+    agents = [Agent.objects.create(agent_id=name) for name in ("one", "two")]
+    actors = [Actor.objects.create(id=new_id(), agent=agent, user_id="u") for agent in agents]
+    return Memory.objects.bulk_create(
+        Memory(
+            actor=actors[number % 2], content=f"text {number}", content_digest=new_id().bytes, namespace=f"/{number % 3}/",
+            pinned=number % 4 == 0, valid_to=NOW + timedelta(days=number - 6) if number % 2 else None,
+            tags=["even"] if number % 2 == 0 else [], metadata={"n": number}, version=number + 1, created_at=NOW,
+        )
+        for number in range(12)
+    )  # fmt: skip
+
+
+def conditions(memories: list[Memory], step: int) -> dict[str, Q]:
+    """Return a condition of each kind; `step` changes its values alone."""
+    some = [each.pk for each in memories[step : step + 4]]
+    at, one = NOW + timedelta(days=step), memories[step]
+    return {
+        "no condition": Q(),
+        "by key": Q(pk=one.pk),
+        "by a list": Q(id__in=some),
+        "by a set of another table's": Q(actor_id__in={one.actor_id}),
+        "by nothing": Q(id__in=[]),
+        "by an object": Q(actor=one.actor),
+        "of another table": Q(actor__agent_id="one" if step % 2 else "two"),
+        "none": Q(valid_to=None),
+        "not none": Q(valid_to__isnull=False),
+        "flag": Q(pinned=step % 2 == 0),
+        "negated": ~Q(id__in=some) & ~Q(valid_to__lt=at),
+        "joined": (Q(valid_to=None) | Q(valid_to__gt=at)) & (Q(pinned=True) | ~Q(version__gte=step)),
+        "beginning": Q(namespace__startswith=f"/{step % 3}"),
+        "letters of a pattern": Q(namespace__startswith="/%"),
+        "array": Q(tags__contains=["even"]),
+        "object in JSON": Q(metadata__contains={"n": step}),
+        "key in JSON": Q(metadata__n=step),
+        "part of a date": Q(created_at__year=2026 + step),
+    }
+
+
+@pytest.mark.parametrize("kind", list(conditions([Memory(actor=Actor())] * 12, 0)))
+def test_condition_finds_what_filter_finds(memories: list[Memory], kind: str) -> None:
+    prepared = PreparedQuery(lambda: Memory.objects.order_by("id").select_related("actor__agent"))
+
+    for step in (0, 1, 5):
+        where = conditions(memories, step)[kind]
+        expected = list(Memory.objects.order_by("id").filter(where))
+        with CaptureQueriesContext(connection) as sent:
+            found = prepared.rows(where)
+            assert [each.actor.agent_id for each in found] == [each.actor.agent_id for each in found]
+        assert found == expected
+        assert prepared.rows(where, most=2) == expected[:2]
+        assert prepared.first(where) == (expected[0] if expected else None)
+        assert len(sent) <= 1, "what is joined is loaded at once"
+
+
+def test_compiles_once_for_conditions_of_one_shape(memories: list[Memory]) -> None:
+    compiled: list[Any] = []
+
+    class Counting(PreparedQuery[Memory]):
+        def _compiled(self, where: Any, most: Any) -> Any:
+            compiled.append(where)
+            return super()._compiled(where, most)
+
+    prepared = Counting(lambda: Memory.objects.order_by("id"))
+
+    for each in memories:
+        rows = prepared.rows(Q(pk=each.pk) & (Q(valid_to=None) | Q(valid_to__lte=each.valid_to or NOW)))
+        assert rows == [each]
+    assert len(compiled) == 1
+    prepared.rows(Q(pk=new_id()))
+    assert len(compiled) == 2
+
+
+def test_values_of_parallel_calls_stay_apart(memories: list[Memory]) -> None:
+    prepared = PreparedQuery(lambda: Memory.objects.order_by("id").values_list("id", flat=True))
+    keys = [each.pk for each in memories] * 20
+
+    with ThreadPoolExecutor(8) as threads:
+        bound = list(threads.map(lambda key: prepared.sql(Q(pk=key))[1], keys))
+
+    assert bound == [(key,) for key in keys]
