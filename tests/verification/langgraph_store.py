@@ -1,7 +1,7 @@
-"""LangGraph's own tests of its stores in memory, on SQLite and on PostgreSQL, run against ours.
+"""LangGraph's own tests of its stores in memory and on SQLite, run against ours.
 
 They are in a checkout of LangGraph, and run in an environment of their own: `langgraph-checkpoint-sqlite`,
-`langgraph-checkpoint-postgres`, `psycopg[binary,pool]`, `pytest-asyncio`, `pytest-mock` and `httpx2`.
+`pytest-asyncio`, `pytest-mock` and `httpx2`.
 
     LANGGRAPH=…/langgraph LANGGRAPH_PYTHON=…/bin/python pytest tests/verification/langgraph_store.py -s
 
@@ -23,7 +23,6 @@ from contextlib import asynccontextmanager, contextmanager
 from unittest.mock import MagicMock
 from uuid import uuid4
 
-import psycopg
 from langgraph.store import memory
 from memoryhub_client import Memoryhub
 from memoryhub_client.langgraph_store import MemoryhubStore
@@ -53,8 +52,7 @@ class OurStore(MemoryhubStore):
         return MagicMock()
 
 memory.InMemoryStore = OurStore
-from langgraph.store import postgres, sqlite
-from langgraph.store.postgres import aio as postgres_aio
+from langgraph.store import sqlite
 from langgraph.store.sqlite import aio as sqlite_aio
 
 class OurAsyncStore(OurStore):
@@ -68,25 +66,8 @@ class OurAsyncStore(OurStore):
 
     start_ttl_sweeper = stop_ttl_sweeper = setup
 
-sqlite.SqliteStore = sqlite.BaseSqliteStore = postgres.PostgresStore = OurStore
+sqlite.SqliteStore = sqlite.BaseSqliteStore = OurStore
 sqlite.AsyncSqliteStore = sqlite_aio.AsyncSqliteStore = OurAsyncStore
-postgres.AsyncPostgresStore = postgres_aio.AsyncPostgresStore = OurAsyncStore
-
-class NoConnection:
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *error):
-        pass
-
-    async def execute(self, *statement):
-        pass
-
-async def connect(*place, **options):
-    return NoConnection()
-
-psycopg.Connection.connect = MagicMock()
-psycopg.AsyncConnection.connect = connect
 """
 SCORES = "compares cosines of the tests' own embedder; ours are of words, vectors, strength and age"
 INSIDE = "looks into the store's own tables, connections or settings"
@@ -100,7 +81,6 @@ DOES_NOT_APPLY = {
         "test_sql_injection_vulnerability": "a key of a filter may have any characters here",
         "test_filter_keys_with_hyphens_and_digits": "keys with points are paths on SQLite only",
     },
-    "checkpoint-postgres": {"zzz": "nothing"},
 }
 
 
