@@ -19,7 +19,7 @@ from summaries.actions.documents import (
     restore_document,
     trusted_text,
 )
-from summaries.actions.projects import create_project, delete_project, documents_of
+from summaries.actions.projects import create_project, delete_project, documents_of, purge_project
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.files import FileStatus, digest_of, sync_status
 from summaries.domain.projects import free_name, is_name, propose_name
@@ -142,4 +142,5 @@ def undo_projects(
             continue
         with suppress(UnknownRow):
             delete_project(project=project, by=by, reason=reason, now=now)
+            purge_project(project=project)
     return 0
