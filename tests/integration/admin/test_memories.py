@@ -832,7 +832,7 @@ def test_a_revision_says_stored_words_in_the_readers_language(boss: Client, hub:
 
 def test_what_deletes_is_called_by_one_sentence(boss: Client, hub: Hub) -> None:
     address = page_of(hub.memory, "delete")
-    assert re.search(rf'href="{address}"[^>]*>\s*Delete memory\s*<', text_of(boss, page_of(hub.memory)))
+    assert re.search(rf'href="{address}"[^>]*>\s*Delete for good\s*<', text_of(boss, page_of(hub.memory)))
     text = boss.get(page_of(hub.memory), headers={"accept-language": "ja"}).content.decode()
     link = re.search(rf'href="{address}"[^>]*>([^<]*)<', text)
     assert link and "削除 記憶" not in " ".join(link[1].split()) and text.count(f'href="{address}"') == 1
