@@ -1,34 +1,37 @@
 """Write imported conversations as sessions: new ones many at a time, known ones where they have grown; undo both."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID, uuid5
 
-from django.db import IntegrityError, connection, models, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Max
-from psycopg.types.json import Jsonb
 
-from conversations.actions.messages import add_messages, entries_of, message_row
+from conversations.actions.messages import (
+    add_messages,
+    entries_of,
+    index_messages,
+    insert_messages,
+    message_row,
+)
 from conversations.domain.messages import NewMessage, Numbered, Role
-from conversations.models import Message, MessageIndex, Session
+from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
-from memoryhub.embeddings.spaces import IndexEntry, after_indexing, writing_spaces
+from memoryhub.embeddings.spaces import after_indexing, writing_spaces
 from memoryhub.importexport.imports import Writing
 from memoryhub.importexport.models import ImportedRow
 from memoryhub.importexport.records import MESSAGES, SESSIONS, ImportedMessage, ImportedSession, Located
 from memoryhub.jobs.queue import enqueue_triggered_by_each
 from memoryhub.llm.tokens import count_raw
-from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 
 KIND: Final = "session"
-MESSAGE_FIELDS: Final = Message._meta.concrete_fields
 
 
 @dataclass
@@ -116,8 +119,8 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Wri
     messages = [numbered.message for _, numbered in said]
     entries = entries_of(messages, spaces, writing.now, zone)
     found = [entries.get(id(message)) for message in messages]
-    _copy(Message, (_values_of(row) for row in rows))
-    _copy(MessageIndex, _index_values(rows, found, spaces))
+    insert_messages(rows)
+    index_messages(rows, found, spaces)
     after_indexing([entry for entry in found if entry is not None], actor.pk)
     keys = [session.pk for session in sessions]
     audit.record_each(
@@ -127,44 +130,6 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Wri
     enqueue_triggered_by_each("turn", actor_id=actor.pk, session_ids=spoken)
     for session in sessions:
         writing.note_row(actor, KIND, session.pk, first_seq=1, last_seq=session.message_count)
-
-
-def _copy(model: type[models.Model], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Send rows by COPY: INSERT statements of Django took half of the time of an import."""
-    listed = list(rows)
-    if not listed:
-        return
-    quote = connection.ops.quote_name
-    columns = ", ".join(map(quote, listed[0]))
-    statement = f"COPY {quote(model._meta.db_table)} ({columns}) FROM STDIN"
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        for row in listed:
-            copy.write_row([*row.values()])
-
-
-def _values_of(row: Message) -> dict[str, Any]:
-    values = {field.attname: getattr(row, field.attname) for field in MESSAGE_FIELDS}
-    blocks = None if row.blocks is None else Jsonb(row.blocks)
-    return {
-        **values,
-        "role": str(row.role),
-        "trust": str(row.trust),
-        "blocks": blocks,
-        "metadata": Jsonb(row.metadata),
-    }
-
-
-def _index_values(
-    rows: Sequence[Message], entries: Sequence[IndexEntry | None], spaces: Sequence[EmbeddingSpace]
-) -> Iterator[dict[str, Any]]:
-    for row, entry in zip(rows, entries, strict=True):
-        for space in spaces if entry is not None else ():
-            values = {**MessageIndex.repeated(row), **entry.row_values(space.id)}  # type: ignore[union-attr]
-            texts = {
-                "vector": None if values["vector"] is None else values["vector"].to_text(),
-                "words": values["words"].to_text(),
-            }
-            yield {"actor_id": row.actor_id, "message_id": row.pk, **values, **texts, "trust": str(row.trust)}
 
 
 def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: Writing) -> Session:

@@ -86,7 +86,7 @@ def add_messages(
             message_row(locked, numbered, tokens[id(numbered.message)], trust, now)
             for numbered in placement.new
         ]
-        copy_rows(Message, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
+        insert_messages(rows)
         new_entries = [entries.get(id(numbered.message)) for numbered in placement.new]
         index_messages(rows, new_entries, spaces)
         _extend(locked, rows, now)
@@ -180,6 +180,12 @@ def message_row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, 
         utc_offset_minutes=message.utc_offset_minutes,
         metadata=dict(message.metadata),
     )
+
+
+def insert_messages(rows: Sequence[Message]) -> None:
+    copy_rows(Message, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
+    for row in rows:
+        row._state.adding = False
 
 
 def index_messages(

@@ -320,8 +320,10 @@ def of_text(draft: Memory, unlike: Iterable[UUID] = ()) -> QuerySet[Memory]:
 
 def _may_be_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
     """Say whether a repetition without sources follows a write or use so closely that a client may have retried."""
+    if messages:
+        return False
     latest = max(memory.created_at, memory.numbers.last_accessed_at or memory.created_at)
-    return not messages and now - latest < RETRIED_WITHIN
+    return now - latest < RETRIED_WITHIN
 
 
 def _repeat(

@@ -164,6 +164,7 @@ def set_strengths(
 def reinforce(*, memory: Memory, now: datetime) -> None:
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
     write_numbers([memory], policy, now=now, kind=PointKind.USED, **_use(policy, now))
+    memory._state.fields_cache.pop("numbers", None)  # read before, perhaps
 
 
 def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:

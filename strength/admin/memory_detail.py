@@ -248,8 +248,10 @@ def strength_chart(
     if archived := [
         round((slots - 1) * ((at - start) / span)) for at in archived_at if span and start <= at <= now
     ]:
-        values: list[float | None] = [held[slot] if slot in archived else None for slot in range(slots)]
-        datasets.append({"label": gettext("archived"), "data": values, "showLine": False, **ARCHIVED_MARK})
+        at_archiving = [held[slot] if slot in archived else None for slot in range(slots)]
+        datasets.append(
+            {"label": gettext("archived"), "data": at_archiving, "showLine": False, **ARCHIVED_MARK}
+        )
     if fades_at is not None and end > now and threshold > 0 and points[-1].strength > threshold:
         decline = math.log(threshold / points[-1].strength) / ((fades_at - now) / span)
         foreseen = [

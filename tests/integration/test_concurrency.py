@@ -170,9 +170,11 @@ def test_equal_texts_become_one_memory(many: Sequence[APIClient]) -> None:
 
     def work(number: int) -> list[tuple[int, str]]:
         seen = []
-        for _ in range(each):
+        for turn in range(each):
             answer = many[number].post(
-                f"{API}/memories", {"agent_id": "kana", "user_id": "hiroki", "content": "likes tea"}
+                f"{API}/memories",
+                {"agent_id": "kana", "user_id": "hiroki", "content": "likes tea"},
+                headers={"Idempotency-Key": f"{number} {turn}"},  # without, it may be a retry, and no use
             )
             seen.append((answer.status_code, answer.json()["id"]))
         return seen
