@@ -83,6 +83,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "open": _("opened"),
     "order": _("ordered"),
     "pin": _("pinned"),
+    "preview": _("previewed"),
     "reactivate": _("reactivated"),
     "reject": _("rejected"),
     "reopen": _("reopened"),

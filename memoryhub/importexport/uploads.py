@@ -47,6 +47,7 @@ SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md")
 UNDO_REASON: Final = "Undo of an import."
 
 PREVIEW, RUN, UNDO = "preview", "run", "undo"
+AUDITED: Final = {PREVIEW: "preview", RUN: "import", UNDO: "undo"}
 RUNNING: Final = {PREVIEW: "previewing", RUN: "importing", UNDO: "undoing"}
 STATES: Final = ("uploading", *RUNNING.values(), "previewed", "imported", "undone", "failed")
 
@@ -147,7 +148,7 @@ def order(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
         raise WrongImportState(_("There is nothing to undo: it was not imported, or is undone already."))
     if verb != UNDO and (row.imported_at is not None or not row.size):
         raise WrongImportState(_("There is no file to import: send it first, or begin another import."))
-    audit.record(by=by, verb=f"{verb}_import", row=row, now=now)
+    audit.record(by=by, verb=AUDITED[verb], row=row, now=now)
     return enqueue(
         KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}
     )

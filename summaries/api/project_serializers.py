@@ -9,6 +9,7 @@ from conversations.api.blocks import LONGEST_TEXT
 from conversations.api.serializers import ChannelField
 from memoryhub.api.fields import (
     IdField,
+    ItemsField,
     OneOf,
     OwnedOut,
     ReasonSerializer,
@@ -106,7 +107,7 @@ class MergeIn(ReasonSerializer):
 class MoveIn(MergeIn):
     """Lines of a document, and the project that they go to."""
 
-    lines = serializers.ListField(
+    lines = ItemsField(
         child=TextField(max_length=LONGEST_DOCUMENT), min_length=1, max_length=MOST_MOVED,
         help_text="Lines as they stand in the document.",
     )  # fmt: skip
@@ -119,7 +120,7 @@ class MoveIn(MergeIn):
 class MisplacedIn(ReasonSerializer):
     """Lines to move after a correction; by default all."""
 
-    entry_ids = serializers.ListField(child=IdField(), required=False, max_length=MOST_MOVED)
+    entry_ids = ItemsField(child=IdField(), required=False, max_length=MOST_MOVED)
     dry_run = serializers.BooleanField(default=False, help_text="Only tell what would be done.")
 
 

@@ -14,6 +14,9 @@ from django.utils.timezone import localdate
 from conversations.models import Session
 from memoryhub.admin import base
 from memoryhub.auth.domain import command
+from memoryhub.importexport.models import Import
+from memoryhub.importexport.uploads import begin_upload
+from memoryhub.tenancy.models import Actor
 from strength.actions.large_batches import order_curation
 from strength.domain.sleep import RunState
 from strength.models import Memory, SleepRun
@@ -27,6 +30,7 @@ ROWS: dict[str, Callable[[], Any]] = {
     "summaries_document_compact": lambda: project_memory(),
     "summaries_session_summarise": lambda: Session.objects.latest("id"),
     "strength_memory_batch": lambda: ordered_selection(),
+    "import_page": lambda: begun_import(),
     "sleep_undo": lambda: SimpleNamespace(pk=localdate(latest_sleep().now).isoformat()),
     "strength_sleeprun_undo": lambda: latest_sleep(),
 }
@@ -36,6 +40,19 @@ ROWS: dict[str, Callable[[], Any]] = {
 def project_memory() -> Document:
     """Return the stage's long document."""
     return Document.objects.get(project__name="tidepool", name="MEMORY.md")
+
+
+def begun_import() -> Import:
+    """Return an import whose file has not come yet."""
+    actor = Actor.objects.exclude(user_id="").order_by("pk")[0]
+    return begin_upload(
+        actor=actor,
+        file_name="mem0.json",
+        form="mem0",
+        names_users=False,
+        by=command("stage"),
+        now=timezone.now(),
+    )
 
 
 def latest_sleep() -> SleepRun:
@@ -54,6 +71,7 @@ NOT_SWEPT = {
     "jsi18n": "a script",
     "search": "unfold's own palette, which ours replaces",
     "palette": "what the command palette loads, not a page",
+    "import_piece": "takes a piece of a file",
     "login": "in test_people.py, by somebody who is not logged in",
     "logout": "a button",
     "view_on_site": "no model has a page outside of the admin",

@@ -1,6 +1,7 @@
 """Rules that every table row obeys: models, routes, settings, dotted paths (STYLE, Tests)."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ from django.test import override_settings
 from django.utils.module_loading import import_string
 from rest_framework.test import APIClient
 
+from conversations.models import Message
 from memoryhub.api.errors import STATUS
+from memoryhub.auth.domain import command
 from memoryhub.auth.erasure import actor_models
 from memoryhub.errors import DomainError
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy import policies
 from memoryhub.tenancy.policies import policy_classes
 from strength.models import MemoryChange
+from summaries.actions.documents import append_entry
+from summaries.models import RoutingDecision
 from tests.factories.planting import Planted, body_of, plant_first
 from tests.factories.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
 
@@ -145,9 +150,23 @@ def place_ids(client: APIClient, route: Route, planted: Planted) -> dict[str, An
         client.post(f"/api/v1/memories/{planted.ids['memory_id']}/archive", {})
     if route.name == "merge-undo":
         client.post(f"/api/v1/merges/{planted.ids['merge_id']}/accept", {})
+    if route.name == "route-misplaced":
+        misplace(client, planted)
     if IN_A_STATE.get(route.name) == "pending_id":
         return {**planted.ids, "memory_id": planted.ids["pending_id"]}
     return dict(planted.ids)
+
+
+def misplace(client: APIClient, planted: Planted) -> None:
+    """Let an entry come from a message after a decision that is then corrected."""
+    decision = RoutingDecision.objects.select_related("session", "project").get(pk=planted.ids["route_id"])
+    message = Message.objects.filter(session=decision.session).latest("seq")
+    Message.objects.filter(pk=message.pk).update(created_at=decision.created_at + timedelta(seconds=1))
+    append_entry(
+        project=decision.project, document_name="decisions.md", text="of another project", by=command("test"),
+        sources={"message_ids": [str(message.pk)], "channel": "slack"}, now=datetime.now(UTC),
+    )  # fmt: skip
+    client.post(f"/api/v1/projects/routes/{decision.pk}/correct", {"project": "tea-garden"})
 
 
 def counts() -> dict[str, int]:

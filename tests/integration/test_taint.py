@@ -3,6 +3,7 @@
 The model repeats every marked word that it is shown, as a model that obeys it would: what is made of it must be marked too.
 """
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -134,6 +135,7 @@ def attack(key: APIClient, place: Place, text: str) -> dict[str, int]:
     _attack_conversations(send, place, text)
     _attack_memories(send, place, text)
     _attack_projects(send, place, text)
+    _attack_imports(send, place, text)
     _attack_rules(send, place, text)
     return statuses
 
@@ -258,6 +260,31 @@ def _attack_projects(send: Any, place: Place, text: str) -> None:
         f"projects/routes/{routed}/correct",
         {"project": "tea-shop", "reason": text[:1_000]},
     )
+
+    _attack_lives_of_projects(send, place, text)
+
+
+def _attack_lives_of_projects(send: Any, place: Place, text: str) -> None:
+    reason = {"reason": text[:1_000].strip() or MARK}
+    for verb in ("archive", "reactivate"):
+        send("post", f"project-{verb}", f"projects/tea-shop/{verb}{WHOSE}", reason)
+    send("post", "project-merge", f"projects/attack/merge{WHOSE}", {"into": "tea-shop", **reason})
+    move = {"lines": [f"- 0 {text[:3_000]}"], "into": "tea-shop", "document": "MEMORY.md", **reason}
+    send("post", "document-move", f"projects/tea-shop/documents/detail-attack.md/move{WHOSE}", move)
+    other = "0198d1a2-0000-7000-8000-000000000000"
+    send("post", "project-event-undo", f"projects/events/{other}/undo", reason)
+    send("post", "route-misplaced", f"projects/routes/{place.ids['route_id']}/misplaced", reason)
+
+
+def _attack_imports(send: Any, place: Place, text: str) -> None:
+    file = json.dumps([{"id": "1", "memory": f"{text[:90_000]} imported", "user_id": "hiroki"}]).encode()
+    begun = send("post", "imports", "imports", {**WHO, "file_name": "mem0.json", "format": "mem0"})
+    place.ids["import_id"] = begun.get("id", "0198d1a2-0000-7000-8000-000000000000")
+    content = base64.b64encode(file).decode()
+    send(
+        "post", "import-chunks", f"imports/{place.ids['import_id']}/chunks", {"offset": 0, "content": content}
+    )
+    send("post", "import-orders", f"imports/{place.ids['import_id']}/orders", {"verb": "run"})
 
 
 def _attack_rules(send: Any, place: Place, text: str) -> None:

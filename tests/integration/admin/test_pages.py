@@ -23,6 +23,7 @@ from memoryhub.auth.actions import create_agent, issue_key
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.importexport.models import Import, ImportedRow
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import (
@@ -77,6 +78,8 @@ MACHINERY = {
     ProjectCursor,
     SummaryDraft,
     MemoryChange,
+    Import,  # a page of its own
+    ImportedRow,
 }
 MOST_QUERIES = 25
 REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)
