@@ -80,6 +80,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "lift": _("lifted"),
     "lock": _("locked"),
     "merge": _("merged"),
+    "move": _("moved"),
     "open": _("opened"),
     "order": _("ordered"),
     "pin": _("pinned"),

@@ -24,7 +24,7 @@ from memoryhub.tenancy import policies
 from memoryhub.tenancy.policies import policy_classes
 from strength.models import MemoryChange
 from summaries.actions.documents import append_entry
-from summaries.models import RoutingDecision
+from summaries.models import Project, RoutingDecision
 from tests.factories.planting import Planted, body_of, plant_first
 from tests.factories.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
 
@@ -159,8 +159,12 @@ def place_ids(client: APIClient, route: Route, planted: Planted) -> dict[str, An
 
 def misplace(client: APIClient, planted: Planted) -> None:
     """Let an entry come from a message after a decision that is then corrected."""
-    decision = RoutingDecision.objects.select_related("session", "project").get(pk=planted.ids["route_id"])
-    message = Message.objects.filter(session=decision.session).latest("seq")
+    session_id, decisions = (
+        planted.ids["session_id"],
+        RoutingDecision.objects.filter(pk=planted.ids["route_id"]),
+    )
+    decisions.update(session=session_id, project=Project.objects.get(name=planted.ids["project_name"]))
+    decision, message = decisions.get(), Message.objects.filter(session=session_id).latest("seq")
     Message.objects.filter(pk=message.pk).update(created_at=decision.created_at + timedelta(seconds=1))
     append_entry(
         project=decision.project, document_name="decisions.md", text="of another project", by=command("test"),

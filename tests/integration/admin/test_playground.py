@@ -319,9 +319,8 @@ def test_coming_back_to_a_run_asks_nobody_and_changes_nothing(
     for _time in range(3):
         with CaptureQueriesContext(connection) as queries:
             page = boss.get(first.context["next"])
-        assert all(query["sql"].lstrip().startswith(("SELECT", "WITH")) for query in queries), (
-            queries.captured_queries
-        )
+        statements = [query["sql"].lstrip() for query in queries]
+        assert not [each for each in statements if not each.startswith(("SELECT", "(SELECT", "WITH"))]
         assert "result" not in page.context and page.context["run"] == first.context["run"]
         assert "These are the settings of the previous run" in page.content.decode()
     assert asked == []
