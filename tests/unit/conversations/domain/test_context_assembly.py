@@ -64,7 +64,7 @@ def test_an_empty_memory_gives_system_and_message() -> None:
     assembly = build(system_prompt="Be kind.")
 
     assert isinstance(assembly.system, str)
-    assert assembly.system.startswith("Be kind.\n\nBetween lines")
+    assert assembly.system.startswith("Be kind.\n\nFrom <remembered-CODE>")
     assert assembly.messages == [{"role": "user", "content": "now?"}]
     assert [(item.layer, item.reason) for item in assembly.items] == [
         ("system", "included"),
@@ -289,7 +289,7 @@ def crowd() -> list[Candidate]:
     ],
 )
 def test_what_gives_way_follows_the_table(room: int, expected: dict[str, int]) -> None:
-    room += 10  # what the sentences about the block grew by
+    room += 4  # what the sentences about the block grew by
     assembly = build(*crowd(), max_tokens=2 * room, token_safety_margin=0.5)
 
     full = {PINNED: 2, SEMANTIC: 3, RECALL: 2, PROJECT: 1, SESSION_SUMMARY: 1, WORKING: 4}

@@ -270,10 +270,10 @@ def test_a_day_that_does_not_exist_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("then", "gap"),
     [
-        ("2026-11-19T23:00:00+09:00", "(— 4 days later —)"), ("2026-11-22T23:00:00+09:00", "(— the next day —)"),
-        ("2026-11-23T01:00:00+09:00", "(— later the same day —)"), ("2026-11-24T01:00:00+09:00", "(— another conversation —)"),
-        ("2026-11-23T08:05:01+09:00", "(— another conversation —)"), ("no time", "(— another conversation —)"),
-        ("2026-11-19T23:00:00", "(— another conversation —)"),
+        ("2026-11-19T23:00:00+09:00", "(4 days later)"), ("2026-11-22T23:00:00+09:00", "(the next day)"),
+        ("2026-11-23T01:00:00+09:00", "(later the same day)"), ("2026-11-24T01:00:00+09:00", "(another conversation)"),
+        ("2026-11-23T08:05:01+09:00", "(another conversation)"), ("no time", "(another conversation)"),
+        ("2026-11-19T23:00:00", "(another conversation)"),
     ],
 )  # fmt: skip
 def test_a_gap_stands_between_turns_of_two_sessions(then: str, gap: str) -> None:
