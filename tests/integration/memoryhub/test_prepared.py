@@ -65,10 +65,10 @@ def test_condition_finds_what_filter_finds(memories: list[Memory], kind: str) ->
 
     for step in (0, 1, 5):
         where = conditions(memories, step)[kind]
-        expected = list(Memory.objects.order_by("id").filter(where))
+        expected = list(Memory.objects.order_by("id").select_related("actor").filter(where))
         with CaptureQueriesContext(connection) as sent:
             found = prepared.rows(where)
-            assert [each.actor.agent_id for each in found] == [each.actor.agent_id for each in found]
+            assert [each.actor.agent.pk for each in found] == [each.actor.agent_id for each in expected]
         assert found == expected
         assert prepared.rows(where, most=2) == expected[:2]
         assert prepared.first(where) == (expected[0] if expected else None)
