@@ -21,6 +21,7 @@ from strength.domain.strength import (
     PointKind,
     consolidation_level,
     curve,
+    fades_to,
     impact_value,
     impacted,
     initial_strength,
@@ -183,3 +184,23 @@ def test_a_history_goes_through_every_event() -> None:
     assert [each.kind for each in points] == ["created", "slept", "used", "slept", "now"]
     assert [round(each.strength, 4) for each in points] == [1.0, 0.95, 1.05, 0.9975, 0.9975]
     assert points[2] is event
+
+
+@pytest.mark.parametrize(
+    ("strength", "rate", "by_task", "days"),
+    [
+        (1.0, -0.1, False, 10 * math.log(10)),  # e to the power of -0.1 a day, down to a tenth
+        (0.05, -0.1, False, 0),
+        (1.0, 0.0, False, None),
+        (1.0, -0.1, True, None),
+    ],
+)
+def test_fades_to_is_the_day_on_which_the_clock_has_taken_the_rest(
+    strength: float, rate: float, by_task: bool, days: float | None
+) -> None:
+    clock = Clock(at=NOW, rates=(rate,) * LEVELS, by_task=by_task)
+    found = fades_to(0.1, strength=strength, mark=0.0, level=0, clock=clock)
+    assert found == (None if days is None else night(days))
+    if found is not None and strength > 0.1:
+        left = clock.moved(at=found, tasks=0).left[0]
+        assert strength_now(strength, mark=0.0, clock=left) == pytest.approx(0.1)

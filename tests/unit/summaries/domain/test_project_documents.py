@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from summaries.domain.documents import (
     appended,
     best_sections,
+    combined,
     entry_line,
     line_digest,
+    reverted,
     with_pending_lines,
     without_lines,
 )
@@ -88,3 +90,29 @@ def test_nothing_that_answers_is_nothing() -> None:
 def test_pending_lines_stay_behind_an_edited_text(text: str, former: str, whole: str) -> None:
     assert with_pending_lines(text, former, {line_digest("h")}) == whole
     assert with_pending_lines(text, former, set()) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "document", "expected"),
+    [
+        ("- a\n", ["- a"], "MEMORY.md", "- a\n"),
+        ("- a", ["- a", "- b"], "MEMORY.md", "- a\n- b\n"),
+        ("", ["", "- b", ""], "MEMORY.md", "- b\n"),
+        ("- 2026-03-02: b\n", ["- 2026-03-01: a"], "timeline.md", "- 2026-03-01: a\n- 2026-03-02: b\n"),
+        ("no day\n", ["- 2026-03-01: a"], "timeline.md", "no day\n- 2026-03-01: a\n"),
+    ],
+)
+def test_combined_adds_what_is_missing(text: str, lines: list[str], document: str, expected: str) -> None:
+    assert combined(text, lines, document) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a\n- new\n", "- a\n- gone\n- b\n"),  # untouched since
+        ("- a\n- new\n- later\n", "- a\n- gone\n- b\n- later\n"),
+        ("- new\n- later\n", "- later\n- gone\n- b\n"),  # what it followed is gone, too
+    ],
+)
+def test_reverted_takes_a_change_back_and_keeps_what_came_since(text: str, expected: str) -> None:
+    assert reverted(text, before="- a\n- gone\n- b\n", after="- a\n- new\n") == expected
