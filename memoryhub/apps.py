@@ -12,14 +12,17 @@ class MemoryhubConfig(AppConfig):
     def ready(self) -> None:
         from memoryhub.admin import base, dashboard, imports, palette, usage, users
         from memoryhub.admin.labels import label_models
+        from memoryhub.auth.erasure import FILES
         from memoryhub.auth.roles import apply_roles
         from memoryhub.embeddings.tasks import pieces
+        from memoryhub.importexport.uploads import files_of
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
 
         label_models()
         autodiscover_modules("tasks")  # registers the jobs of all apps
         SOURCES["embeddings"] = pieces
+        FILES.append(files_of)
         base.PAGES.extend([*users.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
         dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

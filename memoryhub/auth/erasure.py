@@ -5,9 +5,11 @@ Walks every model through Django's app registry, so that no app can be forgotten
 loses the actor, by its foreign key: the ledger, whose figures belong to the agent's accounts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -46,6 +48,9 @@ REMAINS: Final = ("exported_trees", "database_pages", "backups")
 
 VACUUM_KIND: Final = "vacuum"
 
+FILES: Final[list[Callable[[UUID], Iterable[Path]]]] = []
+"""Functions that name an actor's files, registered by apps; they are deleted with its rows."""
+
 
 @dataclass(frozen=True)
 class Erasure:
@@ -78,6 +83,9 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
     actor = Actor.objects.select_for_update().filter(id=key).first()
     if actor is None:
         raise UnknownRow(_("No such user of this agent."))
+    files = [path for named in FILES for path in named(key)]
+    for path in files:
+        transaction.on_commit(partial(path.unlink, missing_ok=True))
     erased, anonymised = dict[str, int](), dict[str, int]()
     erased[LogEntry._meta.db_table] = _delete_log_entries(key)
     for model in actor_models():

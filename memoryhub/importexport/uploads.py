@@ -109,6 +109,11 @@ def upload_path(row: Import) -> Path:
     return uploads_folder() / f"{row.pk}{suffix if suffix in SUFFIXES else ''}"
 
 
+def files_of(actor_id: UUID) -> list[Path]:
+    """Return the uploaded files of an actor's imports; waits for chunks that are being written."""
+    return [upload_path(row) for row in Import.objects.select_for_update().filter(actor_id=actor_id)]
+
+
 def uploads_folder() -> Path:
     return Path(settings.ENVIRONMENT.data_dir) / "imports"
 

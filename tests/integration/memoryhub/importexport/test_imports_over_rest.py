@@ -49,6 +49,16 @@ def order(client: APIClient, import_id: str, verb: str, *, attempts: int = 1) ->
     return made(client.get(f"{API}/imports/{import_id}"))
 
 
+def test_an_uploaded_file_goes_with_its_user(
+    client: APIClient, tmp_path: Path, folder: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    upload(client, write_export("mem0", tmp_path, count=2))
+    kept = upload(client, write_export("mem0", tmp_path, count=2), agent_id="kana", user_id="aoi")
+    with django_capture_on_commit_callbacks(execute=True):
+        made(client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki"))
+    assert [path.stem for path in folder.iterdir()] == [kept]
+
+
 def test_an_import_is_previewed_taken_in_and_undone(
     client: APIClient, tmp_path: Path, folder: Path, django_capture_on_commit_callbacks: Any
 ) -> None:
