@@ -5,7 +5,8 @@ FROM python:3.11-slim-bookworm
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000 \
     MEMORYHUB_DATA_DIR=/var/lib/memoryhub PATH=/opt/memoryhub/bin:$PATH
 
-RUN useradd --system --uid 10001 --home-dir /var/lib/memoryhub --create-home memoryhub
+RUN useradd --system --uid 10001 --home-dir /var/lib/memoryhub --create-home memoryhub \
+    && install -d -o memoryhub -m 0700 /var/lib/memoryhub/imports
 WORKDIR /srv/memoryhub
 
 COPY requirements.lock ./

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from memoryhub.env import CHECKOUT, read_environment
+from memoryhub.importexport.uploads import uploads_folder
 from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
 from tests.slow.chaos.hub import Hub, Jobs, done, eventually, folder
@@ -33,6 +34,15 @@ def test_every_file_of_the_image_is_there_and_let_in() -> None:
     assert all((CHECKOUT / name).exists() for name in copied)
     for app in ("memoryhub", "conversations", "strength", "summaries", "templates", "manage.py"):
         assert app in copied
+
+
+def test_web_and_worker_share_the_uploaded_files() -> None:
+    home = re.search(r"^ +MEMORYHUB_DATA_DIR=(\S+)", DOCKERFILE, re.MULTILINE)
+    assert home is not None
+    target = f"{home[1]}/{uploads_folder().name}"
+    mounted = {name: COMPOSE["services"][name]["volumes"] for name in ("web", "worker")}
+    assert mounted["web"] == mounted["worker"] == [f"imports:{target}"]
+    assert "imports" in COMPOSE["volumes"] and f"memoryhub -m 0700 {target}" in DOCKERFILE
 
 
 def test_the_image_runs_as_nobody_special() -> None:
