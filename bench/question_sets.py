@@ -111,7 +111,7 @@ class Dataset:
 
     @property
     def is_japanese(self) -> bool:
-        """Whether most of the texts have kana in them."""
+        """Say whether most of the texts have kana in them."""
         texts = [text.content for collection in self.collections for text in collection.texts]
         return sum(map(is_japanese, texts)) * 2 > len(texts)
 

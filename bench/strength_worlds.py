@@ -59,7 +59,7 @@ QUERIES: Final = (
 
 @dataclass(frozen=True)
 class Rhythm:
-    """How often something is asked about, and what there is to know of it."""
+    """Frequency of questions about something, and its facts."""
 
     topics: int
     slots: int
@@ -80,7 +80,7 @@ RHYTHMS: Final = {
 
 @dataclass(frozen=True)
 class Shape:
-    """How much happens to an agent; `tasks` thins the tasks, `useless` says how many useless memories come a day."""
+    """Amount of events of an agent; `tasks` thins the tasks, `useless` says how many useless memories come a day."""
 
     days: int = 180
     tasks: float = 1.0

@@ -137,7 +137,7 @@ def may_see(model: type[Model]) -> str:
 
 @dataclass(frozen=True)
 class Sentence:
-    """What happened by itself, with the way to it, and to a page that asks whether to undo it."""
+    """An automatic event, with a link to it and to a page that asks whether to undo it."""
 
     text: str
     model: type[Model]

@@ -64,7 +64,7 @@ FORMATS: Final = [
 
 
 class UploadForm(forms.Form):
-    """Whose memory a file goes into, and the file."""
+    """Target agent and user, format and file of an import."""
 
     agent_id = forms.RegexField(
         AGENT_ID_PATTERN, label=_("agent"), max_length=255, widget=UnfoldAdminTextInputWidget

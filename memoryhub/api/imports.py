@@ -90,7 +90,7 @@ class ImportOut(serializers.ModelSerializer):
 
 
 class ImportListQuery(TenantQuery, PageQuery):
-    """Whose imports to list."""
+    """Agent and user whose imports are listed."""
 
 
 class Imports(ApiView):
@@ -150,7 +150,7 @@ class ImportChunks(_OneImport):
 
 
 class ImportOrderIn(StrictSerializer):
-    """What to do with an import."""
+    """The step to take: preview, run or undo."""
 
     verb = OneOf(choices=[(verb, verb) for verb in (PREVIEW, RUN, UNDO)])
 

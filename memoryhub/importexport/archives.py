@@ -1,4 +1,4 @@
-"""What an import reads from: a file, a zip as it was downloaded, or a folder; read as streams, never unpacked.
+"""Sources of an import: a file, a zip as it was downloaded, or a folder; read as streams, never unpacked.
 
 Members of a zip are only read under their names, so a name can lead nowhere; a bomb is refused by what it says that it
 holds, and a member that holds more than it says ends in an error of the zip's own.

@@ -44,7 +44,7 @@ class CannotImport(DomainError, ValueError):
 
 @dataclass
 class Writing:
-    """What writers need: whose it is, who imports, when, and where results go."""
+    """Context of an import for its writers: target, principal, time and report."""
 
     form: str
     names: Names

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -49,7 +49,7 @@ CHART_OPTIONS: Final = {
         }
     },
     "scales": {
-        "x": {"grid": {"display": False}, "ticks": {"color": _GREY, "maxTicksLimit": 4, "maxRotation": 0}},
+        "x": {"grid": {"display": False}, "ticks": {"color": _GREY, "maxTicksLimit": 3, "maxRotation": 0}},
         "y": {"grid": {"display": True}, "ticks": {"color": _GREY, "maxTicksLimit": 6}, "beginAtZero": True},
     },
 }
@@ -225,19 +225,12 @@ def strength_chart(
     end = min(max(now, fades_at or now), now + max(now - start, LEAST_FORESEEN))
     span = end - start
     slots = CHART_SLOTS if span else 1
-    line: list[float | None] = [None] * slots
-    marks: dict[PointKind, list[float | None]] = {}
-    for point in points:
-        slot = round((slots - 1) * ((point.at - start) / span)) if span else 0
-        line[slot] = point.strength
-        if point.kind in MARKS:
-            values = marks.setdefault(point.kind, [None] * slots)
-            values[slot] = max(values[slot] or 0.0, 0.0 if point.kind is PointKind.SLEPT else point.strength)
-    held: list[float | None] = []
-    for value in line:
-        held.append(held[-1] if value is None else value)
-    last = round((slots - 1) * ((now - start) / span)) if span else 0
-    held[last + 1 :] = [None] * (slots - 1 - last)
+
+    def slot_of(at: datetime) -> int:
+        return round((slots - 1) * ((at - start) / span)) if span else 0
+
+    last = slot_of(now)
+    held, marks = _strengths_and_marks(points, slots, slot_of)
     shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
     moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
     datasets: list[dict[str, Any]] = [
@@ -245,9 +238,7 @@ def strength_chart(
         for kind, values in marks.items()
     ]
     datasets.append({"label": gettext("strength"), "data": held, **AS_LINE, **LINE})
-    if archived := [
-        round((slots - 1) * ((at - start) / span)) for at in archived_at if span and start <= at <= now
-    ]:
+    if archived := {slot_of(at) for at in archived_at if span and start <= at <= now}:
         at_archiving = [held[slot] if slot in archived else None for slot in range(slots)]
         datasets.append(
             {"label": gettext("archived"), "data": at_archiving, "showLine": False, **ARCHIVED_MARK}
@@ -266,6 +257,24 @@ def strength_chart(
         datasets.append({"label": label, "data": [threshold] * slots, **AS_LINE, **THRESHOLD_LINE})
     labels = [date_format(localtime(moment), shape) for moment in moments]
     return json.dumps({"labels": labels, "datasets": datasets})
+
+
+def _strengths_and_marks(
+    points: Sequence[Point], slots: int, slot_of: Callable[[datetime], int]
+) -> tuple[list[float | None], dict[PointKind, list[float | None]]]:
+    """Return the strength of each slot up to the last point, and of each kind of event where it happened."""
+    line: list[float | None] = [None] * slots
+    marks: dict[PointKind, list[float | None]] = {}
+    for point in points:
+        slot = slot_of(point.at)
+        line[slot] = point.strength
+        if point.kind in MARKS:
+            values = marks.setdefault(point.kind, [None] * slots)
+            values[slot] = max(values[slot] or 0.0, 0.0 if point.kind is PointKind.SLEPT else point.strength)
+    held: list[float | None] = []
+    for value in line[: slot_of(points[-1].at) + 1]:
+        held.append(held[-1] if value is None else value)
+    return [*held, *[None] * (slots - len(held))], marks
 
 
 def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:

@@ -44,7 +44,7 @@ LIST: Final = "admin:strength_sleeprun_changelist"
 
 @dataclass(frozen=True)
 class Night:
-    """What the sleep runs of a day did together; runs that were undone are counted apart."""
+    """Sums of a day's sleep runs; runs that were undone are counted apart."""
 
     day: date
     runs: int

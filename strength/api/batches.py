@@ -145,7 +145,7 @@ class BulkIn(TenantSerializer, SelectionSerializer, ReasonSerializer):
 
 
 class BulkOut(serializers.Serializer):
-    """How many memories change, and the newest of them; `batch` is null for a dry run."""
+    """Number of memories that change, and the newest of them; `batch` is null for a dry run."""
 
     batch = serializers.UUIDField(allow_null=True)
     count = serializers.IntegerField()
@@ -179,7 +179,7 @@ class MemoriesBulk(MemoryView):
 
 
 class BulkStateOut(serializers.Serializer):
-    """How far a batch is. `verb` is `undo` once its undo was ordered; `changed` counts what it changed."""
+    """Progress of a batch. `verb` is `undo` once its undo was ordered; `changed` counts what it changed."""
 
     batch = serializers.UUIDField()
     verb = serializers.CharField()

@@ -1,4 +1,4 @@
-"""What curators keep for their work: saved views, the instructions for the review, and who has which item open."""
+"""Curators' working state: saved views, the instructions for the review, and who has which item open."""
 
 from django.conf import settings
 from django.db import models
@@ -28,7 +28,7 @@ class SavedView(models.Model):
 
 
 class ReviewInstructions(models.Model):
-    """What the team agreed on, shown above the queue; one row."""
+    """The team's instructions, shown above the queue; one row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     text = models.TextField(max_length=LONGEST_INSTRUCTIONS, blank=True)

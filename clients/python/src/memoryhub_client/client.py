@@ -41,7 +41,7 @@ class Settings(TypedDict, total=False):
 
 
 class _Client(Operations):
-    """What both clients know."""
+    """Settings that both clients share."""
 
     def __init__(self, **settings: Unpack[Settings]) -> None:
         self.agent_id = settings.get("agent_id")

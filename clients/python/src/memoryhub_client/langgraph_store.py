@@ -144,7 +144,7 @@ class MemoryhubStore(BaseStore):
                 yield each["memory"], each["final_score"]
 
     def _is_own(self, memory: t.Memory) -> bool:
-        """Whether it is the user's: a search finds what other agents share as well."""
+        """Say whether a memory is the user's own: a search finds what other agents share as well."""
         return memory["agent_id"] == self._hub.agent_id and memory["user_id"] == (self._hub.user_id or "")
 
     def _put(self, op: PutOp) -> None:
@@ -245,7 +245,7 @@ def as_metadata_filter(wanted: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def matches(value: Any, wanted: Any) -> bool:
-    """Whether a value is what a filter says: operators, objects by their keys, all else by equality."""
+    """Match a value against a filter: operators, objects by their keys, all else by equality."""
     if not isinstance(wanted, Mapping):
         return bool(value == (list(wanted) if isinstance(wanted, tuple) else wanted))
     if any(name.startswith("$") for name in wanted):
@@ -262,7 +262,7 @@ def _holds(value: Any, comparison: str, operand: Any) -> bool:
 
 
 def _can_be_asked(name: str, wanted: Any) -> bool:
-    """Whether the server knows the operators, and takes the values: no NUL, NaN or number beyond JSON's."""
+    """Say whether the server can evaluate a filter: known operators, and no NUL, NaN or number beyond JSON's."""
     try:
         text = json.dumps({name: wanted}, allow_nan=False)
     except ValueError:

@@ -40,7 +40,7 @@ ENTRIES: Final = TypeAdapter(ConversationEntry)
 
 @dataclass
 class Log:
-    """What a session holds: entries, which never change, and the newest record; None where it was deleted."""
+    """Entries of a session, which never change, and the newest record; None where it was deleted."""
 
     record: ConversationRecord | None = None
     revision: str = ""

@@ -101,7 +101,7 @@ def _as_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a call is repeated, and how long to wait before.
+    """Number of repeats of a call, and the delays before them.
 
     A server's `Retry-After` is honoured up to `longest_wait_seconds`; if it asks for more, the error is raised.
     """

@@ -194,7 +194,7 @@ class BulkIn(Write, total=False):
 
 
 class Bulk(TypedDict):
-    """How many memories change, and the newest of them; `batch` is null for a dry run."""
+    """Number of memories that change, and the newest of them; `batch` is null for a dry run."""
 
     batch: str | None
     count: int
@@ -202,7 +202,7 @@ class Bulk(TypedDict):
 
 
 class BulkState(TypedDict):
-    """How far a batch is. `verb` is `undo` once its undo was ordered; `changed` counts what it changed."""
+    """Progress of a batch. `verb` is `undo` once its undo was ordered; `changed` counts what it changed."""
 
     batch: str
     verb: str
@@ -576,7 +576,7 @@ class ImportIn(Write, total=False):
 
 
 class ImportOrderIn(Write, total=False):
-    """What to do with an import."""
+    """The step to take: preview, run or undo."""
 
     verb: Required[ImportOrderInVerb]
 
