@@ -103,7 +103,7 @@ def playground(page: Page) -> None:
     page.locator("#id_message").fill("Under which licence do we release?")
     page.locator("#playground-form button[type=submit]:not([name])").click()
     page.wait_for_selector("#budget-bar")
-    page.locator("#budget-bar").evaluate("each => each.scrollIntoView({block: 'center'})")
+    page.evaluate("scrollTo(0, 0)")
 
 
 SHOTS = [
@@ -116,7 +116,7 @@ SHOTS = [
         unfolded("Strength and use"),
     ),
     Shot("review", "/admin/review/"),
-    Shot("playground", "/admin/playground/", playground),
+    Shot("playground", "/admin/playground/", playground, width=1440),
     Shot("sleep-preview", "/admin/strength/sleeprun/begin/", preview),
     Shot("merge", "/admin/strength/merge/", first_row),
     Shot("decisions", "/admin/strength/tombstone/"),
@@ -213,7 +213,7 @@ def _ready(url: str, server: subprocess.Popen[bytes], log: Path) -> Hub:
 
 def complete(hub: Hub) -> None:
     """Add what the demo lacks: near-duplicates, a sleep, projects, a routed message."""
-    for content in ("Maya drinks green tea in the morning.", "Maya really drinks green tea in the morning."):
+    for content in ("Maya drinks green tea in the morning.", "In the morning Maya drinks green tea."):
         hub.call("POST", "/memories", {**MAYA, "content": content})
     hub.call("POST", "/sleep-runs", MAYA)
     unsure = {**MAYA, "content": "The release may move to Wednesday.", "confidence": 0.3}
