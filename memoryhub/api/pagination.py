@@ -88,7 +88,7 @@ class ByCursor(BasePagination):
                 if text is None
                 else Cursor.decoded(text, columns=len(self.ordering), of_list=self._list_checksum())
             )
-            rows = list(self._rows(queryset, cursor)[: limit + 1])
+            rows = self.fetch(queryset, cursor, limit + 1)
         except (InvalidValue, ValueError, TypeError, RecursionError, DataError):
             raise Problem(
                 400,
@@ -106,9 +106,16 @@ class ByCursor(BasePagination):
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"next": self._next, "previous": self._previous, "results": data})
 
-    def _rows(self, queryset: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
+    def fetch(self, queryset: QuerySet[Any], cursor: Cursor | None, most: int) -> list[Any]:
+        """Return the first rows beyond the cursor."""
+        return list(self.beyond(queryset, cursor, self.ordering)[:most])
+
+    def beyond(
+        self, queryset: QuerySet[Any], cursor: Cursor | None, ordering: Sequence[str]
+    ) -> QuerySet[Any]:
+        """Return the rows beyond the cursor, in its direction; `ordering` may name the columns otherwise."""
         descends = self.ordering[0].startswith("-") != (cursor is not None and cursor.backwards)
-        columns = [column.lstrip("-") for column in self.ordering]
+        columns = [column.lstrip("-") for column in ordering]
         rows = queryset.order_by(*(f"-{column}" if descends else column for column in columns))
         return rows if cursor is None else rows.filter(_beyond(columns, cursor.values, descends=descends))
 

@@ -216,9 +216,10 @@ class ApiView(APIView):
         *,
         ordering: tuple[str, ...],
         shown: Callable[[Any], Any] | None = None,
+        paginator: ByCursor | None = None,
     ) -> Response:
         """Return one page of rows, as the serializer or `shown` writes them."""
-        paginator = ByCursor()
+        paginator = paginator or ByCursor()
         paginator.ordering = ordering
         page = paginator.paginate_queryset(rows, self.request, view=self)
         return paginator.get_paginated_response(shown(page) if shown else represent(serializer, page))

@@ -1,22 +1,26 @@
 """Select an actor's memories by filters, as lists, counts and bulk jobs do."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import BooleanField, Expression, F, Func, JSONField, Q, TextField, Value
+from django.db.models import BooleanField, Expression, F, Func, JSONField, Q, QuerySet, TextField, Value
 
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.tenancy.namespaces import expand_prefix
 from strength.domain.memories import OPERATORS, MetadataCondition, Status, split_metadata_filter
-from strength.models import Memory, MemoryQuerySet
+from strength.models import Memory, MemoryNumbers, MemoryQuerySet
 from strength.models.memory import STRENGTH_OF_MEMORY
 
 ALL = "all"
 """As a status: all of them."""
+
+READ_BY_STRENGTH: Final = 200
+"""Memories to find by their strength besides those of a page; filters may leave out some of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +81,34 @@ def select_memories(tenant: Tenant, selection: MemorySelection, *, now: datetime
         "strength_of__lte": selection.max_strength,
     }
     return rows.filter(**{name: value for name, value in exact.items() if value is not None})
+
+
+def strengths_of(actors: Q, status: str) -> QuerySet[MemoryNumbers]:
+    """Return the numbers of actors' memories with `strength_now`, to order memories by before they are read.
+
+    These rows are narrow. Joined with memories, PostgreSQL reads all of both before it sorts. Active memories are those
+    that fade, which their numbers tell, and some of those that have a pin or a validity.
+    """
+    rows = MemoryNumbers.objects.filter(actors).with_strength()
+    if status == Status.ACTIVE:
+        still = Memory.objects.filter(actors).active()
+        still = still.filter(Q(pinned=True) | Q(valid_from__isnull=False) | Q(valid_to__isnull=False))
+        rows = rows.filter(Q(due__lt=math.inf) | Q(memory__in=still.values("pk")))
+    return rows
+
+
+def page_by_strength(
+    rows: MemoryQuerySet, strengths: QuerySet[MemoryNumbers], *, most: int, skipped: int = 0
+) -> MemoryQuerySet:
+    """Return a slice of memories that are ordered by strength, as `strengths`, which holds all of them, is.
+
+    Where filters leave out too many of the first by strength, all memories are read after all.
+    """
+    wanted = skipped + most + READ_BY_STRENGTH
+    keys = list(strengths.values_list("memory_id", flat=True)[:wanted])
+    page = rows.filter(pk__in=keys)[skipped : skipped + most]
+    is_enough = len(page) == most or len(keys) < wanted
+    return page if is_enough else rows[skipped : skipped + most]
 
 
 def _status_and_validity(selection: MemorySelection, now: datetime) -> Q:

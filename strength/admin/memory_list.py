@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -18,6 +18,7 @@ from memoryhub.admin.base import as_uuid, grouped, truncated
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import SearchResults
+from strength.actions.selection import ALL, page_by_strength, strengths_of
 from strength.admin.bulk import LABELS
 from strength.admin.labels import STATUSES
 from strength.admin.semantic_search import (
@@ -31,6 +32,7 @@ from strength.admin.semantic_search import (
 )
 from strength.domain.memories import Kind, Status
 from strength.models import Memory, SavedView
+from strength.models.memory import STRENGTH_OF_MEMORY
 
 PINNED_FILTER: Final = "pinned__exact"
 KIND_FILTER: Final = "kind__exact"
@@ -104,11 +106,29 @@ class MemoryList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
+        if self.multi_page and not self.show_all:
+            self.result_list = self._page_by_strength(request) or self.result_list
         meaning: SearchResults | None = getattr(request, "meaning", None)
         found = {each.memory.pk: each for each in meaning.found} if meaning else {}
         may_change = self.model_admin.has_change_permission(request)
         for row in self.result_list:
             row.found, row.may_change = found.get(row.pk), may_change
+
+    def _page_by_strength(self, request: HttpRequest) -> QuerySet[Any] | None:
+        """Return the page where the strength alone orders it; a semantic search has few rows, of several actors."""
+        ordering = self.queryset.query.order_by
+        by: Any = ordering[0] if len(ordering) == 2 and ordering[1] == "-id" else None
+        if getattr(by, "expression", None) != STRENGTH_OF_MEMORY or hasattr(request, "meaning"):
+            return None
+        names = {"agent_id": request.GET.get(AGENT_FILTER), "user_id": request.GET.get(USER_FILTER)}
+        actors = Actor.objects.filter(**{name: value for name, value in names.items() if value})
+        whose = Q(actor__in=list(actors.values_list("pk", flat=True))) if any(names.values()) else Q()
+        strengths = strengths_of(whose, request.GET.get(STATUS_FILTER, ALL))
+        way = "-" if by.descending else ""
+        return page_by_strength(
+            self.queryset, strengths.order_by(f"{way}strength_now", "-memory_id"), most=self.list_per_page,
+            skipped=(self.page_num - 1) * self.list_per_page,
+        )  # fmt: skip
 
     @property
     def searched_by(self) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Value
+from django.db.models import Q, Value
 from django.db.models.functions import Coalesce
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
@@ -33,7 +33,7 @@ from memoryhub.api.fields import (
     TextField,
     moment_of,
 )
-from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.pagination import ByCursor, Cursor, PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
@@ -42,7 +42,13 @@ from memoryhub.tenancy.policies import zone_of
 from memoryhub.validators import UnusableJSON, parse_json
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
-from strength.actions.selection import ALL, MemorySelection, select_memories
+from strength.actions.selection import (
+    ALL,
+    MemorySelection,
+    page_by_strength,
+    select_memories,
+    strengths_of,
+)
 from strength.actions.tasks import GENERAL
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel, Source, Status
@@ -321,6 +327,18 @@ def with_operation_id(view: type[APIView], operation_id: str, **attributes: Any)
     return extend_schema_view(post=extend_schema(operation_id=operation_id))(subclass)
 
 
+class PagesByStrength(ByCursor):
+    """Pages of an actor's memories in the order of strengths."""
+
+    def __init__(self, actor_id: UUID, status: str) -> None:
+        self.strengths = strengths_of(Q(actor_id=actor_id), status)
+
+    def fetch(self, queryset: Any, cursor: Cursor | None, most: int) -> list[Any]:
+        strengths = self.beyond(self.strengths, cursor, ("strength_now", "memory_id"))
+        rows = self.beyond(queryset, cursor, self.ordering)
+        return list(page_by_strength(rows, strengths, most=most))
+
+
 class MemoryView(ApiView):
     """Base of the views of memories."""
 
@@ -351,7 +369,10 @@ class Memories(MemoryView):
         column = ORDERINGS[values["ordering"].lstrip("-")]
         tenant = self.reading(values)
         rows = self.listed(tenant, values).with_numbers([tenant.actor_id]).annotate(last_used=LAST_USED)
-        return self.page(rows, MemoryOut, ordering=(f"{sign}{column}", f"{sign}id"))
+        paginator = None
+        if column == "strength":
+            paginator = PagesByStrength(tenant.actor_id, ALL if "as_of" in values else values["status"])
+        return self.page(rows, MemoryOut, ordering=(f"{sign}{column}", f"{sign}id"), paginator=paginator)
 
     @extend_schema(
         operation_id="memories_create", request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut}
