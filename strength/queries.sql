@@ -355,3 +355,31 @@ WITH strongest AS (
 SELECT id, kind, content, said_on, valid_from, created_at FROM ranked
 ORDER BY least(by_strength, by_age), kind DESC, by_strength
 LIMIT %(most)s
+
+-- name: nearest_of_each
+-- The index rows that are most relevant to each of several texts, in one scan: reading a row costs more than comparing it.
+-- `OFFSET 0` keeps the subquery, so that each score is computed once.
+WITH sought AS MATERIALIZED (
+    SELECT place, namespace, besides::uuid[], vector::halfvec, words::sparsevec, reachable, low, high, weight
+    FROM unnest(%(namespaces)s::text[], %(besides)s::text[], %(vectors)s::text[], %(words)s::text[],
+        %(reachable)s::float8[], %(lows)s::float8[], %(highs)s::float8[], %(weights)s::float8[])
+        WITH ORDINALITY AS text (namespace, besides, vector, words, reachable, low, high, weight, place)
+)
+SELECT place, memory_id FROM (
+    SELECT place, memory_id, row_number() OVER (
+        PARTITION BY place ORDER BY {relevance} DESC, similarity DESC NULLS LAST, memory_id
+    ) AS rank
+    FROM (
+        SELECT sought.place, sought.low, sought.high, sought.weight, found.memory_id,
+            coalesce(nullif(1 - (found.vector <=> sought.vector), 'NaN'),
+                CASE WHEN found.vector IS NOT NULL AND sought.vector IS NOT NULL THEN 0 END) AS similarity,
+            CASE WHEN sought.reachable > 0 THEN -(found.words <#> sought.words) / sought.reachable ELSE 0 END AS word_score
+        FROM strength_memoryindex AS found JOIN sought
+            ON sought.namespace = found.namespace AND found.memory_id <> ALL(sought.besides)
+        WHERE found.actor_id = %(actor_id)s AND found.space_id = %(space_id)s AND found.status = ANY(%(among)s)
+            AND (found.valid_to IS NULL OR found.valid_to > %(now)s)
+        OFFSET 0
+    ) AS compared
+    WHERE similarity >= %(similarity_floor)s OR word_score >= %(word_floor)s
+) AS ranked
+WHERE rank <= %(most)s ORDER BY place, rank

@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import FloatField, Func
 
 from memoryhub.queries import load_queries
+from memoryhub.search.query import relevance_formula
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import NOTHING, Clock
 
@@ -162,6 +163,9 @@ QUERIES: Final = load_queries(
         "(SELECT clock_then FROM changed WHERE memory_id = perspective.memory_id)"
     ),
     perspective_of_changed=_of_perspective("changed.clock_then"),
+    relevance=relevance_formula(
+        similarity="similarity", words="word_score", weight="weight", low="low", high="high"
+    ),
 )
 
 # A preview has the clock and the rates of its night as parameters, and marks what would begin to fade by them.

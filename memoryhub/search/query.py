@@ -12,6 +12,7 @@ around the cosine keeps vectors of another dimension from being compared even wh
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -72,12 +73,34 @@ def build_query(
     """
     asked = analyse(text) if terms is None else terms
     idf, rare = idf_and_rare(term_ids([*asked, *(earlier or {})]))
-    vector = embed(text)
+    words = query_words(asked, idf, rare=rare, earlier=earlier)
+    return _query(text, words, embed(text), space, policy)
+
+
+def build_queries(
+    texts: Sequence[tuple[str, Sequence[float] | None]], *, space: EmbeddingSpace
+) -> list[SearchQuery]:
+    """Return the queries for texts with their vectors; the frequencies of all terms are read at once.
+
+    Raises:
+        UnusableVector: as `build_query`.
+    """
+    terms = [analyse(text) for text, _vector in texts]
+    idf, rare = idf_and_rare(term_ids(chain.from_iterable(terms)))
+    return [
+        _query(text, query_words(asked, idf, rare=rare), vector, space, DEFAULT_POLICY)
+        for (text, vector), asked in zip(texts, terms, strict=True)
+    ]
+
+
+def _query(
+    text: str, words: QueryWords, vector: Sequence[float] | None, space: EmbeddingSpace, policy: FusionPolicy
+) -> SearchQuery:
     return SearchQuery(
         space_id=space.pk,
         bounds=space.bounds_for(text),
         vector=None if vector is None else tuple(unit_vector(vector, dimension=space.dimension)),
-        words=query_words(asked, idf, rare=rare, earlier=earlier),
+        words=words,
         policy=policy,
         text=text,
         degraded=vector is None,
@@ -204,16 +227,22 @@ class Conversation:
 
 def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
     """Return the formula over two SQL expressions, each of which appears in it once, in this order."""
-    bounds, policy = query.bounds, query.policy
-    return RELEVANCE.format(
+    bounds = query.bounds
+    return relevance_formula(
         similarity=similarity,
         words=words,
         weight=_number(1.0 if query.words is None else bounds.vector_weight),
         low=_number(bounds.cosine_low),
         high=_number(bounds.cosine_high),
-        steepness=_number(policy.word_steepness),
-        constant=_number(policy.word_midpoint**policy.word_steepness),
+        policy=query.policy,
     )
+
+
+def relevance_formula(*, policy: FusionPolicy = DEFAULT_POLICY, **columns: str) -> str:
+    """Return the formula over SQL expressions of a row's scores and of a query's `weight`, `low` and `high`."""
+    steepness = policy.word_steepness
+    constant = policy.word_midpoint**steepness
+    return RELEVANCE.format(**columns, steepness=_number(steepness), constant=_number(constant))
 
 
 def _number(value: float) -> str:
@@ -235,8 +264,12 @@ def _constant(value: float | None) -> Expression:
     return Cast(Value(value), FloatField())
 
 
-def _vector_text(vector: Sequence[float]) -> str:
+def vector_text(vector: Sequence[float]) -> str:
     return f"[{','.join(map(repr, vector))}]"
+
+
+def words_text(words: QueryWords) -> str:
+    return SparseVector(dict(words.weights), DIMENSION).to_text()
 
 
 def _word_score(*, reaches: bool | None) -> Expression:
@@ -298,9 +331,9 @@ def _scored(
     """Return the statement's first part: the rows' keys and raw scores, each computed once."""
     values: dict[str, Any] = {"space": query.space_id}
     if query.vector is not None:
-        values["vector"] = _vector_text(query.vector)
+        values["vector"] = vector_text(query.vector)
     if query.words is not None:
-        values["words"] = SparseVector(dict(query.words.weights), DIMENSION).to_text()
+        values["words"] = words_text(query.words)
         values["reachable"] = -query.words.reachable
     scan = _scan(
         model, conversation.columns if conversation else (), compares=query.vector is not None,

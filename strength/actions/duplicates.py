@@ -1,6 +1,6 @@
 """Find memories that say the same as a text, and pairs of them (SPEC M8, S5)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -9,15 +9,16 @@ from uuid import UUID
 from django.db.models import Q
 
 from memoryhub.embeddings.spaces import active_space
+from memoryhub.search.bm25 import QueryWords
 from memoryhub.search.index import idf
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import build_query
+from memoryhub.search.query import build_queries, vector_text, words_text
 from memoryhub.tenancy.models import Actor
-from strength.actions.search import nearest_memories
-from strength.domain.duplicates import NEAR, fingerprint, likeness
+from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status
 from strength.domain.sleep import keep_rank
 from strength.models import Memory, MemoryIndex, SleepRun
+from strength.sql import QUERIES, run_query
 
 MOST_CANDIDATES: Final = 8
 """Memories that are compared word for word: duplicates are among the most relevant."""
@@ -25,6 +26,8 @@ MOST_CANDIDATES: Final = 8
 # Two texts below both floors have too little in common.
 WORD_FLOOR: Final = 0.3
 SIMILARITY_FLOOR: Final = 0.8
+
+NO_WORDS: Final = QueryWords({}, 0.0)
 
 SAME_SCOPE: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
 """What must be equal to merge: a memory that fewer see, or that ends, cannot replace the other."""
@@ -39,34 +42,72 @@ class Pair:
     likeness: float
 
 
+@dataclass(frozen=True)
+class Sought:
+    """A text whose duplicates are looked for in its namespace, `besides` some memories."""
+
+    text: str
+    namespace: str
+    vector: Sequence[float] | None
+    besides: Collection[UUID] = ()
+
+
 def near_duplicates(
+    texts: Sequence[Sought],
     *,
     actor_id: UUID,
-    namespace: str,
-    text: str,
     space: EmbeddingSpace,
-    vector: Sequence[float] | None,
     now: datetime,
     among: Sequence[Status],
-    besides: Collection[UUID] = (),
+) -> list[list[tuple[Memory, float]]]:
+    """Return for each text the valid memories that say the same, with likenesses, the nearest first.
+
+    Calls no provider.
+    """
+    nearest = _nearest(texts, actor_id=actor_id, space=space, now=now, among=among)
+    prints = {memory.pk: fingerprint(memory.content) for each in nearest for memory in each}
+    written = [fingerprint(each.text) if near else None for each, near in zip(texts, nearest, strict=True)]
+    known = idf(frozenset().union(*(each.terms for each in (*prints.values(), *written) if each)))
+    return [
+        _alike(text, [(memory, prints[memory.pk]) for memory in near], known) if text else []
+        for text, near in zip(written, nearest, strict=True)
+    ]
+
+
+def _alike(
+    text: Fingerprint, near: Sequence[tuple[Memory, Fingerprint]], known: Mapping[int, float]
 ) -> list[tuple[Memory, float]]:
-    """Return valid memories that say the same as a text, with likenesses, the nearest first. Calls no provider."""
-    query = build_query(text, space=space, embed=lambda _: vector)
-    where = (Q(valid_to=None) | Q(valid_to__gt=now)) & Q(
-        actor_id=actor_id, namespace=namespace, status__in=among
-    )
-    nearest = nearest_memories(
-        where & ~Q(memory_id__in=besides), query, limit=MOST_CANDIDATES,
-        similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR,
-    )  # fmt: skip
-    if not nearest:
-        return []
-    memories = [memory for memory, _relevance in nearest]
-    written, prints = fingerprint(text), [fingerprint(memory.content) for memory in memories]
-    weights = idf(written.terms.union(*(each.terms for each in prints)))
-    scores = [likeness(written, each, weights) for each in prints]
-    near = [each for each in zip(memories, scores, strict=True) if each[1] >= NEAR]
-    return sorted(near, key=lambda each: -each[1])
+    # A term that no text has is as rare as the rarest of those compared.
+    weights = {term: known[term] for term in text.terms.union(*(each.terms for _memory, each in near))}
+    scores = [(memory, likeness(text, each, weights)) for memory, each in near]
+    return sorted((each for each in scores if each[1] >= NEAR), key=lambda each: -each[1])
+
+
+def _nearest(
+    texts: Sequence[Sought], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, among: Sequence[Status]
+) -> list[list[Memory]]:
+    """Return for each text the most relevant memories."""
+    queries = build_queries([(each.text, each.vector) for each in texts], space=space)
+    words = [query.words or NO_WORDS for query in queries]
+    values = {
+        "actor_id": actor_id, "space_id": space.pk, "now": now, "among": [str(status) for status in among],
+        "namespaces": [each.namespace for each in texts],
+        "besides": [f"{{{','.join(map(str, each.besides))}}}" for each in texts],
+        "vectors": [query.vector and vector_text(query.vector) for query in queries],
+        "words": [words_text(each) for each in words], "reachable": [float(each.reachable) for each in words],
+        "lows": [query.bounds.cosine_low for query in queries],
+        "highs": [query.bounds.cosine_high for query in queries],
+        "weights": [query.bounds.vector_weight for query in queries],
+        "similarity_floor": SIMILARITY_FLOOR, "word_floor": WORD_FLOOR, "most": MOST_CANDIDATES,
+    }  # fmt: skip
+    found = run_query(QUERIES["nearest_of_each"], values)
+    rows = Memory.objects.of([actor_id]).select_related("numbers", "actor__sleep_state")
+    by_id = rows.in_bulk({memory_id for _place, memory_id in found})
+    nearest: list[list[Memory]] = [[] for _ in texts]
+    for place, memory_id in found:
+        if memory_id in by_id:
+            nearest[place - 1].append(by_id[memory_id])
+    return nearest
 
 
 def to_compare(run: SleepRun, most: int) -> list[Memory]:
@@ -85,15 +126,15 @@ def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> l
     space = active_space()
     rows = MemoryIndex.objects.filter(actor_id=actor.id, space=space, memory__in=memories)
     vectors = dict(rows.values_list("memory_id", "vector"))
+    sought = [
+        Sought(each.content, each.namespace, vectors.get(each.pk), besides=[each.pk]) for each in memories
+    ]
+    found = near_duplicates(sought, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
     pairs = []
-    for memory in memories:
-        found = near_duplicates(
-            actor_id=actor.id, namespace=memory.namespace, text=memory.content, space=space,
-            vector=vectors.get(memory.pk), now=now, among=[Status.ACTIVE], besides=[memory.pk],
-        )  # fmt: skip
-        for other, alike in found:
+    for memory, alike in zip(memories, found, strict=True):
+        for other, share in alike:
             if all(getattr(memory, name) == getattr(other, name) for name in ("kind", *SAME_SCOPE)):
-                pairs.append(Pair(*kept_and_absorbed(memory, other), alike))
+                pairs.append(Pair(*kept_and_absorbed(memory, other), share))
                 break
     return pairs
 

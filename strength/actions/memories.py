@@ -24,7 +24,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from strength.actions.creation import NewRow, complete_new, sources_of
-from strength.actions.duplicates import near_duplicates
+from strength.actions.duplicates import Sought, near_duplicates
 from strength.actions.revisions import RESEMBLES, awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
     BlockedByTombstone,
@@ -172,10 +172,10 @@ def _near_duplicate(
     """Return the nearest duplicate of an extracted text, locked."""
     if new.source is not Source.EXTRACTION:
         return None
-    alike = near_duplicates(
-        actor_id=draft.actor_id, namespace=draft.namespace, text=draft.content, space=spaces[0],
-        vector=entry.vectors.get(spaces[0].id), now=draft.created_at, among=among, besides=new.unlike,
-    )  # fmt: skip
+    sought = Sought(draft.content, draft.namespace, entry.vectors.get(spaces[0].id), besides=new.unlike)
+    [alike] = near_duplicates(
+        [sought], actor_id=draft.actor_id, space=spaces[0], now=draft.created_at, among=among
+    )
     keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
     return next(iter(Memory.objects.of([draft.actor_id]).locked(keys).values()), None)
 

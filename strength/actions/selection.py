@@ -98,8 +98,8 @@ def strengths_of(actors: Q, status: str) -> QuerySet[MemoryNumbers]:
 
 
 def page_by_strength(
-    rows: MemoryQuerySet, strengths: QuerySet[MemoryNumbers], *, most: int, skipped: int = 0
-) -> MemoryQuerySet:
+    rows: QuerySet[Memory], strengths: QuerySet[MemoryNumbers], *, most: int, skipped: int = 0
+) -> QuerySet[Memory]:
     """Return a slice of memories that are ordered by strength, as `strengths`, which holds all of them, is.
 
     Where filters leave out too many of the first by strength, all memories are read after all.

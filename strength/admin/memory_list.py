@@ -86,6 +86,8 @@ def shows_summaries(request: HttpRequest) -> bool:
 class MemoryList(ChangeList):
     """A change list with tabs, chips and views above its rows; rows have their scores and permissions."""
 
+    result_list: Any
+
     def get_filters_params(self, params: Any = None) -> Any:
         wanted = super().get_filters_params(params)
         wanted.pop(BY, None)
