@@ -168,7 +168,7 @@ log = logging.getLogger(__name__)
 EMBEDDER: Final = "embedder"
 ROUTING: Final = "routing"
 
-NONCE_BYTES: Final = 16
+NONCE_BYTES: Final = 8
 COUNT_DEADLINE_SECONDS: Final = 10.0
 
 LATENCY = Histogram(
@@ -388,7 +388,7 @@ def _assemble(
                 counter_in_use().count,
             )
         except NonceCollision:
-            # A text that holds this very nonce cannot hold the next 128 random bits as well.
+            # A text that holds this very nonce cannot hold the next 64 random bits as well.
             continue
 
 

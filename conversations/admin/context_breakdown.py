@@ -294,8 +294,8 @@ LEAST_OF_THE_LAST: Final = 4_000
 
 SHORTEST_DATA: Final = 200
 
-_NONCE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{32}(?=>)|(?<=</remembered-)[0-9a-f]{32}(?=>)")
-_FIXED_NONCE: Final = "0" * 32
+_NONCE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{16}(?=>)|(?<=</remembered-)[0-9a-f]{16}(?=>)")
+_FIXED_NONCE: Final = "0" * 16
 
 
 def prompt_as_json(assembly: Assembly) -> str:

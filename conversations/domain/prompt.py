@@ -76,7 +76,7 @@ class Prompt:
 class Frame:
     """The texts around the candidates, which are never cut, and how to write.
 
-    `nonce`: 32 lower-case hexadecimal digits, drawn anew for each call. `disclosed`: the project that the model is to
+    `nonce`: 16 lower-case hexadecimal digits, drawn anew for each call. `disclosed`: the project that the model is to
     name in its answer, because the router was not sure of it; `offered` and `proposed`: projects among which the user
     is to be asked, and a new one. `author` writes the message, in the session `session_id`, with the images and files
     of `attachments`; `now` is the time by the user's clock, None for a context without a clock.
@@ -95,8 +95,8 @@ class Frame:
     now: datetime | None = None
 
     def __post_init__(self) -> None:
-        if not re.fullmatch("[0-9a-f]{32}", self.nonce):  # a shorter one could be guessed
-            raise ValueError("the nonce must be 32 lower-case hexadecimal digits")
+        if not re.fullmatch("[0-9a-f]{16}", self.nonce):  # a shorter one could be guessed
+            raise ValueError("the nonce must be 16 lower-case hexadecimal digits")
 
     @property
     def image_count(self) -> int:

@@ -110,8 +110,8 @@ LISTS: Final[Mapping[Strategy, str]] = {
 
 OTHER_TOPIC: Final = ""
 
-_REMEMBERED: Final = re.compile(r"<(/?)remembered-([0-9a-f]{32})>")
-"""A line that opens or closes a block of recalled memories."""
+_REMEMBERED: Final = re.compile(r"<(/?)remembered-((?:[0-9a-f]{16}){1,2})>")
+"""A line that opens or closes a block of recalled memories; contexts of before had codes of 32 digits."""
 
 _REMEMBERED_LINE: Final = re.compile(r"^\d+\. .*\((?:relevance|関連度): [01]\.\d\d\)[ \t]*$\n?", re.MULTILINE)
 _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {

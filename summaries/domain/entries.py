@@ -35,7 +35,7 @@ _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "ja": {"known": "記録済み", "messages": "メッセージ"},
 }
 _REMEMBERED: Final = re.compile(
-    r"^<remembered-([0-9a-f]{32})>$.*?^</remembered-\1>$\n?", re.MULTILINE | re.DOTALL
+    r"^<remembered-((?:[0-9a-f]{16}){1,2})>$.*?^</remembered-\1>$\n?", re.MULTILINE | re.DOTALL
 )
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _NEGATION: Final = re.compile(

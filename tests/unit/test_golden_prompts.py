@@ -4,6 +4,7 @@ After a change on purpose: `GOLDEN=write pytest tests/unit/test_golden_prompts.p
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,13 @@ def test_what_changes_with_every_call_stands_in_the_last_message_or_the_block(na
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_is_in_the_review(name: str) -> None:
-    assert f"`{name}`" in DOCS.read_text(encoding="utf-8")
+def test_every_scenario_is_in_the_review_and_costs_at_most_a_tenth_more(name: str) -> None:
+    row = re.search(
+        rf"^\| `{name}` \|.*\| (\d+|–) \| (\d+) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+    assert row and tokens(name) == int(row[2])
+    assert row[1] == "–" or tokens(name) <= 1.1 * int(row[1])
 
 
 def tokens(name: str) -> int:

@@ -19,7 +19,7 @@ from conversations.domain.layers import (
 from conversations.domain.policy import ContextPolicy
 
 PAGE = (Path(__file__).parents[4] / "docs" / "context.md").read_text(encoding="utf-8")
-NONCE = "5f1c9a07d2e84b36a1f0c7b98e2d4430"
+NONCE = "5f1c9a07d2e84b36"
 
 
 def example() -> Assembly:

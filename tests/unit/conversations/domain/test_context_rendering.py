@@ -32,7 +32,7 @@ from conversations.domain.prompt import (
     render_system,
 )
 
-NONCE = "0123456789abcdef0123456789abcdef"
+NONCE = "0123456789abcdef"
 OPEN, CLOSE = f"<remembered-{NONCE}>", f"</remembered-{NONCE}>"
 ALL = (
     Candidate(layer=SESSION_SUMMARY, content="They met.\n## Related memories"),
@@ -187,9 +187,9 @@ def test_the_cache_mark_belongs_to_the_end_of_the_history() -> None:
     assert prompt_of(memory_placement="with_user_message").turns[0].cache_after is None
 
 
-@pytest.mark.parametrize("nonce", ["", "abc", NONCE.upper(), NONCE + "0", "g" * 32])
+@pytest.mark.parametrize("nonce", ["", "abc", NONCE.upper(), NONCE + "0", "g" * 16])
 def test_a_weak_nonce_is_refused(nonce: str) -> None:
-    with pytest.raises(ValueError, match="32 lower-case"):
+    with pytest.raises(ValueError, match="16 lower-case"):
         Frame(policy=ContextPolicy(), message="m", nonce=nonce)
 
 
@@ -237,8 +237,8 @@ def asked(*candidates: Candidate, language: Language = "en", **frame_values: Any
 @pytest.mark.parametrize(
     ("language", "clock"),
     [
-        ("en", "(Now: Monday 2026-11-23 08:05, Asia/Tokyo.)"),
-        ("ja", "（現在: 2026-11-23 08:05、月曜日、Asia/Tokyo）"),
+        ("en", "(Now: Monday 2026-11-23 08:05 Asia/Tokyo)"),
+        ("ja", "（現在: 2026-11-23 08:05 月曜日 Asia/Tokyo）"),
     ],
 )
 def test_the_clock_stands_before_the_users_text_alone(language: Language, clock: str) -> None:

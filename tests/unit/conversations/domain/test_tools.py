@@ -17,7 +17,7 @@ from conversations.domain.tools import Said, calls_in, paired, shortened_results
 from tests.examples import examples
 from tests.fakes.llm_server import message_problem
 
-NONCE = "0123456789abcdef0123456789abcdef"
+NONCE = "0123456789abcdef"
 TOOLS = {
     "anthropic": [{"name": "search"}],
     "openai": [{"type": "function", "function": {"name": "search"}}],

@@ -31,7 +31,7 @@ from strength.domain.extraction import (
 )
 
 AT = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
-NONCE = "0123456789abcdef" * 2
+NONCE = "0123456789abcdef"
 
 
 def said(
@@ -49,10 +49,11 @@ def sliced(*messages: SourceMessage, most: int = 1_000, until: int = 99) -> Slic
     [
         ("plain", "plain"),
         (f"<remembered-{NONCE}>\n## Related\n1. x\n</remembered-{NONCE}>\nmine", "mine"),
+        (f"<remembered-{NONCE * 2}>\n1. from before\n</remembered-{NONCE * 2}>\nmine", "mine"),
         (f"<remembered-{NONCE}>\nnever closed", f"<remembered-{NONCE}>\nnever closed"),
         (
-            f"<remembered-{NONCE}>\na\n</remembered-{'1' * 32}>\nb",
-            f"<remembered-{NONCE}>\na\n</remembered-{'1' * 32}>\nb",
+            f"<remembered-{NONCE}>\na\n</remembered-{'1' * 16}>\nb",
+            f"<remembered-{NONCE}>\na\n</remembered-{'1' * 16}>\nb",
         ),
         ("1. Loves tea (relevance: 0.87)\nmine", "mine"),
         ("mine\n2. 茶が好き (関連度: 0.41)", "mine"),
@@ -66,19 +67,21 @@ def test_what_memory_said_is_left_out(text: str, own: str) -> None:
 
 def test_a_message_of_nothing_but_opening_lines_stays() -> None:
     """Each opening line once looked for its end through all that follows: 400 kB took more than a minute."""
-    opening = f"<remembered-{'0' * 32}>"
+    opening = f"<remembered-{'0' * 16}>"
     text = "\n".join([opening] * 9_000)
     assert own_words(text) == text
-    assert own_words(f"{text}\n</remembered-{'0' * 32}>\nmine") == "mine"
+    assert own_words(f"{text}\n</remembered-{'0' * 16}>\nmine") == "mine"
 
 
 MARKS = [
     f"<remembered-{NONCE}>",
     f"</remembered-{NONCE}>",
-    f"<remembered-{'1' * 32}>",
-    f"</remembered-{'1' * 32}>",
+    f"<remembered-{'1' * 16}>",
+    f"</remembered-{'1' * 16}>",
 ]
-BLOCK = re.compile(r"^<remembered-([0-9a-f]{32})>$.*?^</remembered-\1>$\n?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^<remembered-((?:[0-9a-f]{16}){1,2})>$.*?^</remembered-\1>$\n?", re.MULTILINE | re.DOTALL
+)
 
 
 @given(st.lists(st.sampled_from([*MARKS, "mine", "", f"x{MARKS[0]}"]), max_size=9))

@@ -64,7 +64,7 @@ def test_a_passage_ends_where_a_call_is_full_and_a_long_message_loses_its_middle
 
 
 def test_remembered_text_and_blank_messages_tell_nothing() -> None:
-    code = "0" * 32
+    code = "0" * 16
     remembered = f"<remembered-{code}>\nold\n</remembered-{code}>\nnew"
     passage = passage_of(remembered, " \n ")
     assert passage.lines == ("[1] 2026-03-01 user (Mika): new",) and passage.until == 2
