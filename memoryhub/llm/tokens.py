@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise, permutations
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal
@@ -63,6 +63,10 @@ _symbol = re.compile(r"[{}()\[\]<>=;_/\\|&*$#@%^~`+]")
 
 
 def split_by_script(text: str) -> list[tuple[Script, str]]:
+    return list(_split(text))
+
+
+def _split(text: str) -> Iterator[tuple[Script, str]]:
     def classified() -> Iterator[tuple[Script, str]]:
         for is_code, line in _lines(text):
             if is_code:
@@ -76,10 +80,42 @@ def split_by_script(text: str) -> list[tuple[Script, str]]:
                         match[0],
                     )
 
-    return [
-        (script, "".join(piece for _, piece in pieces))
-        for script, pieces in groupby(classified(), itemgetter(0))
+    for script, pieces in groupby(classified(), itemgetter(0)):
+        yield script, "".join(piece for _, piece in pieces)
+
+
+class _Scripts(dict[int, str]):
+    """The script of each character as a table of `str.translate`: "l", "j", "o", and " " for Western blanks."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        is_latin = _only_latin.fullmatch(letter)
+        script = "j" if _cjk.match(letter) else "o" if not is_latin else " " if letter.isspace() else "l"
+        return self.setdefault(code, script)
+
+
+_scripts = _Scripts()
+
+
+def script_sizes(text: str) -> tuple[dict[Script, int], int]:
+    """Return the characters of each script, and how many pieces `split_by_script` makes of the text, give or take few.
+
+    For texts of very many pieces, which are never made here: it takes passes over the text instead.
+    """
+    lines = [
+        (is_code, "".join(line for _, line in group))
+        for is_code, group in groupby(_lines(text), itemgetter(0))
     ]
+    letters = "".join(line for is_code, line in lines if not is_code).translate(_scripts)
+    blanks = {script: sum(map(len, re.findall(f"(?<={script}) +", letters))) for script in "jo"}
+    sizes: dict[Script, int] = {
+        "latin": letters.count("l") + letters.count(" ") - sum(blanks.values()),
+        "japanese": letters.count("j") + blanks["j"],
+        "code": len(text) - len(letters),
+        "other": letters.count("o") + blanks["o"],
+    }
+    visible = (letters[:1].replace(" ", "l") + letters[1:]).replace(" ", "")
+    return sizes, len(lines) + sum(visible.count(a + b) for a, b in permutations("ljo", 2))
 
 
 def _lines(text: str) -> Iterator[tuple[bool, str]]:
@@ -273,7 +309,7 @@ MAX_CACHED_CHARS = 2048
 
 BYTES_OF_LETTER: Mapping[Script, int] = MappingProxyType({"latin": 1, "japanese": 3, "code": 1, "other": 2})
 MAX_PIECES = 20_000
-"""Pieces of script classes that are counted one by one; more take seconds."""
+"""Pieces of script classes that are counted one by one; more take seconds, so they share the whole text's count."""
 
 
 def count_raw(text: str) -> int:
@@ -331,15 +367,15 @@ def raw_counts(text: str) -> RawCounts:
 
 
 def _raw_counts(text: str) -> RawCounts:
-    pieces = split_by_script(text)
+    pieces = list(islice(_split(text), MAX_PIECES + 1))
     whole = _count(text) if len(pieces) > 1 else 0
     by_script: dict[Script, int] = dict.fromkeys(SCRIPTS, 0)
     if len(pieces) > MAX_PIECES:
         # Each cut makes about a token more, so the shares of so many come to no less than one by one.
-        for script, piece in pieces:
-            by_script[script] += len(piece) * BYTES_OF_LETTER[script]
-        most, size = whole + len(pieces), sum(by_script.values())
-        shares: dict[Script, int] = {script: -(-most * own // size) for script, own in by_script.items()}
+        sizes, cuts = script_sizes(text)
+        weights = {script: size * BYTES_OF_LETTER[script] for script, size in sizes.items()}
+        most, total = whole + cuts, sum(weights.values())
+        shares: dict[Script, int] = {script: -(-most * own // total) for script, own in weights.items()}
         return RawCounts(whole, MappingProxyType(shares))
     for script, piece in pieces:
         by_script[script] += _count(piece)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens import SCRIPTS, Script, split_by_script
+from memoryhub.llm.tokens import SCRIPTS, Script, looks_like_code, script_sizes, split_by_script
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,24 @@ def test_split_by_script_loses_nothing(text: str) -> None:
     assert "".join(piece for _, piece in pieces) == text
     assert all(piece and script in SCRIPTS for script, piece in pieces)
     assert all(first[0] != second[0] for first, second in pairwise(pieces))
+
+
+@given(
+    st.text("aZ9.é \tあ漢、한бก👍\u0301\u200b", max_size=300)
+    | st.text(st.characters(exclude_categories=["Z", "C"]))
+)
+def test_sizes_of_a_line_are_those_of_its_pieces(line: str) -> None:
+    pieces = [] if looks_like_code(line) else split_by_script(line)
+    expected = {script: sum(len(piece) for each, piece in pieces if each == script) for script in SCRIPTS}
+
+    assert looks_like_code(line) or script_sizes(line) == (expected, len(pieces))
+
+
+@given(st.lists(st.text("aあб \n{}=", max_size=20), max_size=20).map("\n".join) | st.text(max_size=400))
+def test_sizes_are_of_all_characters_and_code_is_code(text: str) -> None:
+    sizes, cuts = script_sizes(text)
+    pieces = split_by_script(text)
+
+    assert sum(sizes.values()) == len(text)
+    assert sizes["code"] == sum(len(piece) for script, piece in pieces if script == "code")
+    assert cuts >= len(pieces) - len(text.splitlines())
