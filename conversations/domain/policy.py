@@ -9,12 +9,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from conversations.domain.layers import PRECEDENCE
-from memoryhub.tenancy.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
+from conversations.domain.layers import (
+    PINNED,
+    PRECEDENCE,
+    PROFILE,
+    PROJECT,
+    RECALL,
+    SEMANTIC,
+    SESSION_SUMMARY,
+    WORKING,
+)  # fmt: skip
+from memoryhub.errors import _, format_lazy
+from memoryhub.tenancy.domain import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole
 
 AUTO_PLACEMENT: Final = "auto"
 BEFORE_HISTORY: Final = "before_history"
 WITH_USER_MESSAGE: Final = "with_user_message"
+
+PLACEMENTS: Final = {
+    AUTO_PLACEMENT: _("chosen by itself"),
+    BEFORE_HISTORY: _("before the history"),
+    WITH_USER_MESSAGE: _("with the message"),
+}
+
+LAYER_NAMES: Final = {
+    PINNED: _("Pinned"),
+    WORKING: _("Conversation"),
+    SEMANTIC: _("Memories"),
+    PROFILE: _("Profile"),
+    RECALL: _("Earlier messages"),
+    PROJECT: _("Project"),
+    SESSION_SUMMARY: _("Session summaries"),
+}
 
 LARGEST_MAX_TOKENS: Final = 2**53
 """The largest whole number up to which a float is exact; beyond, the product with the margin is noise."""
@@ -68,30 +94,79 @@ class ContextPolicy(Policy):
     include_tools: bool = True
     cache: bool = False
 
+    TITLE = _("Contexts")
     CHECKS = {
-        "system_prompt": text(LONGEST_SYSTEM_PROMPT),
-        "working_memory_limit": whole(1, 50),
-        "semantic_memory_limit": whole(1, 20),
-        "recall_limit": whole(0, 100),
-        "profile_max_tokens": whole(0, 4_000),
-        "semantic_relevance_floor": number(0, 1),
-        "recall_relevance_floor": number(0, 1),
-        "max_tokens": whole(1_000, LARGEST_MAX_TOKENS),
-        "token_safety_margin": number(0.5, 0.95),
-        "memory_placement": one_of(AUTO_PLACEMENT, BEFORE_HISTORY, WITH_USER_MESSAGE),
-        "layer_budgets": Check(
-            _shares_hold, f"null, or shares above 0 that sum to at most 1, by layer: {', '.join(PRECEDENCE)}"
+        "system_prompt": text(LONGEST_SYSTEM_PROMPT).described(
+            _("System prompt"), _("the operator's words; empty: the agent's `system_prompt`")
         ),
-        "include_pinned": switch(),
-        "include_semantic_memory": switch(),
-        "include_profile": switch(),
-        "include_recall": switch(),
-        "include_project": switch(),
-        "include_session_summary": switch(),
-        "include_clock": switch(),
-        "include_relevance": switch(),
-        "include_tools": switch(),
-        "cache": switch(),
+        "working_memory_limit": whole(1, 50).described(
+            _("Latest turns"), _("latest turns in a context"), _("turns")
+        ),
+        "semantic_memory_limit": whole(1, 20).described(
+            _("Related memories"), _("best related memories in a context"), _("memories")
+        ),
+        "recall_limit": whole(0, 100).described(
+            _("Earlier messages"), _("best earlier messages in a context"), _("messages")
+        ),
+        "profile_max_tokens": whole(0, 4_000).described(
+            _("Size of the profile"), _("tokens of the profile: what is standing about the user"), _("tokens")
+        ),
+        "semantic_relevance_floor": number(0, 1).described(
+            _("Lowest relevance of memories"), _("a memory less relevant stays out of contexts")
+        ),
+        "recall_relevance_floor": number(0, 1).described(
+            _("Lowest relevance of earlier messages"),
+            _("the best earlier message must reach it, and others a twentieth of it"),
+        ),
+        "max_tokens": whole(1_000, LARGEST_MAX_TOKENS).described(
+            _("The model's room"), _("the model's room"), _("tokens")
+        ),
+        "token_safety_margin": number(0.5, 0.95).described(
+            _("Part of the room that may be used"),
+            _("the part of it that may be used: the limit is `int(max_tokens * token_safety_margin)`"),
+        ),
+        "memory_placement": one_of(PLACEMENTS).described(
+            _("Place of the remembered block"),
+            _(
+                "where the remembered block stands; `auto`: with the message where `cache` is on, else before "
+                "the history"
+            ),
+        ),
+        "layer_budgets": Check(
+            _shares_hold,
+            format_lazy(
+                _("null, or shares above 0 that sum to at most 1, by layer: {layers}"),
+                layers=", ".join(PRECEDENCE),
+            ),
+            Input.PARTS,
+            parts=LAYER_NAMES,
+        ).described(_("Shares of the layers"), _("shares of the limit by layer")),
+        "include_pinned": switch().described(_("Pinned memories"), _("pinned memories in contexts")),
+        "include_semantic_memory": switch().described(
+            _("Related memories in contexts"), _("related memories in contexts")
+        ),
+        "include_profile": switch().described(
+            _("Profile"), _("the user's preferences and key facts in contexts, whatever is asked")
+        ),
+        "include_recall": switch().described(
+            _("Earlier messages in contexts"), _("earlier messages in contexts")
+        ),
+        "include_project": switch().described(_("Project memory"), _("project memory in contexts")),
+        "include_session_summary": switch().described(
+            _("Session summaries"), _("session summaries in contexts")
+        ),
+        "include_clock": switch().described(_("Date and time"), _("the date and time before the message")),
+        "include_relevance": switch().described(
+            _("Relevance in the text"),
+            _("the relevance of memories and earlier messages is written after them"),
+        ),
+        "include_tools": switch().described(
+            _("Calls of tools"), _("calls of tools and their results as such; else a line for each")
+        ),
+        "cache": switch().described(
+            _("Contexts for caches"),
+            _("contexts begin alike from turn to turn, so that providers can cache them"),
+        ),
     }
 
     def validated(self, /, **overrides: Any) -> Self:
@@ -152,7 +227,12 @@ class SessionPolicy(Policy):
 
     session_idle_minutes: int = 60
 
-    CHECKS = {"session_idle_minutes": whole(1, 43_200)}
+    TITLE = _("Sessions")
+    CHECKS = {
+        "session_idle_minutes": whole(1, 43_200).described(
+            _("Idle time"), _("after so long without a message a session ends by itself"), _("minutes")
+        )
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +243,20 @@ class ChatPolicy(Policy):
     chat_memory: bool = True
     chat_deadline_seconds: int = 120
 
+    TITLE = _("Chat")
     CHECKS = {
-        "chat_max_output_tokens": whole(1, 200_000),
-        "chat_memory": switch(),
-        "chat_deadline_seconds": whole(5, 600),
+        "chat_max_output_tokens": whole(1, 200_000).described(
+            _("Longest answer"), _("the longest answer; a longer one is cut, and so refused"), _("tokens")
+        ),
+        "chat_memory": switch().described(
+            _("Answers with memory"),
+            _("whether messages go out in their context; without, each by itself beside the system prompt"),
+        ),
+        "chat_deadline_seconds": whole(5, 600).described(
+            _("Deadline of an answer"),
+            _("how long an answer may take, from the question to its last word"),
+            _("seconds"),
+        ),
     }
 
 

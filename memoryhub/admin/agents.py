@@ -6,23 +6,22 @@ from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, actor_title, clock, excerpt, principal
+from memoryhub.admin.base import ActionAdmin, actor_title, clock, excerpt, principal
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
+from memoryhub.admin.policy_form import PolicyForm, policy_json
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
-from memoryhub.tenancy.domain import STRATEGIES, PolicyError
+from memoryhub.tenancy.domain import STRATEGIES
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
-from memoryhub.tenancy.policies import effective_values
 
 LONGEST_PROMPT = 100_000
 MOST_WORDS = 100
 EDITABLE = frozenset(
-    {"name", "language", "system_prompt", "domain", "related_domains", "current_project", "fixed_user_id", "policy",
+    {"name", "language", "system_prompt", "domain", "related_domains", "current_project", "fixed_user_id",
      "strategies", "topics_include", "topics_exclude", "retrieval_config"}
 )  # fmt: skip
 
@@ -44,16 +43,15 @@ _STRATEGIES_IN_WORDS = {
 }
 
 
-class AgentForm(ActionForm):
+class AgentForm(PolicyForm):
     """Editable settings of an agent."""
 
-    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
     system_prompt = ProseField(required=False, max_length=LONGEST_PROMPT, label=_("System prompt"))
     related_domains = LinesField(most=MOST_WORDS, longest=255, label=_("Related domains"))
     topics_include = LinesField(most=MOST_WORDS, longest=255, label=_("Topics to include"))
     topics_exclude = LinesField(most=MOST_WORDS, longest=255, label=_("Topics to leave out"))
-    policy = ObjectField(
-        label=_("Policy"), help_text=_("Only the values that differ from the defaults, as JSON.")
+    policy = policy_json(
+        _("Only the values that differ from the defaults. What is changed above goes before.")
     )
     strategies = forms.MultipleChoiceField(
         required=False,
@@ -80,10 +78,12 @@ class AgentForm(ActionForm):
         super().__init__(*args, **kwargs)
         switches = self.instance.strategies or {}
         self.initial["strategies"] = [name for name in STRATEGIES if switches.get(name, True)]
-        self.initial["expected_version"] = self.instance.version
+
+    def layers(self) -> tuple[Agent | None, Actor | None]:
+        return (self.instance if self.instance.pk else None), None
 
     def values(self) -> dict[str, Any]:
-        values = self.changed_values(EDITABLE)
+        values = {**self.changed_values(EDITABLE), **self.changed_policy}
         if "strategies" in values:
             values["strategies"] = {name: name in values["strategies"] for name in STRATEGIES}
         if "retrieval_config" in values:
@@ -111,12 +111,11 @@ class AgentAdmin(ActionAdmin):
     id_fields = ("agent_id",)
     readonly_fields = ("version", "created_at", "updated_at")
     change_form_before_template = "admin/memoryhub/includes/version.html"
-    change_form_outer_after_template = "admin/memoryhub/includes/effective_policy.html"
+    change_form_after_template = "admin/memoryhub/includes/policies.html"
     fieldsets = (
         (None, {"fields": (("agent_id", "name"), ("language", "fixed_user_id"), "system_prompt")}),
         (_("Scope"), {"fields": (("domain", "current_project"), "related_domains")}),
         (_("Long-term memory"), {"fields": ("strategies", ("topics_include", "topics_exclude"))}),
-        (_("Policy"), {"fields": ("policy", "retrieval_config")}),
         (_("History"), {"fields": (("version", "created_at", "updated_at"),)}),
     )
     add_fieldsets = fieldsets[:-1]
@@ -141,20 +140,20 @@ class AgentAdmin(ActionAdmin):
         version = form.cleaned_data["expected_version"]
         return update_agent(agent_id=row.pk, values=values, expected_version=version, by=by, now=now)
 
-    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        return {"effective_policy": _effective(row, None)}
 
-
-class ActorForm(ActionForm):
+class ActorForm(PolicyForm):
     """Policy overrides of a user."""
 
-    policy = ObjectField(
-        label=_("Policy"), help_text=_("Only the values that differ from the agent's, as JSON.")
+    policy = policy_json(
+        _("Only the values that differ from the agent's. What is changed above goes before.")
     )
 
     class Meta:
         model = Actor
         fields = ("policy",)
+
+    def layers(self) -> tuple[Agent | None, Actor | None]:
+        return self.instance.agent, self.instance
 
 
 @admin.register(Actor)
@@ -167,8 +166,9 @@ class ActorAdmin(ActionAdmin):
     list_filter = (("agent", RelatedDropdownFilter),)
     search_fields = ("agent__agent_id", "user_id")
     readonly_fields = ("id", "agent", "user_id", "created_at")
-    fields = ("id", ("agent", "user_id"), "created_at", "policy")
-    change_form_outer_after_template = "admin/memoryhub/includes/effective_policy.html"
+    fields = ("id", ("agent", "user_id"), "created_at")
+    change_form_before_template = "admin/memoryhub/includes/version.html"
+    change_form_after_template = "admin/memoryhub/includes/policies.html"
     list_select_related = ("agent",)
 
     @admin.display(description=_("user"), ordering="user_id")
@@ -183,31 +183,10 @@ class ActorAdmin(ActionAdmin):
         return actor_title(row)
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Actor:
-        if "policy" not in form.changed_data:
+        if not (values := form.changed_policy):
             return row  # type: ignore[no-any-return]
         actor = Actor.objects.select_related("agent").get(pk=row.pk)
-        policy = form.cleaned_data["policy"]
-        return set_actor_policy(actor=actor, policy=policy, by=principal(request), now=clock())
-
-    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        stored = Actor.objects.select_related("agent").get(pk=row.pk)
-        return {"effective_policy": _effective(stored.agent, stored)}
-
-
-def _effective(agent: Agent, actor: Actor | None) -> dict[str, Any]:
-    overridden = {**agent.policy, **(actor.policy if actor else {})}
-    try:
-        values = effective_values(agent, actor)
-    except PolicyError as error:
-        # What was typed and refused is on the form's own copy; what is stored can always be used.
-        return {"headers": [_("Value"), _("Problem")], "rows": [list(each) for each in error.errors.items()]}
-    code = "<code>{}</code>"
-    rows = [
-        [
-            format_html(code, name),
-            format_html(code, value),
-            _("overridden") if name in overridden else _("default"),
-        ]
-        for name, value in values.items()
-    ]
-    return {"headers": [_("Value"), _("Effective value"), _("From")], "rows": rows}
+        version = form.cleaned_data["expected_version"]
+        return set_actor_policy(
+            actor=actor, policy=values["policy"], expected_version=version, by=principal(request), now=clock()
+        )

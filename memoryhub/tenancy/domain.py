@@ -3,11 +3,11 @@
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final, Self
 from uuid import UUID, uuid5
 
 from memoryhub.errors import Message, _, format_lazy
@@ -16,6 +16,8 @@ from memoryhub.zones import is_zone, zone_named
 ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
 AGENT_ID_PATTERN = re.compile(r"[-a-zA-Z0-9_]{1,255}\Z")
 MAX_USER_ID = 255
+MOST_WORDS: Final = 200
+LONGEST_WORD: Final = 255
 
 
 class Language(StrEnum):
@@ -46,12 +48,41 @@ def actor_id(agent_id: str, user_id: str = "") -> UUID:
     return uuid5(ACTOR_NAMESPACE, json.dumps([agent_id, user_id], ensure_ascii=False, separators=(",", ":")))
 
 
+class Input(StrEnum):
+    """How a person enters a value."""
+
+    SWITCH = "switch"
+    WHOLE = "whole"
+    NUMBER = "number"
+    CHOICE = "choice"
+    LINE = "line"
+    PROSE = "prose"
+    WORDS = "words"
+    PARTS = "parts"
+
+
 @dataclass(frozen=True)
 class Check:
-    """A rule that one policy value obeys: a test, and the words that say what is allowed."""
+    """A policy value: a test, the words that say what is allowed, and what a form and the reference say about it.
+
+    `choices` names the allowed words. `parts` names the numbers of which a mapping, or with `is_list` a list, consists.
+    `title`, `meaning` and `unit` come by `described`.
+    """
 
     holds: Callable[[Any], bool]
     allowed: Message
+    input: Input = Input.LINE
+    low: float | None = None
+    high: float | None = None
+    choices: Mapping[str, Message] = field(default_factory=dict)
+    parts: Mapping[str, Message] = field(default_factory=dict)
+    is_list: bool = False
+    title: Message = ""
+    meaning: Message = ""
+    unit: Message = ""
+
+    def described(self, title: Message, meaning: Message, unit: Message = "") -> "Check":
+        return replace(self, title=title, meaning=meaning, unit=unit)
 
 
 def whole(low: int, high: int | None = None) -> Check:
@@ -61,6 +92,9 @@ def whole(low: int, high: int | None = None) -> Check:
         format_lazy(_("a whole number from {low} to {high}"), low=low, high=high)
         if high is not None
         else format_lazy(_("a whole number, {low} or more"), low=low),
+        Input.WHOLE,
+        low,
+        high,
     )
 
 
@@ -77,13 +111,17 @@ def number(low: float, high: float | None = None, *, above: bool = False) -> Che
             return False
         return (low < value if above else low <= value) and value <= top and value < 1e12  # false for NaN
 
-    return Check(holds, format_lazy(allowed, low=f"{low:g}", high="" if high is None else f"{high:g}"))
+    written = format_lazy(allowed, low=f"{low:g}", high="" if high is None else f"{high:g}")
+    return Check(holds, written, Input.NUMBER, low, high)
 
 
-def one_of(*choices: str) -> Check:
+def one_of(choices: Sequence[str] | Mapping[str, Message]) -> Check:
+    """One of some words; a mapping names what they mean."""
     return Check(
         lambda value: value in choices if isinstance(value, str) else False,
         format_lazy(_("one of {choices}"), choices=", ".join(choices)),
+        Input.CHOICE,
+        choices=dict(zip(choices, choices, strict=True)) | (choices if isinstance(choices, Mapping) else {}),
     )
 
 
@@ -91,21 +129,24 @@ def words() -> Check:
     return Check(
         lambda value: (
             isinstance(value, list | tuple)
-            and len(value) <= 200
-            and all(isinstance(word, str) and 0 < len(word) <= 255 for word in value)
+            and len(value) <= MOST_WORDS
+            and all(isinstance(word, str) and 0 < len(word) <= LONGEST_WORD for word in value)
         ),
         _("a list of at most 200 texts of 1 to 255 characters"),
+        Input.WORDS,
     )
 
 
 def switch() -> Check:
-    return Check(lambda value: isinstance(value, bool), _("true or false"))
+    return Check(lambda value: isinstance(value, bool), _("true or false"), Input.SWITCH)
 
 
 def text(longest: int) -> Check:
     return Check(
         lambda value: isinstance(value, str) and len(value) <= longest,
         format_lazy(_("a text of at most {most} characters"), most=longest),
+        Input.PROSE,
+        high=longest,
     )
 
 
@@ -116,9 +157,12 @@ def _is_whole(value: object) -> bool:
 class Policy:
     """Base of the frozen dataclasses that hold policy values; CHECKS has one rule per overridable field."""
 
+    TITLE: Message = ""
     CHECKS: Mapping[str, Check] = {}
     # What a client that speaks for a user must not change: it would decide what is believed and commanded.
     OPERATOR_ONLY: frozenset[str] = frozenset()
+    # Whether a user's own value counts, beside the agent's.
+    FOR_USERS: bool = True
     # The ranges that experience recommends, narrower than what is allowed; outside them `doctor` warns.
     RECOMMENDED: Mapping[str, tuple[float, float]] = {}
 
@@ -177,7 +221,19 @@ class TrustPolicy(Policy):
     untrusted_channels: tuple[str, ...] = ()
     confidence_floor: float = 0.5
 
-    CHECKS = {"untrusted_channels": words(), "confidence_floor": number(0, 1)}
+    TITLE = _("Trust")
+    CHECKS = {
+        "untrusted_channels": words().described(
+            _("Untrusted channels"),
+            _(
+                "what comes from these channels, in any case or width of letters, waits for a curator, and is not "
+                "recalled elsewhere"
+            ),
+        ),
+        "confidence_floor": number(0, 1).described(
+            _("Lowest confidence"), _("a memory written with a lower confidence waits for a curator")
+        ),
+    }
     OPERATOR_ONLY = frozenset(CHECKS)
 
     def trust(self, *, channel: str, source_is_trusted: bool) -> Trust:
@@ -196,7 +252,16 @@ class ZonePolicy(Policy):
 
     time_zone: str = "UTC"
 
-    CHECKS = {"time_zone": Check(is_zone, _("the name of a time zone, such as Asia/Tokyo"))}
+    TITLE = _("Time")
+    CHECKS = {
+        "time_zone": Check(is_zone, _("the name of a time zone, such as Asia/Tokyo")).described(
+            _("Time zone"),
+            _(
+                "where days begin and dates are written: in prompts, summaries, contexts, digests, timelines, nights "
+                "and daily caps (these by the agent's)"
+            ),
+        )
+    }
 
     @property
     def zone(self) -> tzinfo:

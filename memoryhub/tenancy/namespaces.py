@@ -29,7 +29,7 @@ BY_STRENGTH = "strength"
 RETRIEVAL_VALUES = {
     "top_k": whole(1, 200),
     "relevance_score": number(0, 1),
-    "order": one_of(BY_RELEVANCE, BY_STRENGTH),
+    "order": one_of((BY_RELEVANCE, BY_STRENGTH)),
 }
 
 DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float | str]] = {

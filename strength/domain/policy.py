@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from memoryhub.errors import Message
-from memoryhub.tenancy.domain import Check, Policy, number, one_of, switch, whole
+from memoryhub.errors import Message, _, format_lazy
+from memoryhub.tenancy.domain import Check, Input, Policy, number, one_of, switch, whole
 
 LEVELS: Final = 6
 REVIEW: Final = "review"
-WEIGHT_NAMES: Final = ("similarity", "strength", "recency")
+WEIGHTS: Final = {"similarity": _("Relevance"), "strength": _("Strength"), "recency": _("Recency")}
+LEVEL_NAMES: Final = {str(level): format_lazy(_("Level {level}"), level=level) for level in range(LEVELS)}
 
 
 def _weights_hold(value: Any) -> bool:
-    if not isinstance(value, Mapping) or set(value) != set(WEIGHT_NAMES):
+    if not isinstance(value, Mapping) or set(value) != set(WEIGHTS):
         return False
     if not all(number(0, 1).holds(weight) for weight in value.values()):
         return False
@@ -52,15 +53,31 @@ class SearchPolicy(Policy):
     score_weights: Mapping[str, float] | None = None
     recency_half_life_days: float = 30.0
 
+    TITLE = _("Search")
     CHECKS = {
-        "similarity_threshold": number(0, 1),
-        "word_floor": number(0, 1),
-        "candidate_limit": whole(1, 1000),
-        "top_k_results": whole(1, 200),
-        "score_weights": Check(
-            _weights_hold, "numbers from 0 to 1 for similarity, strength and recency that sum to 1"
+        "similarity_threshold": number(0, 1).described(
+            _("Lowest similarity"), _("a cosine from which a memory is a candidate")
         ),
-        "recency_half_life_days": number(0, 36500, above=True),
+        "word_floor": number(0, 1).described(
+            _("Lowest word score"), _("a word score from which a memory is a candidate")
+        ),
+        "candidate_limit": whole(1, 1000).described(
+            _("Candidates"), _("the most candidates that are ranked"), _("memories")
+        ),
+        "top_k_results": whole(1, 200).described(
+            _("Results"), _("the most results of a search"), _("memories")
+        ),
+        "score_weights": Check(
+            _weights_hold,
+            _("numbers from 0 to 1 for similarity, strength and recency that sum to 1"),
+            Input.PARTS,
+            parts=WEIGHTS,
+        ).described(
+            _("Weights of the ranking"), _("what relevance, strength and recency count in the ranking")
+        ),
+        "recency_half_life_days": number(0, 36500, above=True).described(
+            _("Half-life of recency"), _("days without use after which recency has halved"), _("days")
+        ),
     }
 
     RECOMMENDED = {"similarity_threshold": (0.2, 0.5), "candidate_limit": (20, 100), "top_k_results": (5, 20)}
@@ -107,29 +124,98 @@ class StrengthPolicy(Policy):
     impact_to_strength_ratio: float = 0.2
     max_active_memories: int = 5000
 
+    TITLE = _("Strength")
     CHECKS = {
-        "initial_strength": number(0, 1000),
-        "initial_strength_education": number(0, 1000),
-        "strength_increment_on_use": number(0, 1000),
-        "perspective_strength_increment": number(0, 1000),
-        "archive_threshold": number(0, 1000),
-        "reactivation_strength": number(0, 1000),
-        "expected_tasks_per_day": whole(1, 100_000),
-        "consolidation_thresholds": Check(
-            _thresholds_hold, "six whole numbers, ascending, the first of them 0"
+        "initial_strength": number(0, 1000).described(_("Initial strength"), _("a new memory's strength")),
+        "initial_strength_education": number(0, 1000).described(
+            _("Initial strength of teaching material"), _("the same for the source `education`")
         ),
-        "daily_decay_targets": Check(_targets_hold, "a number above 0 to 1 for each of the levels 0 to 5"),
-        "decay_clock": one_of("elapsed", "task"),
-        "sleeps_nightly": switch(),
-        "near_duplicates": one_of("propose", "merge", "off"),
-        "archived_repeats": one_of(REVIEW, "reactivate"),
-        "use_detection": one_of("keywords", "embedding", "llm"),
-        "archived_use": one_of("reactivate", "refuse"),
-        "impact_user_positive": number(0, 1000),
-        "impact_task_success": number(0, 1000),
-        "impact_prevented_error": number(0, 1000),
-        "impact_to_strength_ratio": number(0, 1000),
-        "max_active_memories": whole(1, 10_000_000),
+        "strength_increment_on_use": number(0, 1000).described(
+            _("Gain by a use"), _("what a use adds; so does writing the same text again")
+        ),
+        "perspective_strength_increment": number(0, 1000).described(
+            _("Gain in a perspective"), _("what a use adds in its perspective")
+        ),
+        "archive_threshold": number(0, 1000).described(
+            _("Archive threshold"), _("strength at or below which sleep archives")
+        ),
+        "reactivation_strength": number(0, 1000).described(
+            _("Strength after reactivation"), _("strength of a memory that was reactivated")
+        ),
+        "expected_tasks_per_day": whole(1, 100_000).described(
+            _("Expected tasks"),
+            _("turns the daily targets into a rate per task, for `decay_clock` `task`"),
+            _("tasks a day"),
+        ),
+        "consolidation_thresholds": Check(
+            _thresholds_hold,
+            _("six whole numbers, ascending, the first of them 0"),
+            Input.PARTS,
+            parts=LEVEL_NAMES,
+            is_list=True,
+        ).described(_("Uses until each level"), _("uses from which a memory has level 0, 1, … 5"), _("uses")),
+        "daily_decay_targets": Check(
+            _targets_hold,
+            _("a number above 0 to 1 for each of the levels 0 to 5"),
+            Input.PARTS,
+            parts=LEVEL_NAMES,
+        ).described(_("What a day leaves"), _("what is left of a strength after a day, by level")),
+        "decay_clock": one_of({"elapsed": _("the time that passed"), "task": _("completed tasks")}).described(
+            _("Clock of decay"), _("decay by the time that passed, or by the tasks that were completed")
+        ),
+        "sleeps_nightly": switch().described(
+            _("Nightly sleep"), _("whether the nightly schedule lets the memory sleep")
+        ),
+        "near_duplicates": one_of(
+            {"propose": _("propose a merge"), "merge": _("merge"), "off": _("do not look")}
+        ).described(
+            _("Near-duplicates"),
+            _(
+                "what sleep does with memories that say the same: propose to merge them, merge those about "
+                "which nobody has decided anything, or not look"
+            ),
+        ),
+        "archived_repeats": one_of(
+            {REVIEW: _("wait for a curator"), "reactivate": _("active again")}
+        ).described(
+            _("Archived texts written again"),
+            _(
+                "what a text that a person archived does when it is written again: it waits for a curator, or "
+                "is active again"
+            ),
+        ),
+        "use_detection": one_of(
+            {"keywords": _("by words"), "embedding": _("by meaning"), "llm": _("by a language model")}
+        ).described(
+            _("Detection of use"), _("how a task's result is searched for the memories that it used")
+        ),
+        "archived_use": one_of({"reactivate": _("active again"), "refuse": _("refused")}).described(
+            _("Use of archived memories"),
+            _(
+                "whether a report of use brings back what a sleep archived; what a person archived, or what "
+                "has ended, stays (409)"
+            ),
+        ),
+        "impact_user_positive": number(0, 1000).described(
+            _("Impact of praise"), _("impact of a user's praise")
+        ),
+        "impact_task_success": number(0, 1000).described(
+            _("Impact of a success"), _("impact of a task that succeeded")
+        ),
+        "impact_prevented_error": number(0, 1000).described(
+            _("Impact of a prevented error"), _("impact of an error that was prevented")
+        ),
+        "impact_to_strength_ratio": number(0, 1000).described(
+            _("Strength per impact"), _("strength per impact")
+        ),
+        "max_active_memories": whole(1, 10_000_000).described(
+            _("Most active memories"),
+            _(
+                "the most active memories of an actor, enforced by sleep, weakest first; pinned ones count "
+                "and stay"
+            ),
+            _("memories"),
+        ),
     }
 
     RECOMMENDED = {
@@ -167,4 +253,16 @@ class ExtractionPolicy(Policy):
     extraction_max_tokens: int = 4000
     reflection_after_episodes: int = 5
 
-    CHECKS = {"extraction_max_tokens": whole(500, 100_000), "reflection_after_episodes": whole(1, 20)}
+    TITLE = _("Long-term strategies")
+    CHECKS = {
+        "extraction_max_tokens": whole(500, 100_000).described(
+            _("Size of a call"),
+            _("how much of a conversation one call reads; a quarter of it shows what was said just before"),
+            _("tokens"),
+        ),
+        "reflection_after_episodes": whole(1, 20).described(
+            _("Episodes until a reflection"),
+            _("new episodes from which lessons are drawn, without waiting for a session to end"),
+            _("episodes"),
+        ),
+    }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -21,9 +21,10 @@ MOST_DOLLARS: Final = 100_000
 
 
 def _or_null(check: Check) -> Check:
-    return Check(
-        lambda value: value is None or check.holds(value),
-        format_lazy(_("null, or {allowed}"), allowed=check.allowed),
+    return replace(
+        check,
+        holds=lambda value: value is None or check.holds(value),
+        allowed=format_lazy(_("null, or {allowed}"), allowed=check.allowed),
     )
 
 
@@ -34,7 +35,18 @@ class BudgetPolicy(Policy):
     daily_spend_cap: float | None = None
     daily_token_cap: int | None = None
 
-    CHECKS = {"daily_spend_cap": _or_null(number(0)), "daily_token_cap": _or_null(whole(0))}
+    TITLE = _("Spending")
+    FOR_USERS = False
+    CHECKS = {
+        "daily_spend_cap": _or_null(number(0)).described(
+            _("Cap of a day's spending"),
+            _("US dollars, where prices are known; null: any amount"),
+            _("US dollars"),
+        ),
+        "daily_token_cap": _or_null(whole(0)).described(
+            _("Cap of a day's tokens"), _("tokens read and written; null: any number"), _("tokens")
+        ),
+    }
     OPERATOR_ONLY = frozenset(CHECKS)
 
     @property

@@ -45,7 +45,7 @@ def test_actor_id_keeps_agents_and_users_apart(
         (whole(3), [3, 10**9], [2, -1]),
         (number(0, 1), [0, 1, 0.5], [-0.1, 1.1, True, "0.5", float("nan"), float("inf")]),
         (number(0, above=True), [0.001, 5], [0, -1, 1e12]),
-        (one_of("a", "b"), ["a", "b"], ["c", None, 1, ["a"]]),
+        (one_of(("a", "b")), ["a", "b"], ["c", None, 1, ["a"]]),
         (words(), [[], ["a"], ("a", "b")], ["a", [""], [1], ["x" * 256], ["a"] * 201, None]),
         (switch(), [True, False], [0, 1, "true", None]),
         (text(3), ["", "abc"], ["abcd", 1, None]),
@@ -63,7 +63,7 @@ def test_check_holds_for_what_it_allows_alone(check: Check, fine: list[Any], wro
         (whole(3), "a whole number, 3 or more"),
         (number(0, 1), "a number from 0 to 1"),
         (number(0, above=True), "a number above 0"),
-        (one_of("a", "b"), "one of a, b"),
+        (one_of(("a", "b")), "one of a, b"),
         (text(3), "a text of at most 3 characters"),
     ],
 )
