@@ -119,11 +119,11 @@ class ContextPolicy(Policy):
             _("the best earlier message must reach it, and others a twentieth of it"),
         ),
         "max_tokens": whole(1_000, LARGEST_MAX_TOKENS).described(
-            _("The model's room"), _("the model's room"), _("tokens")
+            _("The model's room"), _("how many tokens the model reads at most"), _("tokens")
         ),
         "token_safety_margin": number(0.5, 0.95).described(
             _("Part of the room that may be used"),
-            _("the part of it that may be used: the limit is `int(max_tokens * token_safety_margin)`"),
+            _("the part of the room that may be used: the limit is `int(max_tokens * token_safety_margin)`"),
         ),
         "memory_placement": one_of(PLACEMENTS).described(
             _("Place of the remembered block"),

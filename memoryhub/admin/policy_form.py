@@ -34,7 +34,7 @@ from memoryhub.tenancy.policies import effective_values, policy_classes
 FIELD: Final = "policy_"
 RESET: Final = "reset_"
 SWITCH: Final[Mapping[str, Any]] = {"true": _("on"), "false": _("off")}
-EMPTY: Final = (None, "", [], {})
+EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 class PartsWidget(forms.MultiWidget):
@@ -42,6 +42,7 @@ class PartsWidget(forms.MultiWidget):
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
         self.parts = parts
+        self._suffixes = [f"_{name}" for name in parts]
         super().__init__({name: UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}) for name in parts})
 
     def decompress(self, value: Any) -> list[str]:
@@ -52,9 +53,14 @@ class PartsWidget(forms.MultiWidget):
         return (texts + [""] * len(self.parts))[: len(self.parts)]
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
-        rows = zip(self.parts.values(), self.widgets_names, self.widgets, self.decompress(value), strict=True)
+        rows = zip(self.parts.values(), self._suffixes, self.widgets, self.decompress(value), strict=True)
         inputs = (
-            (label, each.render(name + suffix, text, {**(attrs or {}), "id": f"id_{name}{suffix}"}, renderer))
+            (
+                label,
+                each.render(
+                    name + suffix, text, {**self.attrs, **(attrs or {}), "id": f"id_{name}{suffix}"}, renderer
+                ),
+            )
             for label, suffix, each, text in rows
         )
         labelled = format_html_join("", '<label class="hub-value-part"><span>{}</span>{}</label>', inputs)
@@ -125,7 +131,7 @@ def shown_value(check: Check, value: Any) -> str:
         return ", ".join(map(str, value))
     if isinstance(value, float):
         return f"{value:g}"
-    return f"{value} {check.unit}".strip()
+    return str(value)
 
 
 def with_code(text: Any) -> SafeString:
@@ -133,6 +139,14 @@ def with_code(text: Any) -> SafeString:
     pieces = re.split("`([^`]*)`", str(text))
     marked = (("<code>{}</code>" if place % 2 else "{}", piece) for place, piece in enumerate(pieces))
     return SafeString("".join(format_html(frame, piece) for frame, piece in marked))
+
+
+def shown_range(check: Check) -> SafeString:
+    """Return what is allowed, where the field does not show it by itself."""
+    if check.input in (Input.SWITCH, Input.CHOICE):
+        return SafeString("")
+    names = "|".join(("null", *check.parts))
+    return with_code(re.sub(rf"\b({names})\b", r"`\1`", str(check.allowed), flags=re.ASCII))
 
 
 class PolicyForm(ActionForm):
@@ -229,8 +243,8 @@ class PolicyForm(ActionForm):
     def _row(self, key: str, check: Check) -> dict[str, Any]:
         field: BoundField = self[FIELD + key]
         return {
-            "key": key, "field": field, "about": f"about_{key}", "meaning": with_code(capfirst(check.meaning)),
-            "unit": check.unit, "allowed": with_code(check.allowed), "is_changed": key in self.stored,
+            "key": key, "field": field, "about": f"about_{key}", "meaning": with_code(capfirst(str(check.meaning))),
+            "unit": check.unit, "allowed": shown_range(check), "is_changed": key in self.stored,
             "default": shown_value(check, self.default[key]), "value": shown_value(check, self.held[key]),
             "of_agent": shown_value(check, self.below[key]) if self.below[key] != self.default[key] else "",
             "reset": self[RESET + key] if key in self.stored else None,

@@ -121,7 +121,7 @@ def one_of(choices: Sequence[str] | Mapping[str, Message]) -> Check:
         lambda value: value in choices if isinstance(value, str) else False,
         format_lazy(_("one of {choices}"), choices=", ".join(choices)),
         Input.CHOICE,
-        choices=dict(zip(choices, choices, strict=True)) | (choices if isinstance(choices, Mapping) else {}),
+        choices=choices if isinstance(choices, Mapping) else {word: word for word in choices},
     )
 
 
@@ -221,7 +221,7 @@ class TrustPolicy(Policy):
     untrusted_channels: tuple[str, ...] = ()
     confidence_floor: float = 0.5
 
-    TITLE = _("Trust")
+    TITLE = _("Trust in sources")
     CHECKS = {
         "untrusted_channels": words().described(
             _("Untrusted channels"),

@@ -206,7 +206,7 @@ class StrengthPolicy(Policy):
             _("Impact of a prevented error"), _("impact of an error that was prevented")
         ),
         "impact_to_strength_ratio": number(0, 1000).described(
-            _("Strength per impact"), _("strength per impact")
+            _("Strength per impact"), _("what an impact of 1 adds to the strength")
         ),
         "max_active_memories": whole(1, 10_000_000).described(
             _("Most active memories"),

@@ -92,7 +92,7 @@ class ProjectPolicy(Policy):
         ),
         "project_search_tokens": whole(0, 20_000).described(
             _("Project documents in a context"),
-            _("the most tokens of other documents than MEMORY.md and pinned.md in a context"),
+            _("the most tokens of other documents than `MEMORY.md` and `pinned.md` in a context"),
             _("tokens"),
         ),
     }
@@ -115,7 +115,7 @@ class CompactionPolicy(Policy):
         ),
         "compaction_trigger": number(0, 1, above=True).described(
             _("Start of compaction"),
-            _("the share of that window from which MEMORY.md and timeline.md are compacted"),
+            _("the share of that window from which `MEMORY.md` and `timeline.md` are compacted"),
         ),
         "compaction_target": number(0.1, 0.95).described(
             _("Size after compaction"), _("the share of that limit which is left at most")

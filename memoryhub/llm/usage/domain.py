@@ -40,11 +40,11 @@ class BudgetPolicy(Policy):
     CHECKS = {
         "daily_spend_cap": _or_null(number(0)).described(
             _("Cap of a day's spending"),
-            _("US dollars, where prices are known; null: any amount"),
+            _("US dollars, where prices are known; `null`: any amount"),
             _("US dollars"),
         ),
         "daily_token_cap": _or_null(whole(0)).described(
-            _("Cap of a day's tokens"), _("tokens read and written; null: any number"), _("tokens")
+            _("Cap of a day's tokens"), _("tokens read and written; `null`: any number"), _("tokens")
         ),
     }
     OPERATOR_ONLY = frozenset(CHECKS)
