@@ -44,8 +44,9 @@ class FusionPolicy:
     All but the last hold for short messages: a long one says by itself what it is about, and states facts also
     where it ends in a question. `self_contained_length`, in words, is where they count by half.
 
-    `odds` (of messages `message_odds`) bring the result to the scale of a probability, see `calibrated`. A conversation
-    says much that shares words with a question and does not answer it; what was chosen to be remembered, less.
+    `message_odds`, and of memories `odds`, bring the result to the scale of a probability, see `calibrated`. A
+    conversation says much that shares words with a question and does not answer it; what was chosen to be remembered,
+    less. Among more than `few` memories the odds fall with their number to the power of `crowding`, see `odds_among`.
     """
 
     word_midpoint: float = 0.7
@@ -56,7 +57,9 @@ class FusionPolicy:
     asking_share: float = 0.65
     other_author_share: float = 0.75
     self_contained_length: float = 60.0
-    odds: float = 3.3
+    odds: float = 20.0
+    few: int = 60
+    crowding: float = 0.75
     message_odds: float = 0.4
 
 
@@ -97,7 +100,16 @@ def scaled_words(word_raw: float, policy: FusionPolicy = DEFAULT_POLICY) -> floa
     return 1 - constant / (math.pow(word_raw, policy.word_steepness) + constant)
 
 
-def calibrated(relevance: float, odds: float = DEFAULT_POLICY.odds) -> float:
+def odds_among(compared: int, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return the odds of each of so many memories that were compared with the query.
+
+    Of few memories, one that shares a rare word is likely to be meant. The more there are, the more share it by chance,
+    while those that help stay as few; not all of a larger number is about other things, hence an exponent below 1.
+    """
+    return policy.odds * math.pow(policy.few / max(policy.few, compared), policy.crowding)
+
+
+def calibrated(relevance: float, odds: float) -> float:
     """Return the relevance with its odds multiplied: about the share of such texts that do help (docs/algorithm.md).
 
     Only now, so that neighbours are combined on the scale on which they are independent.

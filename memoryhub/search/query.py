@@ -121,7 +121,7 @@ def build_vector_query(
         space_id=space.pk,
         bounds=space.bounds,
         vector=unit,
-        policy=replace(policy, odds=1.0, message_odds=1.0),
+        policy=replace(policy, odds=1.0, crowding=0.0, message_odds=1.0),
     )
 
 
@@ -144,8 +144,9 @@ CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw 
 BEST: Final = """
 SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
-FROM (SELECT *, {odds} * own / (1 + ({odds} - 1) * own) AS relevance
-    FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified) AS found
+FROM (SELECT qualified.*, odds * own / (1 + (odds - 1) * own) AS relevance
+    FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified,
+        (SELECT {odds} * power({few} / greatest({few}, count(*)), {crowding}) AS odds FROM scored) AS among) AS found
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
@@ -306,9 +307,19 @@ def candidates(
     if conversation:
         best, params = _best_in_conversation(query.policy, relevance), (*params, conversation.about)
     else:
-        best = BEST.format(relevance=relevance, candidate=CANDIDATE, odds=_number(query.policy.odds))
+        best = _best(query.policy, relevance)
     found = _fetch(scan + best, (*params, limit))
     return Candidates([Candidate(*row[:-1]) for row in found], count=found[0][-1] if found else 0)
+
+
+def _best(policy: FusionPolicy, relevance: str) -> str:
+    return BEST.format(
+        relevance=relevance,
+        candidate=CANDIDATE,
+        odds=_number(policy.odds),
+        few=_number(policy.few),
+        crowding=_number(policy.crowding),
+    )
 
 
 def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
 from memoryhub.search.bm25 import WORDS_VERSION, document_weights, query_words, term_id, word_score
-from memoryhub.search.fusion import DEFAULT_POLICY, SpaceBounds, Turn, calibrated, in_conversation, relevance
+from memoryhub.search.fusion import (
+    DEFAULT_POLICY,
+    SpaceBounds,
+    Turn,
+    calibrated,
+    in_conversation,
+    odds_among,
+    relevance,
+)
 from memoryhub.search.index import UnusableVector, unit_vector, word_vector
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import (
@@ -141,7 +149,8 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
             assert found.similarity_raw == pytest.approx(expected_cosine, abs=1e-6)
             assert found.word_raw == pytest.approx(expected_words, abs=1e-6)
             assert found.relevance == pytest.approx(
-                calibrated(relevance(found.similarity_raw, found.word_raw, BOUNDS)), abs=1e-12
+                calibrated(relevance(found.similarity_raw, found.word_raw, BOUNDS), odds_among(500)),
+                abs=1e-12,
             )
             compared += 1
     assert compared == 3_000

@@ -12,6 +12,7 @@ from memoryhub.search.fusion import (
     Turn,
     calibrated,
     in_conversation,
+    odds_among,
     relevance,
     scaled_words,
 )
@@ -76,17 +77,23 @@ def test_relevance_is_never_less_than_either_arm(
     assert together >= relevance(similarity, 0.0, space) - 1e-12
 
 
-@given(shares, shares)
-def test_calibration_keeps_the_order_and_the_ends(one: float, other: float) -> None:
+@given(shares, shares, st.floats(0.01, 100))
+def test_calibration_keeps_the_order_and_the_ends(one: float, other: float, odds: float) -> None:
     low, high = sorted((one, other))
 
-    assert 0 <= calibrated(low) <= calibrated(high) <= 1
-    assert (calibrated(0), calibrated(1)) == (0, 1)
+    assert 0 <= calibrated(low, odds) <= calibrated(high, odds) + 1e-12
+    assert [calibrated(0, odds), calibrated(1, odds)] == pytest.approx([0, 1])
 
 
 def test_calibration_multiplies_the_odds() -> None:
     assert calibrated(0.5, odds=3) == pytest.approx(0.75)
     assert calibrated(0.2, odds=1) == pytest.approx(0.2)
+
+
+def test_the_odds_of_one_memory_fall_with_the_number_of_memories() -> None:
+    assert odds_among(0) == odds_among(1) == odds_among(60) == DEFAULT_POLICY.odds
+    assert odds_among(960) == pytest.approx(DEFAULT_POLICY.odds / 8)
+    assert odds_among(5_000, replace(DEFAULT_POLICY, crowding=0.0)) == DEFAULT_POLICY.odds
 
 
 def test_relevance_means_the_same_in_differently_scaled_spaces() -> None:
