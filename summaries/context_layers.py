@@ -114,7 +114,7 @@ def project(request: LayerRequest) -> LayerResult:
     if project is None:
         return LayerResult()
     policy = effective_policy(ProjectPolicy, request.tenant.agent, request.tenant.actor)
-    documents = Document.objects.of(actor_id).filter(project=project)
+    documents = Document.objects.of(actor_id).kept().filter(project=project)
     untrusted = untrusted_digests(DocumentEntry.objects.filter(actor_id=actor_id, document__in=documents))
     whole = sorted(documents.filter(name__in=WHOLE), key=lambda each: WHOLE.index(each.name))
     candidates = [_candidate(each, without_lines(each.text, untrusted.get(each.pk, set()))) for each in whole]

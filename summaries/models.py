@@ -216,6 +216,12 @@ class Project(ActorRow):
         return ProjectStatus.ACTIVE if self.archived_at is None else ProjectStatus.ARCHIVED
 
 
+class DocumentQuerySet(ActorQuerySet["Document"]):
+    def kept(self) -> Self:
+        """Filter to documents that are not deleted; a deleted one stays a while, so that this can be undone."""
+        return self.filter(deleted_at=None)
+
+
 class Document(ActorRow):
     """Markdown text of a project. `version` counts its texts; `token_count` is by o200k."""
 
@@ -224,15 +230,18 @@ class Document(ActorRow):
     text = models.TextField(blank=True)
     version = models.PositiveIntegerField(default=1)
     token_count = models.PositiveIntegerField(default=0)
+    deleted_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
-    objects: ClassVar[ActorQuerySet["Document"]] = ActorQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[DocumentQuerySet] = DocumentQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ["project", "name"]
         constraints = [
-            models.UniqueConstraint(name="document_name_once", fields=["actor", "project", "name"])
+            models.UniqueConstraint(
+                name="document_name_once", fields=["actor", "project", "name"], condition=Q(deleted_at=None)
+            )
         ]
 
     def check_import(self) -> None:

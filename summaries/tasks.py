@@ -13,8 +13,8 @@ from memoryhub.jobs.registry import After, job
 from memoryhub.llm.client import count_bad_attempts
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
-from summaries.actions.project_life import due_for_purge
-from summaries.actions.projects import purge_project
+from summaries.actions.project_life import documents_due_for_purge, due_for_purge
+from summaries.actions.projects import purge_document, purge_project
 from summaries.actions.summaries import summarize as summarize_session
 from summaries.actions.triggers import due_sessions
 from summaries.actions.updates import UpdateContext, update_projects
@@ -72,3 +72,7 @@ def purge_projects(job: JobContext) -> None:
         for project in due:
             with job.step():
                 purge_project(project=project)
+    while documents := documents_due_for_purge(now=timezone.now()):
+        for document in documents:
+            with job.step():
+                purge_document(document=document)

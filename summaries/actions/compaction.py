@@ -114,7 +114,7 @@ def compact(*, job: JobContext, now: datetime) -> Writes | None:
     Raises ProviderError, CompactionRefused, and Postponed where the document changed meanwhile.
     """
     assert job.actor_id is not None
-    rows = Document.objects.of(job.actor_id).select_related("project__actor__agent")
+    rows = Document.objects.of(job.actor_id).kept().select_related("project__actor__agent")
     document = rows.exclude(name=NEVER_COMPACTED).filter(pk=UUID(job.payload["document_id"])).first()
     if document is None or document.project.status is not ProjectStatus.ACTIVE:
         return None

@@ -11,8 +11,6 @@ from django.db.models import QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_source
-from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal
@@ -27,6 +25,7 @@ from summaries.actions.projects import (
     check_active,
     check_trusted,
     first_text,
+    forget_texts,
     hold_project,
     locked_project,
     note_event,
@@ -99,7 +98,7 @@ def check_length(text: str) -> None:
 def find_document(*, project: Project, name: str) -> Document:
     """Return a project's document; raises BadDocumentName, UnknownRow."""
     check_document_name(name)
-    document = Document.objects.of(project.actor_id).filter(project=project, name=name).first()
+    document = Document.objects.of(project.actor_id).kept().filter(project=project, name=name).first()
     if document is None:
         raise UnknownRow(format_lazy(_("The project has no {name} yet."), name=name))
     document.project = project
@@ -283,7 +282,7 @@ def untrusted_digests(entries: QuerySet[DocumentEntry]) -> dict[UUID, set[bytes]
 def _locked_with_project(document: Document, expected_version: int | None) -> tuple[Project, Document]:
     """Return a document and its project, both locked; always the project first, so that nobody deadlocks."""
     project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
-    rows = Document.objects.of(document.actor_id).select_for_update(no_key=True)
+    rows = Document.objects.of(document.actor_id).kept().select_for_update(no_key=True)
     locked = rows.filter(pk=document.pk).first()
     if locked is None:
         raise UnknownRow(_("No such document."))
@@ -293,7 +292,7 @@ def _locked_with_project(document: Document, expected_version: int | None) -> tu
 
 
 def _document_for_update(project: Project, name: str) -> Document | None:
-    rows = Document.objects.of(project.actor_id).select_for_update(no_key=True)
+    rows = Document.objects.of(project.actor_id).kept().select_for_update(no_key=True)
     document = rows.filter(project=project, name=name).first()
     if document is not None:
         document.project = project
@@ -401,7 +400,8 @@ def add_document(
     """
     check_trusted(by)
     project = locked_project(project)
-    taken = set(Document.objects.of(project.actor_id).filter(project=project).values_list("name", flat=True))
+    rows = Document.objects.of(project.actor_id).kept().filter(project=project)
+    taken = set(rows.values_list("name", flat=True))
     topic, text = one_line(topic), ""
     if not name:
         topics = {each.removeprefix("detail-").removesuffix(".md") for each in taken}
@@ -433,20 +433,22 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
 def delete_document(
     *, document: Document, expected_version: int | None = None, by: Principal, reason: str = "", now: datetime
 ) -> None:
-    """Delete a document with its versions; its text is removed from receipts as well.
+    """Delete a document; its text is removed from receipts at once.
 
-    Raises UnknownRow, VersionMismatch, Forbidden.
+    The rows stay until `purge_document`, so that this can be undone. Raises ProjectArchived, UnknownRow,
+    VersionMismatch, Forbidden.
     """
     check_trusted(by)
     project, locked = _locked_with_project(document, expected_version)
-    forget_source(source_id=locked.pk)
-    forget_answers(actor=project.actor, row_id=locked.pk)
+    check_active(project)
+    forget_texts(locked)
+    locked.deleted_at = locked.updated_at = now
+    locked.save(update_fields=["deleted_at", "updated_at"])
     audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
     note_event(
         actor=project.actor, project=project, kind=EventKind.DELETE, outcome="deleted",
-        details={"document_id": str(locked.pk)}, now=now,
+        details={"document_id": str(locked.pk)}, undo={}, now=now,
     )  # fmt: skip
-    locked.delete()
 
 
 @transaction.atomic
@@ -489,7 +491,7 @@ def undo_project_change(
     if name != project.name:
         change_project(project=project, values={"name": name}, by=by, reason=reason, now=now)
     if memory_version is not None:
-        memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
+        memory = Document.objects.of(project.actor_id).kept().filter(project=project, name=MEMORY).first()
         if memory is None:
             raise UnknownRow(_("No such document."))
         restore_document(

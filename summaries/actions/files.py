@@ -326,7 +326,7 @@ def _take(
         document = next((each for each in documents_of(project) if each.name == place.name), None)
     elif document is None:
         project = locked_project(project)
-        if Document.objects.of(project.actor_id).filter(project=project, name=place.name).exists():
+        if Document.objects.of(project.actor_id).kept().filter(project=project, name=place.name).exists():
             raise VersionMismatch(1)
     return put_document(
         project=project, name=place.name, text=text,

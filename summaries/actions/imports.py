@@ -19,7 +19,13 @@ from summaries.actions.documents import (
     restore_document,
     trusted_text,
 )
-from summaries.actions.projects import create_project, delete_project, documents_of, purge_project
+from summaries.actions.projects import (
+    create_project,
+    delete_project,
+    documents_of,
+    purge_document,
+    purge_project,
+)
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.files import FileStatus, digest_of, sync_status
 from summaries.domain.projects import free_name, is_name, propose_name
@@ -114,7 +120,7 @@ def undo_documents(
     rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
 ) -> int:
     """Delete imported documents, or restore what they said before; those changed since stay. Return how many stay."""
-    found = Document.objects.of(actor.pk).filter(project__deleted_at=None)
+    found = Document.objects.of(actor.pk).kept().filter(project__deleted_at=None)
     found = found.select_related("project__actor__agent")
     documents = found.in_bulk([row.row_id for row in rows])
     kept = 0
@@ -127,6 +133,7 @@ def undo_documents(
             kept += 1
         elif row.details["created"]:
             delete_document(document=document, by=by, reason=reason, now=now)
+            purge_document(document=document)
         else:
             restore_document(document=document, number=version - 1, by=by, reason=reason, now=now)
     return kept

@@ -60,7 +60,7 @@ from summaries.models import (
 )
 
 DELETED_KEPT: Final = timedelta(days=30)
-"""How long a deleted project can be restored."""
+"""How long a deleted project or document can be restored."""
 
 UNDO_SHOWN: Final = 10
 PURGED_AT_ONCE: Final = 100
@@ -282,7 +282,7 @@ class _Writing:
         self.undo: dict[str, list[Any]] = {"documents": [], "entries": [], "trusted": []}
 
     def add(self, source: Document, lines: Sequence[str], name: str) -> None:
-        found = Document.objects.of(self.into.actor_id).filter(project=self.into, name=name).first()
+        found = Document.objects.of(self.into.actor_id).kept().filter(project=self.into, name=name).first()
         former = found.text if found else ""
         text = combined(former, lines, name)
         digests = {line_digest(line) for line in lines if line.strip()}
@@ -354,8 +354,12 @@ def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: dat
         raise NotUndoable(_("This was undone already."))
     if locked.project is None:
         raise NotUndoable(_("The project was deleted for good."))
-    is_deletion = locked.kind == EventKind.DELETE
-    project = _undelete(locked, now) if is_deletion else _undo_transfer(locked, by, reason, now)
+    if locked.kind != EventKind.DELETE:
+        project = _undo_transfer(locked, by, reason, now)
+    elif "document_id" in locked.details:
+        project = _undelete_document(locked, now)
+    else:
+        project = _undelete(locked, now)
     locked.undone_at = now
     locked.save(update_fields=["undone_at"])
     audit.record(by=by, verb="undo", row=project, reason=reason, details={"event": str(event.pk)}, now=now)
@@ -374,8 +378,7 @@ def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: dat
 def _undelete(event: ProjectEvent, now: datetime) -> Project:
     rows = Project.objects.of(event.actor_id).select_for_update(of=["self"]).select_related("actor__agent")
     project = rows.get(pk__in=[event.project_id])
-    if project.deleted_at is None or project.deleted_at <= now - DELETED_KEPT:
-        raise NotUndoable(_("A deletion can be undone for 30 days."))
+    _check_restorable(project.deleted_at, now)
     project.deleted_at, project.updated_at, project.version = None, now, project.version + 1
     try:
         with transaction.atomic():
@@ -384,6 +387,32 @@ def _undelete(event: ProjectEvent, now: datetime) -> Project:
         name = repr(project.name)
         why = _("There is another project {name} now; rename that one first.")
         raise ProjectExists(format_lazy(why, name=name)) from error
+    return project
+
+
+def _check_restorable(deleted_at: datetime | None, now: datetime) -> None:
+    if deleted_at is None or deleted_at <= now - DELETED_KEPT:
+        raise NotUndoable(_("A deletion can be undone for 30 days."))
+
+
+def _undelete_document(event: ProjectEvent, now: datetime) -> Project:
+    assert event.project is not None
+    if event.project.status is ProjectStatus.DELETED:
+        raise NotUndoable(_("A project of it was deleted; undo that first."))
+    project = locked_project(event.project)
+    check_active(project)
+    rows = Document.objects.of(event.actor_id).select_for_update()
+    document = rows.filter(pk=UUID(event.details["document_id"])).first()
+    if document is None:
+        raise NotUndoable(_("A deletion can be undone for 30 days."))
+    _check_restorable(document.deleted_at, now)
+    document.deleted_at, document.updated_at = None, now
+    try:
+        with transaction.atomic():
+            document.save(update_fields=["deleted_at", "updated_at"])
+    except IntegrityError as error:
+        why = _("There is another document {name} in the project now; move or delete that one first.")
+        raise NotUndoable(format_lazy(why, name=document.name)) from error
     return project
 
 
@@ -415,7 +444,7 @@ def _undo_transfer(event: ProjectEvent, by: Principal, reason: str, now: datetim
 
 
 def _revert(actor_id: UUID, noted: dict[str, Any], by: Principal, reason: str, now: datetime) -> None:
-    document = Document.objects.of(actor_id).select_for_update().filter(pk=UUID(noted["id"])).first()
+    document = Document.objects.of(actor_id).kept().select_for_update().filter(pk=UUID(noted["id"])).first()
     if document is None:
         raise NotUndoable(_("A document of it was deleted since."))
     versions = DocumentVersion.objects.filter(actor_id=actor_id, document=document)
@@ -442,6 +471,12 @@ def _has_entries(project: Project) -> bool:
 def due_for_purge(*, now: datetime) -> list[Project]:
     """Return the deleted projects whose time is over, for `purge_project`."""
     return list(Project.objects.filter(deleted_at__lte=now - DELETED_KEPT)[:PURGED_AT_ONCE])
+
+
+def documents_due_for_purge(*, now: datetime) -> list[Document]:
+    """Return the deleted documents whose time is over, for `purge_document`."""
+    rows = Document.objects.filter(deleted_at__lte=now - DELETED_KEPT).defer("text")
+    return list(rows[:PURGED_AT_ONCE])
 
 
 def events_to_undo(project: Project) -> list[ProjectEvent]:

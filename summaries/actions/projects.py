@@ -147,7 +147,7 @@ def change_project(
     project.version, project.updated_at = project.version + 1, now
     with _unique_name(name):
         project.save()
-    memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
+    memory = Document.objects.of(project.actor_id).kept().filter(project=project, name=MEMORY).first()
     if memory is not None:
         text = with_heading(memory.text, former, name)
         text = with_description(text, name, description) if is_new_description else text
@@ -221,11 +221,16 @@ def delete_project(
 
 def _forget_texts(project: Project) -> None:
     """Remove the texts of a project's documents from receipts and from stored answers."""
-    documents = Document.objects.of(project.actor_id).filter(project=project)
-    for document_id in documents.values_list("pk", flat=True):
-        forget_source(source_id=document_id)
-        forget_answers(actor=project.actor, row_id=document_id)
+    for document in Document.objects.of(project.actor_id).filter(project=project).defer("text"):
+        document.project = project
+        forget_texts(document)
     forget_answers(actor=project.actor, row_id=project.pk)
+
+
+def forget_texts(document: Document) -> None:
+    """Remove a document's text from receipts and from stored answers."""
+    forget_source(source_id=document.pk)
+    forget_answers(actor=document.project.actor, row_id=document.pk)
 
 
 @transaction.atomic
@@ -234,6 +239,15 @@ def purge_project(*, project: Project) -> None:
     rows = Project.objects.of(project.actor_id).select_for_update().exclude(deleted_at=None)
     if (found := rows.select_related("actor").filter(pk=project.pk).first()) is not None:
         _forget_texts(found)
+        found.delete()
+
+
+@transaction.atomic
+def purge_document(*, document: Document) -> None:
+    """Delete a document's rows for good, some time after `delete_document`."""
+    rows = Document.objects.of(document.actor_id).select_for_update(of=["self"]).exclude(deleted_at=None)
+    if (found := rows.select_related("project__actor").filter(pk=document.pk).first()) is not None:
+        forget_texts(found)
         found.delete()
 
 
@@ -285,7 +299,7 @@ def catalog_of(*, actor_id: UUID) -> str:
 
 def documents_of(project: Project) -> list[Document]:
     """Return a project's documents, MEMORY.md first."""
-    documents = list(Document.objects.of(project.actor_id).filter(project=project))
+    documents = list(Document.objects.of(project.actor_id).kept().filter(project=project))
     for document in documents:
         document.project = project
     return sorted(documents, key=lambda each: document_order(each.name))

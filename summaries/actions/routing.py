@@ -306,7 +306,7 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
     very many, those that were changed last.
     """
     untrusted = untrusted_digests(DocumentEntry.objects.filter(actor_id=actor.pk))
-    rows = Document.objects.of(actor.pk)
+    rows = Document.objects.of(actor.pk).kept()
     share = characters_per_document(rows.count())
     first = share * 2 // 3
     # A line is identified by its whole text, so untrusted lines are removed before the text is cut.

@@ -183,7 +183,9 @@ def misplaced_entries(decision: RoutingDecision, *, now: datetime) -> list[Docum
     wrong, session = decision.project, decision.session
     if wrong is None or session is None or decision.corrected_project_id in (None, wrong.pk):
         return []
-    rows = DocumentEntry.objects.filter(actor_id=session.actor_id, document__project=wrong)
+    rows = DocumentEntry.objects.filter(
+        actor_id=session.actor_id, document__project=wrong, document__deleted_at=None
+    )
     entries = list(rows.filter(created_at__gte=decision.created_at).select_related("document").order_by("id"))
     sources = {each.pk: set(_message_ids(each)) for each in entries}
     messages = Message.objects.of([session.actor_id]).filter(session_id=session.pk)

@@ -160,7 +160,7 @@ class DocumentAdmin(HistoryAdmin):
         )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).filter(project__deleted_at=None)
+        return super().get_queryset(request).filter(project__deleted_at=None, deleted_at=None)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_open = obj is None or obj.project.status is ProjectStatus.ACTIVE

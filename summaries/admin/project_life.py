@@ -71,6 +71,10 @@ class ProjectLife(SummariesAdmin):
 
     def life_of(self, request: HttpRequest, project: Project) -> dict[str, Any]:
         events = events_to_undo(project) if may_end(request) else []
+        deleted = Document.objects.of(project.actor_id).filter(
+            pk__in=[each.details["document_id"] for each in events if "document_id" in each.details]
+        )
+        names = {str(key): name for key, name in deleted.values_list("pk", "name")}
         return {
             "status": project.status,
             "merged_into": project.merged_into,
@@ -80,6 +84,7 @@ class ProjectLife(SummariesAdmin):
                 {
                     "event": each,
                     "kind": EVENTS[each.kind],
+                    "document": names.get(str(each.details.get("document_id")), ""),
                     "into": each.outcome if each.kind != EventKind.DELETE else "",
                     "undo": address("undo", project, event=each.pk),
                 }

@@ -199,7 +199,13 @@ class ProjectAdmin(ProjectLife, SummariesAdmin):
             name, description = form.cleaned_data["name"], form.cleaned_data["description"]
             return create_project(actor=actor, name=name, description=description, by=by, now=now)
         stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
-        memory = Document.objects.of(row.actor_id).filter(project=stored, name=MEMORY).only("version").first()
+        memory = (
+            Document.objects.of(row.actor_id)
+            .kept()
+            .filter(project=stored, name=MEMORY)
+            .only("version")
+            .first()
+        )
         changed = change_project(
             project=row,
             values=form.changed_values(frozenset({"name", "description"})),
@@ -343,7 +349,9 @@ class ProjectAdmin(ProjectLife, SummariesAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         today = local_day(clock(), _zone(stored))
-        rows = Document.objects.of(stored.actor_id).filter(project=stored).defer("text").order_by("name")
+        rows = (
+            Document.objects.of(stored.actor_id).kept().filter(project=stored).defer("text").order_by("name")
+        )
         documents = sorted(rows[:MOST_DOCUMENTS], key=lambda each: document_order(each.name))
         states = compaction_states(project=stored, documents=documents)
         reads = person_may(request, "view_document")

@@ -150,7 +150,7 @@ class EventUndo(ProjectView):
 
     @extend_schema(operation_id="project_event_undo", request=ReasonSerializer, responses=ProjectOut)
     def post(self, request: Request, event_id: Any) -> Response:
-        """Undo a merge, a move or, for 30 days, a deletion; what was written since stays."""
+        """Undo a merge, a move or, for 30 days, the deletion of a project or document; what was written since stays."""
         reason = self.validated(ReasonSerializer)["reason"]
         event = self.owned(ProjectEvent.objects.all(), event_id)
         project = undo_event(event=event, by=self.principal, reason=reason, now=self.now)

@@ -218,7 +218,7 @@ class Catalog(ProjectView):
 class OneDocument(ProjectView):
     """Read, write and delete a document."""
 
-    scopes = {"GET": Scope.READ, "PUT": Scope.WRITE, "DELETE": Scope.WRITE}
+    scopes = {"GET": Scope.READ, "PUT": Scope.WRITE, "DELETE": Scope.CURATE}
 
     @extend_schema(operation_id="document_get", parameters=[DocumentQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
@@ -253,7 +253,7 @@ class OneDocument(ProjectView):
 
     @extend_schema(operation_id="document_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Delete a document with its versions; its text is removed from receipts."""
+        """Delete a document; for 30 days, undoing the event of it brings it back."""
         delete_document(
             document=self.document(project_name, document_name), expected_version=expected_version(request),
             by=self.principal, now=self.now,

@@ -23,6 +23,7 @@ from summaries.actions.project_life import (
     DELETED_KEPT,
     NotUndoable,
     archive_project,
+    documents_due_for_purge,
     due_for_purge,
     merge_projects,
     move_entries,
@@ -36,6 +37,7 @@ from summaries.actions.projects import (
     create_project,
     delete_project,
     documents_of,
+    purge_document,
     purge_project,
 )
 from summaries.actions.routing import correct_routing, corrections_of
@@ -436,6 +438,53 @@ def test_deletion_needs_curate_and_can_be_undone_for_a_month(garden: APIClient) 
     assert not late["undoable"]
     gone = garden.post(f"{API}/projects/events/{late['id']}/undo", {})
     assert (gone.status_code, gone.json()["code"]) == (409, "not_undoable")
+
+
+def test_deleted_document_comes_back_whole_for_a_month(garden: APIClient) -> None:
+    at, listed = (
+        f"{API}/projects/roses/documents/decisions.md{ASKED}",
+        f"{API}/projects/events{ASKED}&kind=delete",
+    )
+    writer = client_with_key(scopes=[Scope.READ, Scope.WRITE])
+    assert writer.delete(at).status_code == 403
+    before = texts_of(garden, "roses")
+    entries = garden.get(at.replace("?", "/entries?")).json()["results"]
+    assert garden.delete(at).status_code == 204
+    assert garden.get(at).status_code == 404
+    assert texts_of(garden, "roses") == {
+        name: text for name, text in before.items() if name != "decisions.md"
+    }
+    asked = {**WHO, "message": "What was decided?", "project": "roses"}
+    assert "bamboo" not in str(garden.post(f"{API}/context", asked).json()["messages"][0])
+    event = garden.get(listed).json()["results"][0]
+    garden.put(at, {"text": "another\n"})
+    taken = garden.post(f"{API}/projects/events/{event['id']}/undo", {})
+    assert (taken.status_code, taken.json()["code"]) == (409, "not_undoable")
+    assert garden.delete(at).status_code == 204
+    assert garden.post(f"{API}/projects/events/{event['id']}/undo", {}).status_code == 200
+    assert texts_of(garden, "roses") == before
+    assert garden.get(at.replace("?", "/entries?")).json()["results"] == entries
+    gone = Document.objects.exclude(deleted_at=None).get()
+    assert gone.text == "another\n" and gone.deleted_at is not None
+    assert documents_due_for_purge(now=gone.deleted_at + DELETED_KEPT - timedelta(seconds=1)) == []
+    assert documents_due_for_purge(now=gone.deleted_at + DELETED_KEPT) == [gone]
+    event = garden.get(listed).json()["results"][0]
+    purge_document(document=gone)
+    late = garden.post(f"{API}/projects/events/{event['id']}/undo", {})
+    assert (late.status_code, late.json()["code"]) == (409, "not_undoable")
+    assert texts_of(garden, "roses") == before
+
+
+def test_document_of_a_deleted_or_archived_project_comes_back_after_it(garden: APIClient) -> None:
+    garden.delete(f"{API}/projects/roses/documents/detail-soil.md{ASKED}")
+    event = garden.get(f"{API}/projects/events{ASKED}&kind=delete").json()["results"][0]
+    garden.post(f"{API}/projects/roses/archive{ASKED}", {})
+    refused = garden.post(f"{API}/projects/events/{event['id']}/undo", {})
+    assert (refused.status_code, refused.json()["code"]) == (409, "project_archived")
+    garden.post(f"{API}/projects/roses/reactivate{ASKED}", {})
+    garden.delete(f"{API}/projects/roses{ASKED}")
+    refused = garden.post(f"{API}/projects/events/{event['id']}/undo", {})
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_undoable")
 
 
 # After a correction
