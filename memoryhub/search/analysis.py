@@ -81,25 +81,25 @@ def _as_ranges(codes: list[int]) -> str:
 
 _MARKS: Final = _as_ranges(_MARK_CODES)
 _HIRAGANA: Final = "\u3041-\u3096\u309d\u309e"
-_KATAKANA: Final = "\u30a1-\u30fa\u30fc-\u30fe\u31f0-\u31ff"
-_HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+KATAKANA: Final = "\u30a1-\u30fa\u30fc-\u30fe\u31f0-\u31ff"
+HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HANGUL: Final = "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3"
 _SOUTH_EAST: Final = "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3"
-UNSPACED: Final = _HIRAGANA + _KATAKANA + _HAN + _HANGUL + _SOUTH_EAST
+UNSPACED: Final = _HIRAGANA + KATAKANA + HAN + _HANGUL + _SOUTH_EAST
 
 _LONG_MARK_RUN: Final = re.compile(f"([{_MARKS}]{{30}})[{_MARKS}]+")
 _ACCENT: Final = re.compile("[\u0300-\u036f]+")
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]+")
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_FINAL_LONG_SOUND: Final = re.compile(f"(?<=[{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
+_FINAL_LONG_SOUND: Final = re.compile(f"(?<=[{KATAKANA}]{{2}})ー(?![{KATAKANA}])")
 _RUN: Final = re.compile(f"([{UNSPACED}]+)|((?:[^\\W_{UNSPACED}]|[{_MARKS}])+)")
-_EXPRESSION: Final = re.compile(f"[{_KATAKANA}]{{2,}}|[{_HAN}]+")
+_EXPRESSION: Final = re.compile(f"[{KATAKANA}]{{2,}}|[{HAN}]+")
 _COUNTED: Final = re.compile(f"(?<!\\d)(\\d++)([{UNSPACED}])")
 _NUMBERED: Final = re.compile(f"([{UNSPACED}])(\\d+)")
 _IS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 _LETTERS_AND_DIGITS: Final = re.compile(r"([^\W\d_]+)(\d+)|(\d+)([^\W\d_]+)")
 _IS_HIRAGANA: Final = re.compile(f"[{_HIRAGANA}]+")
-_IS_HANGUL_OR_HAN: Final = re.compile(f"[{_HAN}{_HANGUL}]+")
+_IS_HANGUL_OR_HAN: Final = re.compile(f"[{HAN}{_HANGUL}]+")
 
 _stemmers = threading.local()
 
@@ -125,11 +125,7 @@ def analyse(text: str) -> Counter[str]:
 
 def text_length(terms: Counter[str]) -> float:
     """Return how long the text is that these terms are of, in words; compounds repeat what is counted already."""
-    return sum(count * _length(term) for term, count in terms.items())
-
-
-def _length(term: str) -> float:
-    return 0.0 if term[0] == COMPOUND else term_share(term)
+    return sum(count * term_share(term) for term, count in terms.items() if term[0] != COMPOUND)
 
 
 @lru_cache(maxsize=50_000)
@@ -209,6 +205,7 @@ def _meaningful(grams: Counter[str]) -> Counter[str]:
     return Counter({gram: count for gram, count in grams.items() if _means_something(gram)})
 
 
+@lru_cache(maxsize=50_000)
 def _means_something(gram: str) -> bool:
     """Say whether a character or a pair stands for anything.
 

@@ -74,7 +74,7 @@ def _write_document(actor: Actor, located: Located, record: ImportedDocument, wr
         return
     if project is None:
         project = _project(actor, record, writing)
-        document = next((each for each in documents_of(project) if each.name == name), None)
+        document = _document(project, name=name)
     written = put_document(
         project=project, name=name, text=record.text, kind=DocumentKind.SYNC, by=writing.by, now=writing.now,
         expected_version=document.version if document is not None else None, keeps_pending=True,
@@ -92,19 +92,28 @@ def _place(
     project: Project | None, record: ImportedDocument, before: ImportedRow | None
 ) -> tuple[str, Document | None]:
     """Return the name under which a document is filed, and the document where there is one."""
-    documents = {each.name: each for each in documents_of(project)} if project else {}
-    if before is not None:
-        known = next((each for each in documents.values() if each.pk == before.row_id), None)
-        if known is not None:
-            return known.name, known
+    if before is not None and (known := _document(project, pk=before.row_id)) is not None:
+        return known.name, known
     if record.base:
         check_document_name(record.name)
-        return record.name, documents.get(record.name)
-    topics = {name.removeprefix("detail-").removesuffix(".md") for name in documents}
-    name = f"detail-{propose_name(record.name)}.md"
-    if name in documents and documents[name].text == record.text:
-        return name, documents[name]
-    return f"detail-{free_name(propose_name(record.name), topics)}.md", None
+        return record.name, _document(project, name=record.name)
+    wanted = propose_name(record.name)
+    name = f"detail-{wanted}.md"
+    if (found := _document(project, name=name)) is None or found.text == record.text:
+        return name, found
+    rows = Document.objects.of(found.actor_id).kept().filter(project=project, name__startswith="detail-")
+    names = rows.values_list("name", flat=True)
+    topics = {each.removeprefix("detail-").removesuffix(".md") for each in names}
+    return f"detail-{free_name(wanted, topics)}.md", None
+
+
+def _document(project: Project | None, **which: Any) -> Document | None:
+    if project is None:
+        return None
+    document = Document.objects.of(project.actor_id).kept().filter(project=project, **which).first()
+    if document is not None:
+        document.project = project
+    return document
 
 
 def _project(actor: Actor, record: ImportedDocument, writing: Writing) -> Project:
