@@ -7,7 +7,8 @@ it. What counts: the right project first for the clear ones, and no ambiguous or
 set's messages are put to the other's projects, where all of them are about something else.
 
 `routing_new_set.json` has 120 messages of every kind, with follow-ups and other languages than the project's. Its even
-messages were tuned on, its odd ones not. It is also put to a reader that stands for a good model: it knows both
+messages were tuned on, its odd ones not; likewise of its pairs of messages that begin a project and come back to it,
+those of `begun.held_out` were not. It is also put to a reader that stands for a good model: it knows both
 languages, and of the projects what a question shows it.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from memoryhub.llm.tokens import count_raw
-from memoryhub.search.analysis import analyse
+from memoryhub.search.analysis import analyse, is_unspaced
 from summaries.domain.documents import described
 from summaries.domain.projects import LONGEST_DESCRIPTION, Listed, one_line
 from summaries.domain.routing import (
@@ -211,16 +212,28 @@ def case_figures(cases: Sequence[Case], verdicts: Sequence[Prediction]) -> dict[
     }
 
 
-def found_again(cases: Sequence[Case], profiles: Sequence[Profile]) -> float:
+def read_begun() -> dict[str, list[tuple[str, str]]]:
+    """Return messages that begin a project, each with a second one about it."""
+    pairs: dict[str, list[tuple[str, str]]] = read_set(NEW)["begun"]
+    return {
+        "of_the_messages": [(case.text, case.other) for case in read_cases() if case.kind == "new"],
+        **pairs,
+    }
+
+
+def found_again(pairs: Sequence[tuple[str, str]], profiles: Sequence[Profile]) -> float:
     """Return the share of new projects, described by their first message, that the second message finds."""
-    new = [case for case in cases if case.kind == "new"]
     found = 0
-    for case in new:
-        description = one_line(case.text)[:LONGEST_DESCRIPTION]
+    for first, second in pairs:
+        description = one_line(first)[:LONGEST_DESCRIPTION]
         memory = described("made-by-the-router", description)
         made = profile_of("made-by-the-router", description=description, texts=[memory])
-        found += route_by_words(case.other, [*profiles, made], []).project == made.name
-    return round(found / len(new), 3)
+        found += route_by_words(second, [*profiles, made], []).project == made.name
+    return round(found / len(pairs), 3)
+
+
+def in_language(pairs: Sequence[tuple[str, str]], *, is_japanese: bool) -> list[tuple[str, str]]:
+    return [pair for pair in pairs if is_unspaced(pair[0]) == is_japanese]
 
 
 def print_new_set() -> None:
@@ -240,7 +253,11 @@ def print_new_set() -> None:
         halves = {"all": slice(None), "tuned_on": slice(0, None, 2), "held_out": slice(1, None, 2)}
         told = {half: case_figures(cases[part], verdicts[part]) for half, part in halves.items()}
         print(json.dumps({way: told}, indent=1))
-    print(json.dumps({"made_by_router_found_again": found_again(cases, profiles)}))
+    again = {
+        name: [found_again(in_language(pairs, is_japanese=each), profiles) for each in (False, True)]
+        for name, pairs in read_begun().items()
+    }
+    print(json.dumps({"made_by_router_found_again_in_english_and_japanese": again}))
 
 
 def main() -> None:

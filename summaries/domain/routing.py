@@ -15,7 +15,7 @@ from uuid import UUID
 
 from memoryhub.llm.tokens import is_common_word
 from memoryhub.llm.types import object_schema
-from memoryhub.search.analysis import COMPOUND, analyse, fold, is_unspaced
+from memoryhub.search.analysis import COMPOUND, HAN, KATAKANA, analyse, fold, is_unspaced
 from summaries.domain.projects import Listed, catalog, free_name, is_name, one_line, propose_name
 
 
@@ -346,6 +346,8 @@ def route_by_words(
     )
     if best >= SOME and lead >= AHEAD and not is_weak:
         return Prediction(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
+    if (named := _referred_to(message, profiles)) and found[named] == best >= SOME:
+        return Prediction(named, None, Confidence.MEDIUM, f"It speaks of something that {named} is about.")
     if current is not None and _continues(message, says, 0.0 if is_weak else best, found[current]):
         return Prediction(current, None, Confidence.MEDIUM, f"Its session is about {current}.")
     if best >= SOME and not is_weak:
@@ -367,6 +369,31 @@ def _says_little(message: str, terms: Set[str], profile: Profile) -> bool:
     written = {word for word in _WORDS.findall(fold(message)) if whole in analyse(word)} or {whole}
     is_short = is_unspaced(whole) and len(whole) < LONG_EXPRESSION
     return is_short or any(map(is_common_word, written)) or bool(_BEGINS.search(fold(message)))
+
+
+_REFERENCE: Final = re.compile(
+    rf"\b(?:the|our)\s+(\w+(?:\s+\w+)?)|^([{KATAKANA}]+|[{HAN}]+)(?=[のはがをにで])", re.IGNORECASE
+)
+"""What a message takes as known: a noun with a definite article, and the topic that a Japanese sentence begins with."""
+
+
+def _referred_to(message: str, profiles: Sequence[Profile]) -> str | None:
+    """Return the only project, of those that say little yet, that has something which a message takes as known.
+
+    "Who speaks in the podcast?" asks about the project that was begun with the sentence "Let's set up a podcast",
+    however common the word is; a project with documents is found by more.
+    """
+    if _BEGINS.search(fold(message)):
+        return None
+    phrases = [" ".join(filter(None, match)) for match in _REFERENCE.findall(message)]
+    terms = {term for phrase in phrases for term in analyse(phrase) if _size(term) >= _PAIR}
+    about = {
+        term: [each.name for each in profiles if each.terms.get(term, 0) >= DESCRIPTION_WEIGHT]
+        for term in terms
+    }
+    names = {having[0] for having in about.values() if len(having) == 1}
+    name = names.pop() if len(names) == 1 else None
+    return next((each.name for each in profiles if each.name == name and _says(each.terms) < SAYS_MUCH), None)
 
 
 def _continues(message: str, says: float, best: float, own: float) -> bool:
@@ -436,6 +463,9 @@ def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
 
 SAYS_SOMETHING: Final = 2.0
 """Content words that a message needs for a project to be named after it."""
+
+SAYS_MUCH: Final = 25.0
+"""Content words of a project of which more than a sentence is known."""
 
 BEGINS_ANEW: Final = 4.0
 """The same in a session that is about a project: "start with the second one" begins nothing."""

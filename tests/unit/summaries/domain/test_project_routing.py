@@ -192,6 +192,37 @@ def test_what_begins_something_is_named() -> None:
     assert route_by_words("build it", PROFILES, []).proposed_name is None
 
 
+@pytest.mark.parametrize(
+    ("message", "is_found"),
+    [
+        ("Who speaks in the podcast?", True),
+        ("Who likes our podcast?", True),
+        ("Who heard a podcast?", False),  # any podcast
+        ("Let's start with the podcast", False),  # begins something
+        ("Who speaks in the podcast of the shop?", False),  # says two things
+        ("番組の時間は", True),
+        ("その番組を見た人は", False),
+    ],
+)
+def test_young_project_is_found_by_what_a_message_takes_as_known(message: str, is_found: bool) -> None:
+    profiles = [
+        profile_of("voices", description="Let's set up a podcast, 町の番組", texts=[]),
+        profile_of("tea", description="A tea shop", texts=["Green tea."]),
+    ]
+    found = route_by_words(message, profiles, [])
+    assert (found.project, found.confidence) == (("voices", MEDIUM) if is_found else (None, LOW))
+
+
+def test_old_project_is_not_found_by_one_common_word() -> None:
+    long = "Let's set up a podcast " + " ".join(f"word{chr(97 + n)}" for n in range(25))
+    assert (
+        route_by_words(
+            "Who speaks in the podcast?", [profile_of("voices", description=long, texts=[])], []
+        ).project
+        is None
+    )
+
+
 def test_without_projects_nothing_is_found() -> None:
     assert route_by_words("Green tea", [], []).project is None
 
