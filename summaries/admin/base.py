@@ -30,6 +30,7 @@ from summaries.domain.documents import DocumentKind
 from summaries.domain.projects import EventKind, ProjectStatus, is_stand_in
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator, Verb
+from summaries.models import Project
 
 
 class SummariesAdmin(CuratedAdmin):
@@ -165,6 +166,12 @@ def restored_version(row: Any, number: int, former: int, **values: Any) -> Done:
 
 UNUSABLE = frozenset('/\\:*?"<>|')
 """What some system has no room for in a file's name."""
+
+
+def shown_name(project: Project) -> str:
+    """Return a project's name, with the beginning of its description where the name only stands in for a title."""
+    title = truncated(project.description)
+    return f"{project.name} ({title})" if title and is_stand_in(project.name) else project.name
 
 
 def file_name(name: str, topic: str) -> str:

@@ -68,6 +68,7 @@ from summaries.admin.base import (
     address,
     file_name,
     person_may,
+    shown_name,
 )
 from summaries.admin.documents import entries_of, length_in_words
 from summaries.admin.project_life import ProjectLife
@@ -178,7 +179,7 @@ class ProjectAdmin(ProjectLife, SummariesAdmin):
     shown_status, _status = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("state"))
 
     def title_of(self, row: Any) -> str:
-        return str(row.name)
+        return shown_name(row)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.add_fieldsets if obj is None else super().get_fieldsets(request, obj)

@@ -51,6 +51,7 @@ from summaries.admin.base import (
     DISCLOSED,
     address,
     person_may,
+    shown_name,
     wide,
 )
 from summaries.admin.project_life import may_end, misplaced_of, moved_misplaced
@@ -336,4 +337,4 @@ def _in_a_row(parts: Sequence[Any]) -> SafeString:
 
 
 def _linked(project: Project | None) -> str:
-    return link_to("admin:summaries_project_change", project.pk, project.name) if project else "–"
+    return link_to("admin:summaries_project_change", project.pk, shown_name(project)) if project else "–"

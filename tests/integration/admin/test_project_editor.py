@@ -360,6 +360,8 @@ def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(
     )
     archive = boss.post(page_of(trip, "export"))["Content-Disposition"]
     assert archive == f"attachment; filename*=utf-8''{quote('project-0a1b2c3d 京都旅行.zip')}"
+    page = boss.get(reverse("admin:summaries_project_change", args=[trip.pk])).content.decode()
+    assert "project-0a1b2c3d (京都旅行)" in page
     undo = undo_of(answer)
     write_document(document=made, text="# 予算\n\nOne.\n", kind=DocumentKind.EDIT, by=BY, now=NOW)
     assert "Something was written" in told(boss.post(undo, follow=True))
