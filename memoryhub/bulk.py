@@ -39,3 +39,13 @@ def copy_rows(model: type[Model], rows: Sequence[Mapping[str, Any]]) -> None:
                 if values[place] is not None:
                     values[place] = adapt(values[place])
             copy.write_row(values)
+
+
+def copy_models(rows: Sequence[Model]) -> None:
+    """Insert new instances of one model, every column with what the instance holds, and note that they are stored."""
+    if not rows:
+        return
+    columns = [each.attname for each in rows[0]._meta.concrete_fields if not each.generated]
+    copy_rows(type(rows[0]), [{name: getattr(row, name) for name in columns} for row in rows])
+    for row in rows:
+        row._state.adding = False

@@ -13,7 +13,6 @@ from conversations.actions.messages import (
     add_messages,
     entries_of,
     index_messages,
-    insert_messages,
     message_row,
 )
 from conversations.domain.messages import NewMessage, Numbered, Role
@@ -21,6 +20,7 @@ from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
+from memoryhub.bulk import copy_models
 from memoryhub.embeddings.spaces import after_indexing, writing_spaces
 from memoryhub.importexport.imports import Writing
 from memoryhub.importexport.models import ImportedRow
@@ -119,7 +119,7 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Wri
     messages = [numbered.message for _, numbered in said]
     entries = entries_of(messages, spaces, writing.now, zone)
     found = [entries.get(id(message)) for message in messages]
-    insert_messages(rows)
+    copy_models(rows)
     index_messages(rows, found, spaces)
     after_indexing([entry for entry in found if entry is not None], actor.pk)
     keys = [session.pk for session in sessions]

@@ -24,7 +24,7 @@ from conversations.domain.tools import calls_in, results_in, text_of_result, tex
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.bulk import copy_rows
+from memoryhub.bulk import copy_models, copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue_triggered
@@ -45,7 +45,6 @@ class MessageIdReused(DomainError):
     code = "client_message_id_reused"
 
 
-COLUMNS = tuple(field.attname for field in Message._meta.concrete_fields)
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
 
@@ -86,7 +85,7 @@ def add_messages(
             message_row(locked, numbered, tokens[id(numbered.message)], trust, now)
             for numbered in placement.new
         ]
-        insert_messages(rows)
+        copy_models(rows)
         new_entries = [entries.get(id(numbered.message)) for numbered in placement.new]
         index_messages(rows, new_entries, spaces)
         _extend(locked, rows, now)
@@ -180,12 +179,6 @@ def message_row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, 
         utc_offset_minutes=message.utc_offset_minutes,
         metadata=dict(message.metadata),
     )
-
-
-def insert_messages(rows: Sequence[Message]) -> None:
-    copy_rows(Message, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
-    for row in rows:
-        row._state.adding = False
 
 
 def index_messages(

@@ -8,6 +8,7 @@ from django.db.models import Model
 
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.models import AuditEntry
+from memoryhub.bulk import copy_models
 from memoryhub.tenancy.models import Actor, Agent
 
 KINDS: Final = {"apikey": "api_key", "routingdecision": "routing", "sleeprun": "sleep_run", "user": "person"}
@@ -49,7 +50,7 @@ def record_each(
     now: datetime,
 ) -> None:
     """Write an entry for each id, or one without an id for a change that has no single row."""
-    AuditEntry.objects.bulk_create(
+    entries = [
         AuditEntry(
             at=now,
             who_kind=by.kind,
@@ -60,8 +61,9 @@ def record_each(
             object_id=str(object_id)[:255],
             agent_id=actor.agent_id if actor else agent_id,
             user_id=actor.user_id if actor else "",
-            reason=reason,
+            reason=str(reason),
             details=dict(details or {}),
         )
         for object_id in object_ids
-    )
+    ]
+    copy_models(entries)

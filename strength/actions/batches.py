@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from conversations.models import Message
 from memoryhub.auth.domain import Principal
+from memoryhub.bulk import copy_models
 from memoryhub.embeddings.spaces import IndexEntry, index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.search.models import EmbeddingSpace
@@ -83,6 +84,7 @@ def _drafts(
     for item, entry in zip(items, entries, strict=True):
         try:
             memory, messages = judged_draft(actor, item.new, by, now, known)
+            memory.wording_digest = wording_digest(memory.content)
             drafts.append(_Draft(item, memory, messages, entry_of(item.new, entry, spaces)))
         except DomainError as error:
             item.error = error
@@ -92,7 +94,7 @@ def _drafts(
 def _plain(actor: Actor, drafts: Sequence[_Draft]) -> list[_Draft]:
     """Return the drafts that no memory, no tombstone and no earlier draft has anything to do with."""
     contents = [bytes(draft.memory.content_digest) for draft in drafts]
-    wordings = [wording_digest(draft.memory.content) for draft in drafts]
+    wordings = [draft.memory.wording_digest for draft in drafts]
     same = Memory.objects.of([actor.pk]).filter(
         Q(content_digest__in=contents) | Q(wording_digest__in=wordings)
     )
@@ -128,7 +130,7 @@ def _held_against(actor: Actor, drafts: Sequence[_Draft]) -> set[str]:
 def _insert(plain: Sequence[_Draft], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime) -> None:
     if not plain:
         return
-    Memory.objects.bulk_create([draft.memory for draft in plain])
+    copy_models([draft.memory for draft in plain])
     rows = [new_row(each.memory, each.item.new, each.entry, each.messages) for each in plain]
     complete_new(rows, spaces, by=by, now=now)
     for draft in plain:

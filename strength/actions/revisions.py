@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.bulk import copy_models
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
@@ -128,10 +129,11 @@ def keep_creations(
     created: Sequence[tuple[Memory, str, Mapping[str, Any]]], *, by: Principal, now: datetime
 ) -> None:
     """Store the first revisions of one actor's memories, each with its reason and what stands beside its values."""
-    revisions = MemoryRevision.objects.bulk_create(
+    revisions = [
         new_revision(memory, verb="create", before={}, by=by, reason=reason, now=now, beside=beside)
         for memory, reason, beside in created
-    )
+    ]
+    copy_models(revisions)
     alike: dict[tuple[str, ...], list[UUID]] = defaultdict(list)
     for each in revisions:
         alike[each.reason, *sorted(each.changed_after)].append(each.memory_id)

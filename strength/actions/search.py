@@ -11,6 +11,7 @@ from django.db.models import Q
 from conversations.domain.policy import ContextPolicy
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow
+from memoryhub.bulk import copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
 from memoryhub.prepared import PreparedQuery
@@ -330,16 +331,15 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
 
 def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequence[EmbeddingSpace]) -> None:
     """Add index rows of one actor's memories that have none in these spaces; inside the caller's transaction."""
-    MemoryIndex.objects.bulk_create(
-        MemoryIndex(
-            actor_id=memory.actor_id,
-            memory=memory,
-            **MemoryIndex.repeated(memory),
+    rows = [
+        {
+            "actor_id": memory.actor_id, "memory_id": memory.pk, **MemoryIndex.repeated(memory),
             **entry.row_values(space.id),
-        )
+        }
         for memory, entry in new
         for space in spaces
-    )
+    ]  # fmt: skip
+    copy_rows(MemoryIndex, rows)
     after_indexing([entry for _memory, entry in new], new[0][0].actor_id)
 
 
