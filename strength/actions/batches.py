@@ -1,10 +1,11 @@
 """Write many memories in one transaction: the plain ones by set, the others one by one (SPEC M1)."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Final
 
 from django.db import IntegrityError, transaction
@@ -15,6 +16,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.bulk import copy_models
 from memoryhub.embeddings.spaces import IndexEntry, index_entries, writing_spaces
 from memoryhub.errors import DomainError
+from memoryhub.search.index import idf
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.models import Actor
 from strength.actions.creation import complete_new
@@ -26,7 +28,7 @@ from strength.actions.memories import (
     source_messages,
     write_memory,
 )
-from strength.domain.duplicates import fingerprint, wording_digest
+from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, wording_digest
 from strength.domain.memories import Source
 from strength.models import Memory, Tombstone
 from strength.models.locks import lock_shared
@@ -94,7 +96,7 @@ def _drafts(
 def _plain(actor: Actor, drafts: Sequence[_Draft]) -> list[_Draft]:
     """Return the drafts that no memory, no tombstone and no earlier draft has anything to do with."""
     contents = [bytes(draft.memory.content_digest) for draft in drafts]
-    wordings = [draft.memory.wording_digest for draft in drafts]
+    wordings = [bytes(draft.memory.wording_digest or b"") for draft in drafts]
     same = Memory.objects.of([actor.pk]).filter(
         Q(content_digest__in=contents) | Q(wording_digest__in=wordings)
     )
@@ -111,20 +113,32 @@ def _plain(actor: Actor, drafts: Sequence[_Draft]) -> list[_Draft]:
 
 
 def _held_against(actor: Actor, drafts: Sequence[_Draft]) -> set[str]:
-    """Return the texts that share half of their words with a tombstone, or all of its letters."""
+    """Return the texts that may say what a tombstone says; each is then written by itself, which decides."""
     tombstones = Tombstone.objects.filter(actor_id=actor.pk).values_list("digest", "terms")
     rows = list(tombstones[: MOST_TOMBSTONES + 1])
     texts = {draft.memory.content for draft in drafts}
     if not rows or len(rows) > MOST_TOMBSTONES:
         return texts if rows else set()
-    held = set()
-    for text in texts:
-        known = fingerprint(text)
-        shared = Counter({bytes(digest): len(known.terms.intersection(terms)) for digest, terms in rows})
-        most = max(shared.values(), default=0)
-        if known.digest in shared or 2 * most >= len(known.terms):
-            held.add(text)
-    return held
+    written = {text: fingerprint(text) for text in texts}
+    weights = idf(
+        chain.from_iterable([*(terms for _, terms in rows), *(each.terms for each in written.values())])
+    )
+    known_digests = {bytes(digest) for digest, _ in rows}
+    sizes = [sum(weights[term] for term in terms) for _, terms in rows]
+    with_term = defaultdict[int, list[int]](list)
+    for place, (_, terms) in enumerate(rows):
+        for term in terms:
+            with_term[term].append(place)
+
+    def may_be_near(known: Fingerprint) -> bool:
+        shared, size = defaultdict[int, float](float), sum(weights[term] for term in known.terms)
+        for term in known.terms:
+            for place in with_term.get(term, ()):
+                shared[place] += weights[term]
+        # Dice's coefficient without what makes `likeness` less.
+        return any(2 * both >= NEAR * (size + sizes[place]) for place, both in shared.items())
+
+    return {text for text, known in written.items() if known.digest in known_digests or may_be_near(known)}
 
 
 def _insert(plain: Sequence[_Draft], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime) -> None:
