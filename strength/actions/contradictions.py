@@ -5,15 +5,15 @@ that one slice of messages yielded, before any of it is written, and in portions
 """
 
 import logging
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal
@@ -28,12 +28,19 @@ from memoryhub.search.bm25 import term_ids
 from memoryhub.search.fusion import scaled_similarity
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query, candidates
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
-from memoryhub.tenancy.policies import zone_of
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_day
-from strength.actions.memories import NewMemory, repeat_memory, supersede_memory, write_memory
+from strength.actions.memories import (
+    NewMemory,
+    confirm_pending,
+    repeat_memory,
+    supersede_memory,
+    write_memory,
+)
+from strength.actions.revisions import RESEMBLES, UNCOMPARED
 from strength.actions.search import nearest_memories
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
@@ -44,6 +51,7 @@ from strength.domain.contradictions import (
     KnownState,
     Relation,
     Resolution,
+    compared_places,
     relations,
     resembles,
     resolve,
@@ -78,7 +86,13 @@ COMPARED: Final = frozenset({*TOGETHER, Kind.REFLECTION})
 """Kinds that are compared; episodes are not, for each of them happened."""
 
 MOST_CORRECTIONS: Final = 200
+MOST_WAITING: Final = 20
+"""Memories compared later in one question."""
+
 REASON: Final = "What was said later contradicts it."
+COMPARED_REASON: Final = "It is not what people rejected or edited."
+
+Step = Callable[[], AbstractContextManager[None]]
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +128,18 @@ def resolutions(
             each.text.strip() == new.content and each.state is KnownState.CURRENT for each in known_to
         ):
             about[place] = known_to
+    return _judged(actor, extracted, about, is_patient=is_patient)
+
+
+def _judged(
+    actor: Actor,
+    extracted: Sequence[ExtractedMemory],
+    about: Mapping[int, Mapping[KnownMemory, bool]],
+    *,
+    is_patient: bool,
+) -> dict[int, Resolution]:
     related: dict[int, dict[KnownMemory, Relation]] = {}
+    uncompared = defaultdict[int, list[KnownMemory]](list)
     for places, known in _questions(extracted, about):
         blocks = statement_blocks(
             known, [extracted[place].content for place in places], language=actor.agent.language
@@ -127,13 +152,18 @@ def resolutions(
             log.warning("no model judged contradictions, near duplicates decide", extra={"code": error.code})
             data = None
         relations_of = relations(data, known=len(known), new=len(places))
+        compared = compared_places(data, new=len(places))
         for number, place in enumerate(places):
             named = {known[each]: relation for each, relation in relations_of.get(number, {}).items()}
             related[place] = related.get(place, {}) | named
+            if number not in compared:
+                uncompared[place] += [
+                    each for each in known if each in about[place] and each.state in DECIDED_AGAINST
+                ]
     return {
         place: resolve(
             found, said_at=extracted[place].said_at, is_trusted=extracted[place].is_trusted,
-            near=[known for known, is_near in about[place].items() if is_near],
+            near=[known for known, is_near in about[place].items() if is_near], uncompared=uncompared[place],
         )
         for place, found in related.items()
     }  # fmt: skip
@@ -320,9 +350,9 @@ def _write(
         repeat_memory(memory=about[0], new=new, by=by, now=now)
         return "known"
     new = replace(new, unlike=frozenset(keys))
-    if (decided := resolution.resembles) is not None:
-        day = local_day(decided.decided_at or now, zone_of(actor.agent, actor))
-        new = replace(new, resembles=(DECIDED_AGAINST[decided.state], day))
+    if resolution.resembles is not None:
+        new = replace(new, resembles=_decision(resolution.resembles, actor, now))
+    new = replace(new, is_uncompared=resolution.is_uncompared)
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
     if resolution.action is Action.SUPERSEDE and extracted.is_trusted and about:
@@ -336,3 +366,71 @@ def _write(
                 return "new"
     _memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
     return "new" if is_new else "known"
+
+
+def compare_waiting(*, actor: Actor, by: Principal, now: datetime, step: Step) -> None:
+    """Compare what waits because no model had compared it, and let in what is not what people decided against.
+
+    Network. Where no model answers, it waits for the next extraction.
+    """
+    revisions = MemoryRevision.objects.filter(
+        actor_id=actor.id,
+        memory__status=Status.PENDING,
+        number=F("memory__version"),
+        beside__has_key=UNCOMPARED,
+    )
+    waiting = list(revisions.select_related("memory").order_by("created_at", "pk")[:MOST_WAITING])
+    if not waiting:
+        return
+    extracted = [
+        ExtractedMemory(
+            each.content,
+            Kind(each.kind),
+            each.namespace,
+            1.0,
+            (),
+            each.created_at,
+            each.trust == Trust.TRUSTED,
+        )
+        for each in (revision.memory for revision in waiting)
+    ]
+    space, about = active_space(), dict[int, dict[KnownMemory, bool]]()
+    for place, new in enumerate(extracted):
+        known = known_memories(actor, new, space, now=now)
+        about[place] = {each: near for each, near in known.items() if each.state in DECIDED_AGAINST}
+    try:
+        resolved = _judged(actor, extracted, about, is_patient=False)
+    except ProviderError as error:
+        log.warning("no model compared what waits", extra={"code": error.code})
+        return
+    with step():
+        lock_shared(actor.id)
+        for place, revision in enumerate(waiting):
+            resolution = resolved.get(place, Resolution(Action.WRITE))
+            if not resolution.is_uncompared:
+                _settle_compared(actor, revision, resolution, by=by, now=now)
+
+
+def _settle_compared(
+    actor: Actor, revision: MemoryRevision, resolution: Resolution, *, by: Principal, now: datetime
+) -> None:
+    """Activate a compared memory that waits for nothing else; what is the same goes on waiting, for a person."""
+    memory = Memory.objects.of([actor.id]).locked([revision.memory_id]).get(revision.memory_id)
+    if memory is None or memory.version != revision.number or memory.status != Status.PENDING:
+        return
+    waited_alone = revision.beside.pop(UNCOMPARED)["alone"]
+    revision.beside.pop(RESEMBLES, None)  # by likeness, while no model had compared it
+    doubt = resolution.about[0] if resolution.action is Action.BLOCK else resolution.resembles
+    if doubt is not None:
+        decision, day = _decision(doubt, actor, now)
+        revision.beside[RESEMBLES] = [decision, day.isoformat()]
+    revision.save(update_fields=["beside"])
+    floor = effective_policy(TrustPolicy, actor.agent, actor).confidence_floor
+    is_sure = memory.confidence is None or memory.confidence >= floor
+    if doubt is None and waited_alone and is_sure and memory.trust == Trust.TRUSTED:
+        confirm_pending(memory, by=by, reason=COMPARED_REASON, now=now)
+
+
+def _decision(decided: KnownMemory, actor: Actor, now: datetime) -> tuple[TombstoneReason, date]:
+    day = local_day(decided.decided_at or now, zone_of(actor.agent, actor))
+    return DECIDED_AGAINST[decided.state], day

@@ -7,7 +7,6 @@ attempt has written nothing, and is repeated from the same message. The model is
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -36,7 +35,14 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
-from strength.actions.contradictions import ExtractedMemory, Outcome, resolutions, write_extracted
+from strength.actions.contradictions import (
+    ExtractedMemory,
+    Outcome,
+    Step,
+    compare_waiting,
+    resolutions,
+    write_extracted,
+)
 from strength.domain.extraction import (
     EARLIER_MESSAGES,
     EXTRACT_KIND,
@@ -72,7 +78,6 @@ from strength.domain.policy import ExtractionPolicy
 from strength.models import Memory, MemoryQuerySet, MemorySource, ReflectionCursor, StrategyCursor
 from strength.sql import QUERIES, run_query
 
-Step = Callable[[], AbstractContextManager[None]]
 log = logging.getLogger(__name__)
 
 REFLECT_KIND: Final = "reflect"
@@ -221,6 +226,8 @@ def extract(
                 enqueue(EXTRACT_KIND, actor_id=actor.id, key=EXTRACT_KEY, payload=payload)
             return total
         total += _extract_slice(run, session, on, step)
+    if may_go_on():
+        compare_waiting(actor=actor, by=run.by, now=run.now, step=step)
     with step():
         if is_on(actor.agent.strategies, Strategy.REFLECTION):
             enqueue_reflection(actor=actor)

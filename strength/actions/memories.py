@@ -25,7 +25,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from strength.actions.creation import NewRow, complete_new, sources_of
 from strength.actions.duplicates import Sought, near_duplicates
-from strength.actions.revisions import RESEMBLES, awaits_person, last_verb, snapshot, store_change
+from strength.actions.revisions import RESEMBLES, UNCOMPARED, awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
     BlockedByTombstone,
     atomic_but_for_tombstones,
@@ -85,6 +85,8 @@ class NewMemory:
     needs_approval: bool = False
     resembles: tuple[TombstoneReason, date] | None = None
     """A decision against a text that this one may repeat, and its day: it waits for approval."""
+    is_uncompared: bool = False
+    """No model has compared it with what people decided against: it waits for that, or for approval."""
     is_told_from_retries: bool = False
     """The client names its retries by keys, so that a repetition within a minute is meant."""
     unlike: frozenset[UUID] = frozenset()
@@ -226,7 +228,11 @@ def _insert_or_find(draft: Memory) -> Memory | None:
 def new_row(
     memory: Memory, new: NewMemory, entry: IndexEntry, messages: Sequence[Message], reason: str = ""
 ) -> NewRow:
-    beside = {} if new.resembles is None else {RESEMBLES: [new.resembles[0], new.resembles[1].isoformat()]}
+    beside: dict[str, Any] = {}
+    if new.resembles is not None:
+        beside[RESEMBLES] = [new.resembles[0], new.resembles[1].isoformat()]
+    if new.is_uncompared:
+        beside[UNCOMPARED] = {"alone": not new.needs_approval}
     return NewRow(memory, entry, messages, reason, new.strength, new.strength_by_perspective, beside)
 
 
@@ -261,7 +267,13 @@ def judged_draft(
     trusts |= {Trust(message.trust) for message in messages}
     draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
     is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
-    if draft.trust == Trust.UNTRUSTED or new.needs_approval or new.resembles or is_unsure:
+    if (
+        draft.trust == Trust.UNTRUSTED
+        or new.needs_approval
+        or new.resembles
+        or new.is_uncompared
+        or is_unsure
+    ):
         draft.status, draft.pinned = Status.PENDING, False
     return draft, messages
 
@@ -342,14 +354,18 @@ def _repeat(
     if memory.status == Status.PENDING:
         if by.kind is not PrincipalKind.CURATOR and awaits_person(memory):
             return memory
-        before = snapshot(memory)
-        memory.status, memory.trust = Status.ACTIVE, Trust.TRUSTED
-        reason = "A trusted source said the same."
-        store_change(memory, verb="confirm", before=before, by=by, reason=reason, now=now)
-        end_superseded(memory, by=by, now=now)
+        confirm_pending(memory, by=by, reason="A trusted source said the same.", now=now)
     if is_new_evidence and counts:
         reinforce(memory=memory, now=now)
     return memory
+
+
+def confirm_pending(memory: Memory, *, by: Principal, reason: str, now: datetime) -> None:
+    """Activate a locked pending memory, and end what it supersedes."""
+    before = snapshot(memory)
+    memory.status, memory.trust = Status.ACTIVE, Trust.TRUSTED
+    store_change(memory, verb="confirm", before=before, by=by, reason=reason, now=now)
+    end_superseded(memory, by=by, now=now)
 
 
 def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:

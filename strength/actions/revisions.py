@@ -48,6 +48,7 @@ STRENGTH: Final = "strength"
 MARK: Final = "mark"
 TOMBSTONES: Final = "decisions"
 RESEMBLES: Final = "resembles"
+UNCOMPARED: Final = "uncompared"
 
 
 class ChangedSince(WrongState):
@@ -166,7 +167,7 @@ def awaits_person(memory: Memory) -> bool:
     """Say whether a pending memory waits because of a person's decision, which repetition does not outweigh."""
     revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
     verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
-    return verb == RETURN_VERB or RESEMBLES in beside
+    return verb == RETURN_VERB or RESEMBLES in beside or UNCOMPARED in beside
 
 
 def state_beside(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from strength.actions.review import (
     pending_memories,
     still_pending,
 )
-from strength.actions.revisions import RESEMBLES, undo_revision
+from strength.actions.revisions import RESEMBLES, UNCOMPARED, undo_revision
 from strength.actions.tombstones import find_tombstone
 from strength.actions.workroom import (
     held_by_others,
@@ -103,6 +103,7 @@ WHYS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
     PendingReason.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
     PendingReason.RESEMBLES: _("It looks like what a person {decided} on {day}."),
+    PendingReason.UNCOMPARED: _("No model has compared it yet with what people rejected or edited."),
     PendingReason.RETURNED: _("A person archived it, and it was said again."),
     PendingReason.CONTRADICTS: _("It contradicts an active memory."),
     PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
@@ -507,6 +508,7 @@ def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -
         contradicts=bool(memory.supersedes),
         was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
         resembles=resembled is not None,
+        is_uncompared=latest is not None and UNCOMPARED in latest.beside,
         has_returned=latest is not None and latest.verb == RETURN_VERB,
     )
     return [_why(reason, resembled) for reason in reasons]

@@ -73,11 +73,15 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """Verdict on a new statement; `resembles` is a text that a person decided against, so that a curator is to look."""
+    """Verdict on a new statement; `resembles` is a text that a person decided against, so that a curator is to look.
+
+    `is_uncompared`: nobody has compared it with what people decided against, so that it waits.
+    """
 
     action: Action
     about: tuple[KnownMemory, ...] = ()
     resembles: KnownMemory | None = None
+    is_uncompared: bool = False
 
 
 Related = Mapping[KnownMemory, Relation]
@@ -93,7 +97,8 @@ JUDGING_SCHEMA: Final = object_schema(
                     "verdict": {"type": "string", "enum": [relation.value for relation in Relation]},
                 }
             )
-        )
+        ),
+        "compared": array_schema({"type": "integer"}),
     }
 )
 
@@ -129,8 +134,22 @@ def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relatio
     return found
 
 
+def compared_places(data: Any, *, new: int) -> set[int]:
+    """Return the places of the new statements, from 0, that a model says it has compared.
+
+    A model that names no pair may have seen that none is related, or may not have looked.
+    """
+    places = (_place(number, new) for number in listed(data, "compared"))
+    return {place for place in places if place is not None}
+
+
 def resolve(
-    related: Related, *, said_at: datetime, is_trusted: bool, near: Collection[KnownMemory] = ()
+    related: Related,
+    *,
+    said_at: datetime,
+    is_trusted: bool,
+    near: Collection[KnownMemory] = (),
+    uncompared: Collection[KnownMemory] = (),
 ) -> Resolution:
     """Decide what becomes of a new statement by its relations to the known ones.
 
@@ -138,7 +157,8 @@ def resolve(
     contradiction ends what was said before it; a statement about an earlier time is written as past.
 
     What is `near` to a text that a person decided against, and the model says nothing of, waits for a curator; so does
-    what only an untrusted text is the same as, for that may have been written to keep out what is true.
+    what only an untrusted text is the same as, for that may have been written to keep out what is true. What nobody has
+    compared with a text that a person decided against waits until somebody does; an untrusted text is no reason to.
     """
     same = [known for known, relation in related.items() if relation is Relation.SAME]
     against = [known for known in same if known.state in DECIDED_AGAINST]
@@ -147,7 +167,10 @@ def resolve(
     if again := [known for known in same if _is_same_still(known, said_at, is_trusted)]:
         return Resolution(Action.REINFORCE, tuple(again[:1]))
     doubts = [*against, *(known for known in near if known not in related)]
-    return replace(_written(related, said_at), resembles=doubts[0] if doubts else None)
+    is_uncompared = any(known.is_trusted or not is_trusted for known in uncompared if known not in related)
+    return replace(
+        _written(related, said_at), resembles=doubts[0] if doubts else None, is_uncompared=is_uncompared
+    )
 
 
 def _written(related: Related, said_at: datetime) -> Resolution:

@@ -32,6 +32,7 @@ class PendingReason(StrEnum):
     CONTRADICTS = "contradicts"
     DECIDED_AGAINST = "decided_against"
     RESEMBLES = "resembles"
+    UNCOMPARED = "uncompared"
     RETURNED = "returned"
     ASKED = "asked"
 
@@ -45,6 +46,7 @@ def pending_reasons(
     contradicts: bool,
     was_decided_against: bool,
     resembles: bool = False,
+    is_uncompared: bool = False,
     has_returned: bool = False,
 ) -> list[PendingReason]:
     """Return all reasons, the gravest first; without any, its writer requested approval."""
@@ -53,6 +55,7 @@ def pending_reasons(
         PendingReason.UNTRUSTED_WRITER: not is_trusted and not has_untrusted_source,
         PendingReason.DECIDED_AGAINST: was_decided_against,
         PendingReason.RESEMBLES: resembles,
+        PendingReason.UNCOMPARED: is_uncompared,
         PendingReason.RETURNED: has_returned,
         PendingReason.CONTRADICTS: contradicts,
         PendingReason.UNSURE: confidence is not None and confidence < confidence_floor,

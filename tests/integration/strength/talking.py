@@ -67,6 +67,10 @@ def lists_of(asked: Asked) -> set[str]:
     return set(asked.schema["properties"]) if asked.schema else set()
 
 
+def is_judgement(asked: Asked) -> bool:
+    return "pairs" in lists_of(asked)
+
+
 def numbered(asked: Asked, heading: str) -> dict[str, int]:
     """Return the statements under a heading of a judgement, with their numbers."""
     block = re.search(rf"<{heading} \w+>\n(.*?)\n</{heading} ", asked.text, re.DOTALL)
@@ -81,7 +85,7 @@ def messages_shown(asked: Asked) -> list[str]:
 
 @dataclass
 class Model:
-    """A model that draws what the test says from messages, and judges pairs as the test says."""
+    """A model that draws what the test says from messages, and judges pairs as the test says; silent without any."""
 
     server: LLMServer
     drawn: Callable[[Asked], Mapping[str, Sequence[Any]]] | Mapping[str, Sequence[Any]]
@@ -95,12 +99,16 @@ class Model:
         wanted = lists_of(asked)
         if not wanted:
             return Reply("They talked.")
-        if wanted == {"pairs"}:
-            return Reply(data={"pairs": self._pairs(asked)})
+        if is_judgement(asked):
+            return Reply(data={"pairs": self._pairs(asked), "compared": self._compared(asked)})
         if wanted == {"lessons"}:
             return Reply(data={"lessons": list(self.lessons)})
         drawn = self.drawn(asked) if callable(self.drawn) else self.drawn
         return Reply(data={name: list(drawn.get(name, [])) for name in wanted})
+
+    def _compared(self, asked: Asked) -> list[int]:
+        new = {**numbered(asked, "new"), **numbered(asked, "新規")}
+        return [] if self.judged is None else list(new.values())
 
     def _pairs(self, asked: Asked) -> list[dict[str, Any]]:
         known = {**numbered(asked, "known"), **numbered(asked, "既知")}

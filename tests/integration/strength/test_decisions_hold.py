@@ -2,10 +2,14 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.urls import reverse
 
 from conversations.models import Message
@@ -13,21 +17,29 @@ from memoryhub.auth.domain import curator
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from strength.actions.contradictions import ExtractedMemory, resolutions, write_extracted
+from strength.actions.contradictions import (
+    ExtractedMemory,
+    compare_waiting,
+    resolutions,
+    write_extracted,
+)
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.revisions import undo_revision
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import Kind, Source, TombstoneReason
 from strength.models import Memory
-from tests.fakes.llm_server import LLMServer
+from tests.fakes.llm_server import LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW, Write
-from tests.integration.strength.talking import JOB, Model, talk
+from tests.integration.strength.talking import JOB, Model, item, read, talk, texts
 
 pytestmark = pytest.mark.django_db
 PERSON = curator(1, "Ann")
-CASES = json.loads((Path(__file__).parents[3] / "bench" / "decisions.json").read_text())["rejected"]
-REWORDED = [case for case in CASES if "rewordings" in case]
+SET = json.loads((Path(__file__).parents[3] / "bench" / "decisions.json").read_text())
+CASES = SET["rejected"]
+REWORDED = [
+    *(case for case in CASES if "rewordings" in case), *SET["rejected_held_out"], *SET["rejected_written_later"]
+]  # fmt: skip
 PREFERENCES = "/preferences/{actorId}/"
 
 
@@ -57,7 +69,7 @@ def extract_all(actor: Actor, texts: list[str], *, is_trusted: bool = True) -> C
     return Counter(new.values_list("status", flat=True)) + Counter(blocked=outcomes["blocked"])
 
 
-@pytest.mark.parametrize("case", REWORDED, ids=lambda case: case["language"])
+@pytest.mark.parametrize("case", REWORDED, ids=lambda case: case["text"])
 @pytest.mark.parametrize("decision", ["reject", "edit"])
 @pytest.mark.parametrize("judge", ["right", "silent"])
 def test_rewordings_of_a_liking_decided_against_do_not_come_back(
@@ -72,13 +84,22 @@ def test_rewordings_of_a_liking_decided_against_do_not_come_back(
     if judge == "right":
         assert found == {"blocked": len(rewordings)}
     else:
-        assert found["active"] <= 1, found
-    assert len([asked for asked in llm.asked if "pairs" in str(asked.schema)]) == 1, "all in one question"
+        assert found["active"] == 0, found
+        compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+        assert texts(actor, content__in=rewordings) == [], "it stays silent"
+        Model(llm, {}, {(each, text): "same" for each in rewordings})
+        for _twenty in range(2):
+            compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+        assert texts(actor, content__in=rewordings) == []
+    assert sum(rewordings[0] in asked.text for asked in llm.asked) <= 3, "all in one question"
 
 
-def test_neighbours_of_rejected_facts_are_not_blocked(actor: Actor, llm: LLMServer) -> None:
-    Model(llm, {})
+@pytest.mark.parametrize("judge", ["right", "terse", "silent"])
+def test_neighbours_of_rejected_facts_are_not_blocked(actor: Actor, llm: LLMServer, judge: str) -> None:
+    different = {(each, case["text"]): "different" for case in CASES for each in case["neighbours"]}
+    Model(llm, {}, {"right": different, "terse": {}, "silent": None}[judge])
     found: Counter[str] = Counter()
+    others = []
     for number, case in enumerate(CASES):
         other = actor_for_writing(BY, actor.agent_id, f"user-{number}", now=NOW)
         memory, _ = write_memory(
@@ -89,8 +110,87 @@ def test_neighbours_of_rejected_facts_are_not_blocked(actor: Actor, llm: LLMServ
         )
         decide(memory, "reject", "")
         found += extract_all(other, case["neighbours"])
+        others.append(other)
     assert found["blocked"] == 0
-    assert found["active"] >= 155, "without a verdict some wait"
+    if judge == "silent":
+        assert found == {"pending": 200}
+        Model(llm, {}, different)
+        for other in others:
+            compare_waiting(actor=other, by=JOB, now=NOW, step=transaction.atomic)
+        found = Counter(Memory.objects.of([each.pk for each in others]).values_list("status", flat=True))
+    assert found["active"] >= (155 if judge == "terse" else 200), "without a verdict some wait"
+
+
+def test_what_was_not_compared_says_so_and_is_let_in_by_the_next_extraction(
+    actor: Actor, write: Write, llm: LLMServer, admin_client: Any
+) -> None:
+    decide(write("The user likes spicy food.", kind="preference", namespace=PREFERENCES), "reject", "")
+    drawn = {"facts": [item("The user plays chess.")]}
+    Model(llm, drawn)
+    talk(actor, "I play chess.")
+    read(actor)
+    memory = Memory.objects.get(content="The user plays chess.")
+    page = admin_client.get(reverse("review"), follow=True).content.decode()
+    assert "No model has compared it yet with what people rejected or edited." in page
+    Model(llm, drawn)
+    talk(actor, "Chess!", at=NOW + timedelta(hours=1))
+    read(actor, now=NOW + timedelta(hours=2))
+    memory.refresh_from_db()
+    assert memory.status == "pending", "said twice is not compared"
+    Model(llm, {}, {})
+    talk(actor, "Hello.", at=NOW + timedelta(hours=3))
+    read(actor, now=NOW + timedelta(hours=4))
+    memory.refresh_from_db()
+    assert (memory.status, memory.revisions.latest("number").verb) == ("active", "confirm")
+
+
+@pytest.mark.parametrize("other", ["unsure", "untrusted", "requested", "edited", "gone"])
+def test_what_waits_for_a_person_as_well_is_not_let_in_by_a_model(
+    actor: Actor, write: Write, llm: LLMServer, other: str
+) -> None:
+    memory = write(
+        "The user plays chess.", kind="preference", namespace=PREFERENCES, is_uncompared=True,
+        confidence=0.1 if other == "unsure" else None, needs_approval=other == "requested",
+    )  # fmt: skip
+    if other == "untrusted":
+        Memory.objects.filter(pk=memory.pk).update(trust="untrusted")
+    if other == "edited":
+        decide(memory, "edit", "The user plays go.")
+    decide(write("The user likes spicy food.", kind="preference", namespace=PREFERENCES), "reject", "")
+
+    @contextmanager
+    def step() -> Iterator[None]:
+        if other == "gone":
+            Memory.objects.filter(pk=memory.pk).delete()
+        yield
+
+    llm.answer(Reply(data={"pairs": [], "compared": [1]}))
+    for _twice in range(2):
+        compare_waiting(actor=actor, by=JOB, now=NOW, step=step)
+    assert len(llm.asked) == (0 if other == "edited" else 1)
+    assert texts(actor) == []
+
+
+def test_a_judge_that_fails_lets_nothing_in_that_waits(actor: Actor, write: Write, llm: LLMServer) -> None:
+    write("The user plays chess.", kind="preference", namespace=PREFERENCES, is_uncompared=True)
+    decide(write("The user likes spicy food.", kind="preference", namespace=PREFERENCES), "reject", "")
+    for answer in (
+        Reply(failure="529"),
+        Reply("no JSON"),
+        Reply(failure="refusal"),
+        Reply(data={"pairs": []}),
+    ):
+        llm.answer(answer)
+        compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+        assert texts(actor) == []
+
+
+def test_once_nothing_is_decided_against_nothing_waits_for_a_model(
+    actor: Actor, write: Write, llm: LLMServer
+) -> None:
+    write("The user plays chess.", kind="preference", namespace=PREFERENCES, is_uncompared=True)
+    compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+    assert (texts(actor), llm.asked) == (["The user plays chess."], [])
 
 
 def test_what_a_judge_calls_different_is_written(actor: Actor, write: Write, llm: LLMServer) -> None:

@@ -16,7 +16,17 @@ from strength.domain.extraction import Strategy
 from strength.models import Memory, Tombstone
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW, Write, numbers
-from tests.integration.strength.talking import Model, item, lists_of, numbered, read, sources_of, talk, texts
+from tests.integration.strength.talking import (
+    Model,
+    is_judgement,
+    item,
+    lists_of,
+    numbered,
+    read,
+    sources_of,
+    talk,
+    texts,
+)
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -270,7 +280,7 @@ def test_a_judgement_that_fails_for_good_leaves_near_words(
 ) -> None:
     write(fact, kind="fact")
     model = Model(llm, {"facts": [item(contrary)]})
-    llm.answer(lambda asked: Reply(failure="refusal") if lists_of(asked) == {"pairs"} else model.reply(asked))
+    llm.answer(lambda asked: Reply(failure="refusal") if is_judgement(asked) else model.reply(asked))
     talk(actor, "New.")
     read(actor)
     assert texts(actor) == [fact, contrary]
@@ -287,9 +297,7 @@ def test_a_judgement_that_fails_for_good_leaves_near_words(
 def test_pairs_of_nothing_are_ignored(actor: Actor, llm: LLMServer, write: Write, pairs: Any) -> None:
     write("The user has a cat.", kind="fact")
     model = Model(llm, {"facts": [item("The user has a dog.")]})
-    llm.answer(
-        lambda asked: Reply(data={"pairs": pairs}) if lists_of(asked) == {"pairs"} else model.reply(asked)
-    )
+    llm.answer(lambda asked: Reply(data={"pairs": pairs}) if is_judgement(asked) else model.reply(asked))
     talk(actor, "New.")
     read(actor)
     assert texts(actor) == ["The user has a cat.", "The user has a dog."]
@@ -347,7 +355,7 @@ def test_poison_from_an_untrusted_channel_becomes_no_memory(
 
     def obedient(asked: Asked) -> Reply:
         """Extract whatever a message says, and call it a contradiction of all that is known."""
-        if lists_of(asked) == {"pairs"}:
+        if is_judgement(asked):
             return Reply(data={"pairs": [
                 {"new": new, "known": known, "verdict": "contradicts"}
                 for new in numbered(asked, "new").values() for known in numbered(asked, "known").values()

@@ -24,6 +24,7 @@ from tests.integration.strength.conftest import BY, NOW, numbers
 from tests.integration.strength.talking import (
     Model,
     episode,
+    is_judgement,
     item,
     lists_of,
     messages_shown,
@@ -160,7 +161,7 @@ def test_answers_that_cannot_be_used_are_counted_and_not_the_claims(actor: Actor
 def test_a_judge_that_cannot_answer_costs_no_fact(actor: Actor, llm: LLMServer, write: Any) -> None:
     write("The user lives in Osaka.", kind="fact")
     drawn = Reply(data={**NOTHING, "facts": [item("The user owns a red bicycle.")]})
-    llm.answer(lambda asked: Reply("no JSON") if lists_of(asked) == {"pairs"} else drawn)
+    llm.answer(lambda asked: Reply("no JSON") if is_judgement(asked) else drawn)
     talk(actor, "I own a red bicycle.")
     for spoilt in (0, 1):
         with pytest.raises(BadAnswer):

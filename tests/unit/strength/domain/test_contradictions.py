@@ -13,6 +13,7 @@ from strength.domain.contradictions import (
     KnownMemory,
     KnownState,
     Relation,
+    compared_places,
     relations,
     resembles,
     resolve,
@@ -92,6 +93,37 @@ def test_what_may_say_what_a_person_decided_against_is_looked_at(
 ) -> None:
     found = resolve(related, said_at=AT, is_trusted=is_trusted, near=near)
     assert (found.action, found.resembles) == (action, resembles)
+
+
+@pytest.mark.parametrize(
+    ("related", "uncompared", "is_trusted", "waits"),
+    [
+        ({}, [], True, False),
+        ({}, [REJECTED], True, True),
+        ({REJECTED: DIFFERENT}, [REJECTED], True, False),
+        ({}, [UNTRUSTED], True, False),
+        ({}, [UNTRUSTED], False, True),
+        ({REJECTED: DIFFERENT}, [REJECTED, known(KnownState.CORRECTED)], True, True),
+    ],
+)
+def test_what_nobody_compared_with_a_decision_waits(
+    related: Any, uncompared: list[KnownMemory], is_trusted: bool, waits: bool
+) -> None:
+    found = resolve(related, said_at=AT, is_trusted=is_trusted, uncompared=uncompared)
+    assert (found.action, found.is_uncompared) == (Action.WRITE, waits)
+
+
+@pytest.mark.parametrize(
+    ("data", "places"),
+    [
+        (None, set()),
+        ({"pairs": []}, set()),
+        ({"compared": "all"}, set()),
+        ({"compared": [1, 2, 3, 0, True, "2"]}, {0, 1}),
+    ],
+)
+def test_what_was_compared_is_said(data: Any, places: set[int]) -> None:
+    assert compared_places(data, new=2) == places
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
         ((True, False, None, 0.5, True, False), [PendingReason.CONTRADICTS]),
         ((True, False, None, 0.5, False, False, True), [PendingReason.RESEMBLES]),
         ((True, False, None, 0.5, False, False, False, True), [PendingReason.RETURNED]),
+        ((True, False, None, 0.5, False, False, False, False, True), [PendingReason.UNCOMPARED]),
         (
             (False, True, 0.1, 0.5, True, True),
             [
@@ -46,7 +47,7 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
 def test_every_reason_is_told(memory: tuple[Any, ...], whys: list[PendingReason]) -> None:
     names = (
         "is_trusted", "has_untrusted_source", "confidence", "confidence_floor", "contradicts", "was_decided_against",
-        "resembles", "has_returned",
+        "resembles", "has_returned", "is_uncompared",
     )  # fmt: skip
     assert pending_reasons(**dict(zip(names, memory, strict=False))) == whys
 
