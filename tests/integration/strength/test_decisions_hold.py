@@ -178,7 +178,7 @@ def test_a_judge_that_fails_lets_nothing_in_that_waits(actor: Actor, write: Writ
         Reply(failure="529"),
         Reply("no JSON"),
         Reply(failure="refusal"),
-        Reply(data={"pairs": []}),
+        Reply(data={"pairs": [], "compared": []}),
     ):
         llm.answer(answer)
         compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)

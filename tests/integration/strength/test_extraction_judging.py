@@ -297,7 +297,11 @@ def test_a_judgement_that_fails_for_good_leaves_near_words(
 def test_pairs_of_nothing_are_ignored(actor: Actor, llm: LLMServer, write: Write, pairs: Any) -> None:
     write("The user has a cat.", kind="fact")
     model = Model(llm, {"facts": [item("The user has a dog.")]})
-    llm.answer(lambda asked: Reply(data={"pairs": pairs}) if is_judgement(asked) else model.reply(asked))
+    llm.answer(
+        lambda asked: (
+            Reply(data={"pairs": pairs, "compared": [1]}) if is_judgement(asked) else model.reply(asked)
+        )
+    )
     talk(actor, "New.")
     read(actor)
     assert texts(actor) == ["The user has a cat.", "The user has a dog."]
@@ -356,7 +360,7 @@ def test_poison_from_an_untrusted_channel_becomes_no_memory(
     def obedient(asked: Asked) -> Reply:
         """Extract whatever a message says, and call it a contradiction of all that is known."""
         if is_judgement(asked):
-            return Reply(data={"pairs": [
+            return Reply(data={"compared": [1], "pairs": [
                 {"new": new, "known": known, "verdict": "contradicts"}
                 for new in numbered(asked, "new").values() for known in numbered(asked, "known").values()
             ]})  # fmt: skip
