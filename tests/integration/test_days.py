@@ -23,7 +23,7 @@ from strength.domain.sleep import Trigger
 from strength.models import Memory
 from strength.tasks import _sleeps
 from tests.examples import examples
-from tests.fakes.llm_server import Asked, LLMServer
+from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.conversations.test_sessions_and_messages import context, opened, say
 from tests.integration.strength.conftest import BY
 from tests.integration.strength.talking import Model, item, messages_shown, read
@@ -222,3 +222,29 @@ def test_as_of_a_day_means_its_end_in_the_users_zone(client: APIClient) -> None:
         ).status_code
         == 400
     )
+
+
+@pytest.mark.parametrize(("zone", "created_at"), [("UTC", MORNING), ("Asia/Tokyo", "2026-11-22T23:00:00Z")])
+def test_digests_and_notes_of_a_project_have_the_speakers_day(
+    client: APIClient, llm: LLMServer, zone: str, created_at: str
+) -> None:
+    set_zone(client, zone)
+    made = client.post(f"{API}/projects", {**WHO, "name": "teeth", "description": "Dentists"})
+    assert made.status_code == 201, made.content
+    session = opened(client, metadata={"project": "teeth"})
+    say(client, session, {"role": "user", "content": "明日は歯医者に行きます。", "created_at": created_at})
+    assert client.post(f"{API}/sessions/{session['id']}/end").status_code == 200
+    llm.answer(Reply("A dentist tomorrow."))
+    summarize(session)
+    llm.answer(Reply("One talk."))
+    assert client.post(f"{API}/summaries/digest", WHO).status_code == 200
+    entries = [{"text": "A dentist was chosen.", "sources": [1]}]
+    llm.answer(Reply(data={"facts": [], "decisions": [], "timeline": entries}))
+    ran(enqueue("update_project", actor_id=actor_of().pk, payload={"session_id": session["id"]}))
+
+    summary, digest, notes = (each.text for each in llm.asked)
+    assert "[2026-11-23 08:00] user" in summary
+    assert "[2026-11-23] A dentist tomorrow." in digest
+    assert "[1] 2026-11-23 user" in notes
+    document = client.get(f"{API}/projects/teeth/documents/timeline.md", WHO)
+    assert "- 2026-11-23: A dentist was chosen." in str(document.json())
