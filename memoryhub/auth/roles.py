@@ -39,8 +39,8 @@ class Grant:
 
 
 EVERYTHING: Final = Grant()
-READ_AND_KEEP: Final = Grant(verbs=frozenset({"view"}), besides=frozenset({"add_receipt"}))
-"""To read, and to keep the receipt of a context that was tried."""
+TALKS: Final = Grant(verbs=frozenset({"view"}), besides=frozenset({"add_receipt", "change_session"}))
+"""To read, to keep the receipt of a context that was tried, and to end sessions, which is all that changes one."""
 
 
 def read(*models: str) -> Grant:
@@ -52,7 +52,7 @@ ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(
         CURATOR: {
             "strength": EVERYTHING,
             "summaries": EVERYTHING,
-            "conversations": READ_AND_KEEP,
+            "conversations": TALKS,
             "memoryhub": read("agent", "actor"),
         },
         ADMINISTRATOR: {

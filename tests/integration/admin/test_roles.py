@@ -49,6 +49,8 @@ SCREENS = {
     "memoryhub_job": NOTHING, "memoryhub_worker": NOTHING, "memoryhub_schedulestate": NOTHING,
     "auth_user": NOTHING, "auth_group": NOTHING, "memoryhub_failedlogin": NOTHING,
 }  # fmt: skip
+# What is done to a row by a button, where it is not as the screen.
+ACTIONS = {"conversations_session_end": ALL}
 # Pages that belong to no single model.
 PAGES = {
     "review": ALL, "playground": ALL, "own_password": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
@@ -107,7 +109,7 @@ def _below(resolver: URLResolver, *, is_of_site: bool) -> Iterator[Address]:
 def may(address: Address) -> str:
     """Return what a curator may do at an address."""
     if address.screen:
-        return SCREENS[address.screen]
+        return ACTIONS.get(address.name, SCREENS[address.screen])
     return ALL if address.is_of_site else PAGES[address.name]
 
 
@@ -288,7 +290,7 @@ def test_nobody_gets_what_runs_code_or_reads_sessions() -> None:
     for app in ("django_q", "sessions", "contenttypes", "admin"):
         assert not Permission.objects.filter(group__name__in=ROLES, content_type__app_label=app).exists()
     of_talks = {code for code in CODES_OF_TALKS if is_granted(CURATOR, "conversations", code)}
-    assert of_talks == {"view_receipt", "view_session", "add_receipt"}
+    assert of_talks == {"view_receipt", "view_session", "add_receipt", "change_session"}
     assert not is_granted(CURATOR, "auth", "view_user") and not is_granted(
         ADMINISTRATOR, "auth", "add_permission"
     )
