@@ -279,10 +279,18 @@ def figure_of(promise: Promise, results: Mapping[str, Any]) -> str:
     counts = Counter[str]()
     for each in found:
         counts.update({name: number for name, number in each.items() if name != "at"})
-    cases = f"{counts['passed']} cases passed"
+    cases = f"{counts['passed']} case{'' if counts['passed'] == 1 else 's'} passed"
     cases += "".join(f", {counts[name]} {name}" for name in ("failed", "skipped") if counts[name])
     held = not counts["failed"] and counts["passed"] and not values.get("failed")
-    at = max([each["at"] for each in found] + ([values["at"]] if values else []))
+    days = [each["at"] for each in found]
+    # The day of the figure: of the drill, else of the test that was run longest ago; what is broken, since the latest.
+    at = (
+        max([*days, *([values["at"]] if values else [])])
+        if not held
+        else values["at"]
+        if values
+        else min(days)
+    )
     return f"{'' if held else '**broken**: '}{promise.figure.format(**values, cases=cases)} ({at})"
 
 

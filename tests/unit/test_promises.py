@@ -68,3 +68,5 @@ def test_a_broken_promise_and_one_that_was_not_measured_are_said() -> None:
         "measures": {"order": {"rows": 7, "failed": [], "at": "2026-01-01"}},
     }
     assert promises.figure_of(one, found) == "**broken**: 7 rows: 2 cases passed, 1 failed (2026-01-02)"
+    found["tests"]["tests/a.py::test_a"] = {"passed": 1, "at": "2026-01-02"}
+    assert promises.figure_of(one, found) == "7 rows: 1 case passed (2026-01-01)", "the figure is the drill's"
