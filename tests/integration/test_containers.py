@@ -3,23 +3,29 @@
 No daemon here builds the image; the commands in it run for real, on one database, in data folders of their own.
 """
 
+import os
 import re
-import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 
+from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.env import CHECKOUT, read_environment
 from memoryhub.importexport.uploads import uploads_folder
+from memoryhub.llm.config import LLMConfig
 from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.runtime.postgres.binaries import NEWEST, account_for, binaries_for
+from memoryhub.runtime.postgres.server import HOST, Server
 from memoryhub.runtime.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
 from tests.slow.chaos.hub import Hub, Jobs, done, eventually, folder
 
 COMPOSE: dict[str, Any] = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
 DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()
-OURS = ("setup", "web", "worker")
+OURS = ("setup", "first-run", "web", "worker")
 
 
 def test_every_file_of_the_image_is_there_and_let_in() -> None:
@@ -53,6 +59,9 @@ def test_the_image_runs_as_nobody_special() -> None:
     for name in OURS:
         assert COMPOSE["services"][name]["read_only"] is True
         assert COMPOSE["services"][name]["cap_drop"] == ["ALL"]
+    for service in COMPOSE["services"].values():
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["mem_limit"] and service["pids_limit"]
 
 
 def test_no_secret_has_a_default() -> None:
@@ -67,16 +76,46 @@ def test_every_service_runs_a_program_that_is_there() -> None:
     for name in ("web", "worker"):
         assert COMPOSE["services"][name]["command"] == ["serve", "--only", name]
         assert [program.name for program in programs_named([name])] == [name]
-    for command in re.findall(
-        r"manage\.py ([a-z_]+)", shlex.join(COMPOSE["services"]["setup"]["entrypoint"])
-    ):
-        assert command == "migrate" or (CHECKOUT / f"memoryhub/management/commands/{command}.py").exists()
+    assert COMPOSE["services"]["setup"]["command"][0] == "migrate"
+    (command,) = COMPOSE["services"]["first-run"]["command"]
+    assert (CHECKOUT / f"memoryhub/management/commands/{command}.py").exists()
+
+
+def test_no_log_holds_the_first_login_and_key() -> None:
+    """`docker compose up` starts what has no profile, and keeps what it prints."""
+    started = [
+        each["command"]
+        for each in COMPOSE["services"].values()
+        if "command" in each and "profiles" not in each
+    ]
+
+    assert started and not any("first_run" in word for command in started for word in command)
+    assert COMPOSE["services"]["first-run"]["profiles"] == ["first-run"]
 
 
 def test_every_variable_is_a_documented_setting() -> None:
     page = (CHECKOUT / "docs/reference/settings.md").read_text()
 
     assert [name for name in COMPOSE["services"]["web"]["environment"] if f"`{name}`" not in page] == []
+
+
+def test_settings_of_models_are_handed_on() -> None:
+    page = (CHECKOUT / "docs/reference/settings.md").read_text()
+    named = set(
+        re.findall(r"`((?:MEMORYHUB_(?:LLM|EMBEDDING)|AZURE_OPENAI|OPENAI|ANTHROPIC)_[A-Z_]+)`", page)
+    )
+
+    assert len(named) > 20 and named <= set(COMPOSE["services"]["web"]["environment"])
+
+
+def test_settings_that_are_empty_are_none() -> None:
+    names = [
+        name for name, value in COMPOSE["services"]["web"]["environment"].items() if value.endswith(":-}")
+    ]
+    empty = dict.fromkeys(names, "")
+
+    assert EmbeddingConfig.from_env(empty) == EmbeddingConfig.from_env({})
+    assert LLMConfig.from_env(empty) == LLMConfig.from_env({})
 
 
 def test_programs_are_known_by_name() -> None:
@@ -89,6 +128,44 @@ def test_workers_by_themselves_need_a_database_elsewhere(tmp_path: Path) -> None
     with pytest.raises(SupervisorError, match="need DATABASE_URL"):
         environment = read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path)})
         Supervisor(environment, say=print, programs=programs_named(["worker"]))
+
+
+@pytest.mark.slow
+def test_the_applications_role_is_no_superuser_and_nobody_else_logs_in() -> None:
+    """What the image's entry point does in an empty volume: the file, as `postgres`, which then has no password."""
+    (mounted,) = [
+        each for each in COMPOSE["services"]["db"]["volumes"] if "docker-entrypoint-initdb.d" in each
+    ]
+    script = CHECKOUT / mounted.partition(":")[0]
+    with folder() as path:
+        account = account_for(path / "data")
+        server = Server(path / "data", binaries_for(account, NEWEST), account, fsync=False, connections=20)
+        server.initialise("first")
+        port = server.start(None)
+        try:
+            command = [server.binaries.program("psql"), "-v", "ON_ERROR_STOP=1", "--no-psqlrc", "--quiet"]
+            environment = {**os.environ, "PGPASSWORD": "first", "APPLICATION_PASSWORD": "it's secret"}
+            address = ["--host", HOST, "--port", str(port), "--username", "postgres"]
+            subprocess.run([*command, *address, "--file", str(script)], env=environment, check=True)
+            login = {"host": HOST, "port": port, "dbname": "memoryhub"}
+            with psycopg.connect(**login, user="memoryhub", password="it's secret") as connection:
+                rights = (
+                    "SELECT rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = current_user"
+                )
+                assert connection.execute(rights).fetchone() == (False, False, False)
+                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                connection.execute("CREATE TABLE kept (one vector(3))")
+            with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+                psycopg.connect(**login, user="postgres", password="first")
+        finally:
+            server.stop()
+
+
+def test_the_unit_is_hardened() -> None:
+    page = (CHECKOUT / "docs/howto/containers.md").read_text()
+    for line in ("StateDirectoryMode=0700", "ProtectHome=yes", "PrivateDevices=yes", "NoNewPrivileges=yes", "CapabilityBoundingSet=",
+                 "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6", "ProtectSystem=strict", "UMask=0077"):  # fmt: skip
+        assert f"\n{line}\n" in page
 
 
 @pytest.mark.slow
