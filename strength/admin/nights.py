@@ -35,8 +35,8 @@ LABELS: Final = {
 RECENT: Final = timedelta(hours=36)
 MOST_UNDONE: Final = 500
 FIRST_YEAR: Final = 2000
-LATEST: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number"))
-"""A run that is its actor's latest; an older one cannot be undone."""
+LATEST: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number")) & ~Q(before={})
+"""A run that may be undone: its actor's latest, and not from an import, which lacks what was before."""
 
 CHANGE: Final = "strength.change_sleeprun"
 LIST: Final = "admin:strength_sleeprun_changelist"

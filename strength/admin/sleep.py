@@ -71,8 +71,9 @@ from strength.admin.labels import (
     WHYS,
 )
 from strength.admin.memory_detail import memory_links
+from strength.admin.nights import LATEST
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, RunState, Trigger
-from strength.models import Memory, SleepRun, SleepState
+from strength.models import Memory, SleepRun
 
 MOST_ERRORS: Final = 50
 STEP: Final = 10
@@ -382,9 +383,7 @@ def _round_list(group: UUID) -> str:
 
 def _can_be_undone(run: SleepRun) -> bool:
     """Return whether undo may work; the action has the last word."""
-    if run.dry_run or run.state != RunState.DONE or run.number is None:
-        return False
-    return SleepState.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
+    return SleepRun.objects.filter(LATEST, pk=run.pk).exists()
 
 
 def _undo_url(run: SleepRun) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import SleepRequest, sleep
@@ -65,6 +66,26 @@ def test_an_older_night_than_the_latest_is_not_offered(boss: Client, hub: Hub) -
     text = month(boss).content.decode()
     assert reverse("sleep_undo", args=[(LATER + timedelta(days=1)).date().isoformat()]) in text
     assert reverse("sleep_undo", args=[LATER.date().isoformat()]) not in text
+
+
+def test_a_night_from_an_import_is_not_offered_for_undo(boss: Client, hub: Hub) -> None:
+    run = slept(hub.actor, timezone.now())
+    address = reverse("sleep_undo", args=[timezone.localdate().isoformat()])
+    pages = [
+        reverse("admin:index"),
+        reverse("sleep"),
+        reverse("admin:strength_sleeprun_change", args=[run.pk]),
+    ]
+    own = reverse("admin:strength_sleeprun_undo", args=[run.pk])
+    assert [address in text or own in text for text in map(text_of(boss), pages)] == [True, True, True]
+    SleepRun.objects.update(before={})  # exports leave it out
+    assert [address in text or own in text for text in map(text_of(boss), pages)] == [False, False, False]
+    assert "cannot be undone" in boss.post(address, follow=True).content.decode()
+    assert "cannot be undone" in boss.get(own, follow=True).content.decode()
+
+
+def text_of(browser: Client) -> Callable[[str], str]:
+    return lambda address: browser.get(address).content.decode()
 
 
 def test_who_may_only_look_cannot_undo_a_night(staff: Callable[..., Client], hub: Hub) -> None:
