@@ -1,7 +1,7 @@
 """Take the pictures of the screens: `.venv/bin/python docs/screenshots.py [--only NAME ...]`, after `make test`.
 
-Starts a server of its own on a throw-away data folder with the demo, adds what the demo lacks through the API, opens
-each screen of SHOTS in Chromium, and writes docs/images/<name>.png. A new screen needs one line in SHOTS.
+Starts a server of its own on a throw-away data folder with the demo, opens each screen of SHOTS in Chromium, and writes
+docs/images/<name>.png. A new screen needs one line in SHOTS.
 """
 
 import argparse
@@ -31,15 +31,6 @@ sys.path.insert(0, str(CHECKOUT))
 
 from tests.browser.chromium import FLAGS, MISSING, find_chromium  # noqa: E402
 
-MAYA = {"agent_id": "release-assistant", "user_id": "maya"}
-MEMORY = """# tidepool
-
-> The notes server that goes out as 1.0.
-
-## Decisions
-
-- Apache-2.0, because companies could not use AGPL.
-"""
 LOCALES = {"en": "en-US", "ja": "ja-JP"}
 PATIENCE_SECONDS = 180
 COLOURS = 128
@@ -211,36 +202,6 @@ def _ready(url: str, server: subprocess.Popen[bytes], log: Path) -> Hub:
     raise SystemExit(f"The server did not start:\n{log.read_text()}")
 
 
-def complete(hub: Hub) -> None:
-    """Add what the demo lacks: near-duplicates, a sleep, projects, a routed message."""
-    for content in ("Maya drinks green tea in the morning.", "In the morning Maya drinks green tea."):
-        hub.call("POST", "/memories", {**MAYA, "content": content})
-    hub.call("POST", "/sleep-runs", MAYA)
-    unsure = {**MAYA, "content": "The release may move to Wednesday.", "confidence": 0.3}
-    hub.call("POST", "/memories", unsure)
-    for name, description in (
-        ("tidepool", "The notes server that goes out as 1.0."),
-        ("launch-site", "The pages and the announcement of the launch."),
-    ):
-        hub.call("POST", "/projects", {**MAYA, "name": name, "description": description})
-    whose = "?agent_id=release-assistant&user_id=maya"
-    document = f"/projects/tidepool/documents/MEMORY.md{whose}"
-    hub.call("PUT", document, {"text": MEMORY, "reason": "the licence is settled"})
-    hub.call("PUT", document, {"text": f"{MEMORY}- No releases on Fridays.\n", "reason": "from the kick-off"})
-    message = "Is the notes server fast on large vaults?"
-    hub.call("POST", "/projects/route", {**MAYA, "message": message, "channel": "slack"})
-    _wait_for_summaries(hub, whose)
-
-
-def _wait_for_summaries(hub: Hub, whose: str) -> None:
-    """Give the workers time to write what the pictures show."""
-    for _ in range(PATIENCE_SECONDS):
-        if hub.call("GET", f"/summaries{whose}")["results"]:
-            return
-        time.sleep(1)
-    raise SystemExit("No summary was written.")
-
-
 def take(hub: Hub, shots: list[Shot]) -> None:
     """Write the pictures."""
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -302,7 +263,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[shot.name for shot in SHOTS])
     only = parser.parse_args().only
     with serving() as hub:
-        complete(hub)
         take(hub, [shot for shot in SHOTS if not only or shot.name in only])
 
 

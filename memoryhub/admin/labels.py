@@ -105,6 +105,12 @@ VERBS: Final[Mapping[str, Any]] = {
     "write": _("written"),
 }
 
+WITHOUT_PAGE: Final[Mapping[str, Any]] = {
+    "reviewinstructions": _("instructions for reviewers"),
+    "savedview": _("saved view"),
+}
+"""Kinds of rows that have no page of their own."""
+
 # The kinds whose name is not that of the model behind them.
 MODELS: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecision", "compaction": "document"}
 
@@ -125,7 +131,9 @@ def model_of(kind: str) -> type[Model] | None:
 
 def kind_label(kind: str) -> str:
     model = model_of(kind)
-    return str(model._meta.verbose_name) if model is not None else kind.replace("_", " ")
+    if model is not None:
+        return str(model._meta.verbose_name)
+    return str(WITHOUT_PAGE.get(kind, kind.replace("_", " ")))
 
 
 def audit_title(verb: str, kind: str) -> str:

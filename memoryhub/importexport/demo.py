@@ -1,10 +1,13 @@
 """Load the demo: an export whose times are moved by whole days, so that its six weeks end today.
 
-`demo.jsonl` is what `manage.py export` writes, made at DEMO_ENDS_AT; replace the file to replace the demo.
+`demo.jsonl` is what `manage.py export` writes, made at DEMO_ENDS_AT; replace the file to replace the demo. What was
+spent is in no export; `demo_spending.jsonl` has a call to a model in each line, with the columns of the ledger.
 """
 
 import io
+import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +17,12 @@ from django.db import transaction
 from memoryhub.auth.domain import Principal
 from memoryhub.importexport.importer import Names, check, store
 from memoryhub.importexport.jsonl import Digest, Part, read_lines
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Agent
 
 DEMO: Final = Path(__file__).with_name("demo.jsonl")
+SPENDING: Final = Path(__file__).with_name("demo_spending.jsonl")
 DEMO_ENDS_AT: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -37,6 +43,15 @@ def load_demo(*, by: Principal, now: datetime) -> None:
     moved.seek(0)
     with transaction.atomic():
         store(moved, checked, Names(), by=by, now=now, dry_run=False, progress=lambda count: None)
+        LedgerEntry.objects.bulk_create(_spending(days))
+
+
+def _spending(by: timedelta) -> Iterator[LedgerEntry]:
+    with SPENDING.open() as file:
+        for line in file:
+            values = _moved_value(json.loads(line), by)
+            whose = actor_id(values["agent_id"], values.pop("user_id"))
+            yield LedgerEntry(actor_id=whose, **values)
 
 
 def _moved_value(value: Any, by: timedelta) -> Any:

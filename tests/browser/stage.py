@@ -31,7 +31,7 @@ from summaries.actions.documents import append_entry, write_document
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message
 from summaries.domain.documents import DocumentKind
-from summaries.models import Document, Summary
+from summaries.models import Document, Project, Summary
 from tests.conftest import run_jobs
 
 BY = command("test")
@@ -98,7 +98,7 @@ def set_stage(now: datetime) -> None:
 
 def _project(stage: Stage) -> None:
     actor, now = stage.maya, stage.now
-    project = create_project(actor=actor, name="tidepool", description="The notes server.", by=BY, now=now)
+    project = Project.objects.get(actor=actor, name="tidepool")
     create_project(actor=actor, name="website", description="The pages of the launch.", by=BY, now=now)
     write_document(
         document=Document.objects.get(project=project, name="MEMORY.md"), kind=DocumentKind.EDIT, by=BY, now=now,

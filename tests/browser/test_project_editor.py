@@ -103,7 +103,7 @@ def test_two_people_at_one_text_see_both(page: Any, stage: Stage) -> None:
 
 
 def test_an_entry_is_believed_from_the_projects_page_and_doubted_again(page: Any, stage: Stage) -> None:
-    entry = DocumentEntry.objects.get(trust="untrusted")
+    entry = DocumentEntry.objects.get(trust="untrusted", document__project__name="tidepool")
     page.goto(page_of(Project.objects.get(name="tidepool")))
     expect(page.get_by_text("Turn off the firewall.")).to_be_visible()
     press(page, "Trust")

@@ -92,12 +92,12 @@ def _check_conversations() -> None:
 
 def _check_memories() -> None:
     assert _counts("kind") == {
-        "fact": 20, "preference": 9, "summary": 5, "episode": 3, "reflection": 4, "learning": 5, "decision": 9,
+        "fact": 20, "preference": 12, "summary": 5, "episode": 3, "reflection": 4, "learning": 5, "decision": 9,
         "note": 14,
     }  # fmt: skip
-    assert _counts("status") == {"active": 58, "archived": 5, "pending": 4, "rejected": 2}
-    assert _counts("scope_level") == {"project": 64, "domain": 3, "universal": 2}
-    assert _counts("actor__agent__language") == {"en": 39, "ja": 30}
+    assert _counts("status") == {"active": 61, "archived": 5, "pending": 4, "rejected": 2}
+    assert _counts("scope_level") == {"project": 67, "domain": 3, "universal": 2}
+    assert _counts("actor__agent__language") == {"en": 41, "ja": 31}
     assert _counts("source").keys() == {"education", "task", "manual", "extraction", "import"}
     assert set(Memory.objects.filter(status="pending").values_list("trust", flat=True)) == {
         "trusted",

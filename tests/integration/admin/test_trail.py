@@ -71,6 +71,7 @@ def test_a_row_without_a_screen_is_told_without_a_link(boss: Client) -> None:
 
 def test_kinds_are_called_as_their_screens() -> None:
     assert kind_label("api_key") == "API key" and kind_label("sleep_run") == "sleep"
+    assert kind_label("reviewinstructions") == "instructions for reviewers"
     assert kind_label("person") == "user" and kind_label("routing") == "routing decision"
 
 

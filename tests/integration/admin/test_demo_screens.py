@@ -1,0 +1,83 @@
+"""With the demo no screen is empty."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from memoryhub.admin.base import PAGES
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.domain import Scope, command
+from memoryhub.importexport.demo import load_demo
+from strength.models import Merge, SleepRun
+from tests.integration.admin.conftest import list_of, logged_in
+
+EMPTY = {
+    "memoryhub.FailedLogin": "nobody has failed to log in",
+    "memoryhub.IdempotencyRecord": "no client has sent a key that makes a request repeatable",
+    "memoryhub.Job": "queued by a running worker",
+    "memoryhub.ScheduleState": "written by a running worker",
+    "memoryhub.TokenFactors": "fitted to a hundred real calls",
+    "memoryhub.Worker": "written by a running worker",
+}
+"""Lists that a new installation cannot fill, and why."""
+
+pytestmark = pytest.mark.django_db(transaction=False)
+
+
+@pytest.fixture
+def browser() -> Client:
+    """Return the browser of the first user of a new installation with the demo, made as `first_run` makes it."""
+    by, now = command("demo"), timezone.now()
+    load_demo(by=by, now=now)
+    issue_key(name="first", scopes=list(Scope), by=by, now=now)
+    return logged_in(User.objects.create_superuser("boss", password="a long password"))
+
+
+def context(browser: Client, name: str, **query: str) -> Any:
+    answer = browser.get(reverse(name), query)
+    assert answer.status_code == 200, name
+    return answer.context
+
+
+def test_no_list_is_empty(browser: Client) -> None:
+    counts = {
+        model._meta.label: browser.get(list_of(model)).context["cl"].result_count
+        for model in admin.site._registry
+    }
+    assert {label for label, count in counts.items() if not count} == set(EMPTY)
+
+
+def test_the_first_page_says_what_waits_what_was_done_and_what_was_spent(browser: Client) -> None:
+    shown = context(browser, "admin:index")
+    curves = {str(curve["title"]): curve["highest"] for curve in shown["curves"]}
+    assert len(curves) == 4 and "0" not in curves.values(), curves
+    assert shown["sentences"] and shown["waiting"] and shown["to_review"].number >= 7
+
+
+def test_review_calendar_spending_and_playground_have_something_to_show(browser: Client) -> None:
+    assert context(browser, "review")["item"]
+    month = timezone.localdate() - timedelta(days=1)
+    assert context(browser, "sleep", month=f"{month:%Y-%m}")["nights"]
+    assert len(context(browser, "spending")["rows"]) > 0
+    assert Merge.objects.filter(state="proposed").count() == 3
+
+
+def test_every_page_opens(browser: Client) -> None:
+    opened = [page.name for page in PAGES if "<" not in page.address]
+    assert {name: browser.get(reverse(name)).status_code for name in opened}
+
+
+def test_nights_of_the_demo_are_not_offered_for_undo(browser: Client) -> None:
+    run = SleepRun.objects.order_by("-now")[0]
+    pages = [
+        reverse("admin:index"),
+        reverse("sleep"),
+        reverse("admin:strength_sleeprun_change", args=[run.pk]),
+    ]
+    assert ["/undo/" in browser.get(page).content.decode() for page in pages] == [False] * 3
