@@ -35,7 +35,7 @@ def test_migrations_go_back_to_nothing_and_forth(newest: list[Any]) -> None:
     MigrationExecutor(connection).migrate(newest)
     call_command("makemigrations", "--check", "--dry-run", verbosity=0)
     load_demo(by=command("demo"), now=NOW)
-    assert Memory.objects.count() == MemoryNumbers.objects.count() == 69
+    assert Memory.objects.count() == MemoryNumbers.objects.count() == 72
 
 
 OLD_ROWS = """
