@@ -110,6 +110,23 @@ def test_items_are_memories_that_people_see_and_correct(hub: Memoryhub) -> None:
     assert list(verbs) == ["create", "edit", "archive", "edit", "reactivate"]
 
 
+def test_story_is_told_recalled_corrected_forgotten_and_erased(hub: Memoryhub) -> None:
+    place = ("facts", "hiroki")
+    MemoryhubStore(hub, kind="fact").put(place, "home", {"content": "Hiroki lives in Osaka."})
+    later = MemoryhubStore(hub, kind="fact")
+    [found] = later.search(place, query="Where does Hiroki live?")
+    assert found.value == {"content": "Hiroki lives in Osaka."}
+    later.put(place, "home", {"content": "Hiroki lives in Kyoto."})
+    assert "lives in Kyoto" in str(hub.context_assemble(message="Where does Hiroki live?")["messages"])
+    later.delete(place, "home")
+    assert later.get(place, "home") is None
+    assert "lives in Kyoto" not in str(
+        hub.context_assemble(message="Where does Hiroki live now?")["messages"]
+    )
+    hub.actor_erase(user_id="hiroki")
+    assert not Memory.objects.exists() and not MemoryRevision.objects.exists()
+
+
 def test_expired_items_are_gone_and_reads_put_it_off(hub: Memoryhub) -> None:
     store = MemoryhubStore(hub, ttl={"default_ttl": 60, "refresh_on_read": True})
     store.put(("ns",), "short", {"content": "soon over"})

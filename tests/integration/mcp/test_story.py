@@ -6,11 +6,13 @@ from typing import Any
 import httpx2
 import pytest
 from django.apps import apps
+from mcp.client import Client
 
 from memoryhub.auth.models import AuditEntry
 from memoryhub_client import AsyncMemoryhub, Memoryhub
 from strength.models import Memory, MemoryRevision
-from tests.integration.mcp.conftest import MODES, connected
+from tests.integration.mcp.conftest import MODES, Calls, connected
+from tests.integration.mcp.test_stdio import program
 from tests.serving import Web
 
 AGENT, USER = "helper", "ann"
@@ -65,11 +67,30 @@ def over_mcp(mode: str) -> Any:
     return tell
 
 
+def over_mcp_stdio(mode: str) -> Any:
+    def tell(web: Web, key: str) -> None:
+        async def story() -> None:
+            options = ("--agent", AGENT, "--user", USER)
+            async with Client(program(web, key, *options), mode=mode, cache=None) as client:
+                memory = await Calls(client)("remember", content=TOLD, kind="fact")
+            async with Client(program(web, key, *options), mode=mode, cache=None) as client:
+                call = Calls(client)
+                [found] = (await call("recall", query="Where does Ann live?"))["memories"]
+                assert found["id"] == memory["id"]
+                await call("correct", memory_id=memory["id"], content=RIGHT)
+                await call("forget", memory_id=memory["id"])
+
+        asyncio.run(story())
+
+    return tell
+
+
 DOORS = {
     "rest": over_rest,
     "client": over_client,
     "async client": over_async_client,
     **{f"mcp {mode}": over_mcp(mode) for mode in MODES},
+    **{f"mcp stdio {mode}": over_mcp_stdio(mode) for mode in MODES},
 }
 
 
@@ -117,6 +138,10 @@ def test_every_door_leaves_the_same_rows(door: str, web: Web, key: str, told: di
     DOORS[door](web, key)
     left = rows()
     assert left == told.setdefault("first", left)
+    erase(web, key)
+
+
+def erase(web: Web, key: str) -> None:
     headers = {"Authorization": f"Bearer {key}"}
     erased = httpx2.delete(f"{web.url}/api/v1/actors?agent_id={AGENT}&user_id={USER}", headers=headers)
     assert erased.status_code in (200, 204)
