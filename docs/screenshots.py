@@ -77,6 +77,13 @@ def unfolded(text: str) -> Steps:
     return steps
 
 
+def policies(page: Page) -> None:
+    """Open the policies of contexts."""
+    part = page.locator("summary", has_text="Contexts").first
+    part.click()
+    part.evaluate("each => { each.scrollIntoView({block: 'start'}); scrollBy(0, -80); }")
+
+
 def preview(page: Page) -> None:
     """Preview a sleep of everybody's memory."""
     page.locator("select[name=agent]").evaluate(
@@ -109,15 +116,15 @@ SHOTS = [
     Shot("review", "/admin/review/"),
     Shot("playground", "/admin/playground/", playground, width=1440),
     Shot("sleep-preview", "/admin/strength/sleeprun/begin/", preview),
-    Shot("merge", "/admin/strength/merge/", first_row),
+    Shot("merge", "/admin/strength/merge/", row_with("Maya")),
     Shot("decisions", "/admin/strength/tombstone/"),
     Shot("timeline", "/admin/conversations/session/", row_with("Kick-off")),
     Shot("receipt", "/admin/conversations/receipt/", first_row),
     Shot("summary", "/admin/summaries/summary/", first_row),
-    Shot("project", "/admin/summaries/project/", first_row),
-    Shot("document", "/admin/summaries/document/?q=MEMORY", first_row),
+    Shot("project", "/admin/summaries/project/", row_with("tidepool")),
+    Shot("document", "/admin/summaries/document/?q=MEMORY", row_with("tidepool")),
     Shot("routing", "/admin/summaries/routingdecision/", first_row),
-    Shot("agent", "/admin/memoryhub/agent/release-assistant/change/"),
+    Shot("agent", "/admin/memoryhub/agent/release-assistant/change/", policies),
     Shot("keys", "/admin/memoryhub/apikey/"),
     Shot("jobs", "/admin/memoryhub/job/"),
     Shot("people", "/admin/auth/user/add/"),
