@@ -115,6 +115,7 @@ class MergeStateFilter(DropdownFilter):
 
 @admin.register(Merge)
 class MergeAdmin(OwnedMixin, DecisionAdmin):
+    list_per_page = 45  # wide rows: a page stays under 350 KB
     list_display = (
         "shown_likeness",
         "shown_kept",
