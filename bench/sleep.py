@@ -116,7 +116,8 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
 
     from memoryhub.auth.domain import command
     from memoryhub.db_pool import run_parallel
-    from strength.actions.sleep import SleepRequest, sleep
+    from strength.actions.nights import in_batches, sleep_together
+    from strength.actions.sleep import SleepRequest
     from strength.domain.sleep import Trigger
 
     with connection.cursor() as cursor:
@@ -125,13 +126,14 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
         plain = time.perf_counter() - started
     started = time.perf_counter()
     sleep_request = SleepRequest(Trigger.COMMAND, command("bench"), now)
-    runs = list(
-        run_parallel(
-            lambda actor, may_go_on: sleep(actor=actor, request=sleep_request, may_go_on=may_go_on),
-            actors,
-            at_once=at_once,
-        )
+    parts = run_parallel(
+        lambda batch, may_go_on: list(
+            sleep_together(actors=batch, request=sleep_request, may_go_on=may_go_on)
+        ),
+        in_batches(actors, at_once=at_once),
+        at_once=at_once,
     )
+    runs = [run for part in parts for run in part]
     seconds = time.perf_counter() - started
     return {
         "plain_seconds": round(plain, 2),

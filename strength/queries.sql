@@ -58,7 +58,7 @@ WHERE state.clock_at IS NULL
 
 -- name: lock_numbers
 SELECT 1 FROM strength_memorynumbers
-WHERE actor_id = %(actor_id)s AND memory_id = ANY(%(memory_ids)s) ORDER BY memory_id FOR UPDATE
+WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
 
 -- name: write_numbers
 -- What events do to strengths: `strengths` set them, `increment` and `uses` add. Pending and rejected memories do not
@@ -126,9 +126,7 @@ CASE WHEN {fades} THEN {mark_begun} ELSE '-Infinity' END
 
 -- name: settle
 -- Lets memories begin to fade, from their validity, from `since` and from when they began before, or stand still as strong
--- as they are; with their perspectives. For memories that the transaction has changed or locked.
-SELECT 1 FROM strength_memorynumbers
-WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE;
+-- as they are; with their perspectives. For memories that the transaction has changed or locked, with their numbers.
 UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = {settled_mark}
 FROM strength_memorynumbers AS numbers
 JOIN strength_memory AS memory ON memory.id = numbers.memory_id

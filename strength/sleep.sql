@@ -16,15 +16,66 @@ UPDATE strength_rhythm SET runs = %(runs)s, clock = %(clock)s, clock_at = %(cloc
 WHERE actor_id = %(actor_id)s
 RETURNING clock_timestamp(), now()
 
+-- name: lock_actors
+-- Those that nobody writes to, sleeps or erases at this moment, kept from that until the transaction ends. In two
+-- statements with the next, so that this one sees what others committed before they let go.
+SELECT actor.id, set_config('synchronous_commit', 'off', true)
+FROM unnest(%(actor_ids)s::uuid[], %(whose)s::int[]) AS wanted (actor_id, whose)
+JOIN memoryhub_actor AS actor ON actor.id = wanted.actor_id
+WHERE pg_try_advisory_xact_lock(%(about)s, wanted.whose) FOR KEY SHARE OF actor SKIP LOCKED
+
+-- name: states_to_move
+-- Of actors whose latest run is over and does not answer this occasion.
+SELECT actor_id, tasks_completed, runs, clock, clock_at, clock_task, rates, by_task, thresholds, clock_before, slept_at,
+    compared_until, compared_after
+FROM strength_rhythm AS state
+WHERE actor_id = ANY(%(actor_ids)s) AND clock_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM strength_sleeprun AS run
+    WHERE run.actor_id = state.actor_id AND run.number = state.runs
+        AND (run.state = 'running' OR run.state = 'done' AND run.processed_at >= %(now)s)
+)
+FOR UPDATE OF state SKIP LOCKED
+
+-- name: move_clocks
+UPDATE strength_rhythm AS state SET runs = runs + 1, clock_before = state.clock, clock = moved.clock::float8[],
+    clock_at = moved.at, clock_task = tasks_completed
+FROM unnest(%(actor_ids)s::uuid[], %(clocks)s::text[], %(ats)s::timestamptz[]) AS moved (actor_id, clock, at)
+WHERE state.actor_id = moved.actor_id
+
+-- name: to_compare
+-- Actors of whose memories some have changed since they were compared.
+SELECT actor_id FROM strength_rhythm AS state
+WHERE actor_id = ANY(%(actor_ids)s) AND EXISTS (
+    SELECT 1 FROM strength_memory AS memory
+    WHERE memory.actor_id = state.actor_id AND memory.updated_at >= coalesce(state.compared_until, '-Infinity')
+        AND (state.compared_until IS NULL OR memory.updated_at > state.compared_until OR memory.id > state.compared_after)
+        AND memory.status = 'active' AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
+)
+
+-- name: end_sleeps
+-- Returns the wall clock's time as well, and when the transaction began.
+UPDATE strength_rhythm SET slept_at = %(now)s, compared_until = %(compared_until)s, compared_after = NULL
+WHERE actor_id = ANY(%(actor_ids)s)
+RETURNING clock_timestamp(), now()
+
+-- name: note_archived
+-- What a trigger notes of other revisions, for many at once; last, for readers of the feed wait until it is committed.
+INSERT INTO strength_memorychange (agent_id, actor_id, memory_id, change, version, at)
+SELECT actor.agent_id, actor.id, archived.memory_id, 'archived', archived.version, %(now)s
+FROM (SELECT pg_advisory_xact_lock_shared(%(lock)s)) AS held,
+    unnest(%(actor_ids)s::uuid[], %(memory_ids)s::uuid[], %(versions)s::int[]) AS archived (actor_id, memory_id, version)
+JOIN memoryhub_actor AS actor ON actor.id = archived.actor_id
+
 -- name: count_task
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 1, 0)
 ON CONFLICT (actor_id) DO UPDATE SET tasks_completed = state.tasks_completed + 1
 
 -- name: bounded
 -- Memories whose validity begins or ends since the last night.
-SELECT id FROM strength_memory
-WHERE actor_id = %(actor_id)s AND status = 'active' AND NOT pinned
-    AND (valid_to > %(since)s AND valid_to <= %(now)s OR valid_from > %(since)s AND valid_from <= %(now)s)
+SELECT memory.actor_id, memory.id FROM strength_rhythm AS state JOIN strength_memory AS memory USING (actor_id)
+WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT memory.pinned
+    AND (memory.valid_to > state.clock_at AND memory.valid_to <= %(now)s
+        OR memory.valid_from > state.clock_at AND memory.valid_from <= %(now)s)
 
 -- name: mark_anew
 -- Marks what began to fade since the last night by the rates of this one, before the clock moves.
@@ -57,22 +108,24 @@ FROM strength_rhythm AS state
 WHERE numbers.actor_id = %(actor_id)s AND state.actor_id = numbers.actor_id AND numbers.consolidation_level <> {level}
 
 -- name: count_fading
--- How many fade, how many of them the night has reached, and how many are pinned; from indexes of memories, which change
--- less often than their numbers. What began to fade after the moment of a late night was changed since.
-SELECT active - pinned - bounded, active - pinned - bounded - late, pinned
-FROM (
-    SELECT count(*) AS active FROM strength_memory WHERE actor_id = %(actor_id)s AND status = 'active'
-) AS active, (
-    SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = %(actor_id)s AND pinned
-) AS pinned, (
+-- How many of each actor's fade, how many of them the night has reached, and how many are pinned; from indexes of
+-- memories, which change less often than their numbers. What began to fade after the moment of a late night was changed
+-- since.
+SELECT state.actor_id, active - pinned - bounded, active - pinned - bounded - late, pinned
+FROM strength_rhythm AS state, LATERAL (
+    SELECT count(*) AS active FROM strength_memory WHERE actor_id = state.actor_id AND status = 'active'
+) AS active, LATERAL (
+    SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = state.actor_id AND pinned
+) AS pinned, LATERAL (
     SELECT count(*) AS bounded FROM strength_memory
-    WHERE actor_id = %(actor_id)s AND status = 'active' AND NOT pinned AND (valid_to <= %(now)s OR valid_from > %(now)s)
-) AS bounded, (
+    WHERE actor_id = state.actor_id AND status = 'active' AND NOT pinned AND (valid_to <= %(now)s OR valid_from > %(now)s)
+) AS bounded, LATERAL (
     SELECT count(*) AS late FROM strength_memory AS memory
     JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id AND numbers.actor_id = memory.actor_id
-    WHERE memory.actor_id = %(actor_id)s AND memory.updated_at > %(now)s AND numbers.mark > '-Infinity'
-        AND numbers.mark < (%(clock)s::float8[])[numbers.consolidation_level + 1]
+    WHERE memory.actor_id = state.actor_id AND memory.updated_at > %(now)s AND numbers.mark > '-Infinity'
+        AND numbers.mark < state.clock[numbers.consolidation_level + 1]
 ) AS late
+WHERE state.actor_id = ANY(%(actor_ids)s)
 
 -- name: count_reached
 -- The same, where not every level fades.
@@ -82,27 +135,61 @@ WHERE actor_id = %(actor_id)s AND mark > (%(clock)s::float8[])[consolidation_lev
 
 -- name: expired
 -- Memories that nothing replaced and whose validity has ended.
-SELECT id FROM strength_memory
-WHERE actor_id = %(actor_id)s AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL AND valid_to <= %(now)s
-ORDER BY id LIMIT %(most)s
+SELECT actor_id, id FROM strength_memory
+WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
+    AND valid_to <= %(now)s
+ORDER BY actor_id, id LIMIT %(most)s
 
 -- name: weak
--- By the index of due marks, level by level: at or below the threshold, the clock being where it is. What is in the
--- profile (`kept`) stays.
-SELECT found.memory_id
-FROM strength_rhythm AS state, generate_series(0, 5) AS level, LATERAL (
-    SELECT numbers.memory_id FROM strength_memorynumbers AS numbers
-    WHERE numbers.actor_id = %(actor_id)s AND numbers.consolidation_level = level
-        AND numbers.due <= %(due)s - (%(clock)s::float8[])[level + 1]
-        AND numbers.mark > (%(clock)s::float8[])[level + 1] - 1e-9 AND {strength_now} <= %(archive_threshold)s
-        AND numbers.memory_id <> ALL(%(kept)s::uuid[])
-    LIMIT %(most)s
-) AS found
-WHERE state.actor_id = %(actor_id)s LIMIT %(most)s
+-- By the index of due marks, level by level: at or below the threshold, the clock being where it is; but none that a
+-- profile of the user shows. A profile is read only where one of the weak is among those that it is chosen from: the
+-- strongest of a level, or the newest of a kind.
+WITH whose AS MATERIALIZED (
+    SELECT state.actor_id, policy.due, policy.threshold, policy.most_shown, state.clock
+    FROM unnest(%(actor_ids)s::uuid[], %(dues)s::float8[], %(archive_thresholds)s::float8[], %(most_shown)s::int[])
+        AS policy (actor_id, due, threshold, most_shown)
+    JOIN strength_rhythm AS state USING (actor_id)
+), weak AS MATERIALIZED (
+    SELECT state.actor_id, state.most_shown, level, found.memory_id, found.due
+    FROM whose AS state, generate_series(0, 5) AS level, LATERAL (
+        SELECT numbers.memory_id, numbers.due FROM strength_memorynumbers AS numbers
+        WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level
+            AND numbers.due <= state.due - state.clock[level + 1]
+            AND numbers.mark > state.clock[level + 1] - 1e-9 AND {strength_now} <= state.threshold
+        LIMIT %(most)s
+    ) AS found
+), strong AS MATERIALIZED (
+    SELECT each.actor_id, each.level, (
+        SELECT due FROM strength_memorynumbers AS numbers
+        WHERE numbers.actor_id = each.actor_id AND numbers.consolidation_level = each.level AND due < 'Infinity'
+        ORDER BY due DESC OFFSET %(most_of_level)s - 1 LIMIT 1
+    ) AS due
+    FROM (SELECT DISTINCT actor_id, level FROM weak WHERE most_shown > 0) AS each
+), newest AS MATERIALIZED (
+    SELECT each.actor_id, kind.kind, oldest.created_at, oldest.id
+    FROM (SELECT DISTINCT actor_id, most_shown FROM weak WHERE most_shown > 0) AS each
+    CROSS JOIN unnest(%(kinds)s::text[]) AS kind
+    LEFT JOIN LATERAL (
+        SELECT created_at, id FROM strength_memory AS memory
+        WHERE memory.actor_id = each.actor_id AND memory.kind = kind.kind AND {standing}
+        ORDER BY created_at DESC, id DESC OFFSET each.most_shown - 1 LIMIT 1
+    ) AS oldest ON true
+), shown AS MATERIALIZED (
+    SELECT profile.id
+    FROM (
+        SELECT DISTINCT weak.actor_id, weak.most_shown FROM weak
+        JOIN strength_memory AS memory ON memory.id = weak.memory_id
+        JOIN strong ON strong.actor_id = weak.actor_id AND strong.level = weak.level
+        JOIN newest ON newest.actor_id = weak.actor_id AND newest.kind = memory.kind
+        WHERE weak.due >= coalesce(strong.due, '-Infinity')
+            OR newest.id IS NULL OR (memory.created_at, memory.id) >= (newest.created_at, newest.id)
+    ) AS sparing, LATERAL ({profile}) AS profile
+)
+SELECT actor_id, memory_id FROM weak WHERE memory_id NOT IN (SELECT id FROM shown) LIMIT %(most)s
 
 -- name: excess
 -- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
-SELECT memory_id FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state USING (actor_id)
+SELECT actor_id, memory_id FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state USING (actor_id)
 WHERE actor_id = %(actor_id)s AND due < 'Infinity'
 ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
 
@@ -112,10 +199,11 @@ ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
 -- writes them, without fractions at full seconds, for else they would look like a change.
 WITH held AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = %(actor_id)s AND memory_id = ANY(%(memory_ids)s) ORDER BY memory_id FOR UPDATE
+    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
 ), moved AS (
     UPDATE strength_memory AS memory SET status = %(to)s, version = version + 1, updated_at = %(now)s
-    WHERE actor_id = %(actor_id)s AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = %(from)s AND NOT pinned
+    WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = %(from)s
+        AND NOT pinned
         AND (%(to)s <> 'active' OR NOT EXISTS (
             SELECT 1 FROM strength_memory AS other
             WHERE other.actor_id = memory.actor_id AND other.namespace = memory.namespace
@@ -140,7 +228,7 @@ SELECT gen_random_uuid(), memory.actor_id, memory.id, memory.version, %(verb)s, 
     ),
     %(now)s
 FROM moved AS memory
-RETURNING memory_id
+RETURNING actor_id, memory_id, number
 
 -- name: preview
 -- What would happen, without a lock: the same formulas over the same rows.
@@ -217,7 +305,7 @@ WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_i
 -- name: withdraw_stale
 -- Withdraws open proposals about memories that are not active any more.
 UPDATE strength_merge AS merge SET state = 'withdrawn', decided_at = %(now)s
-WHERE actor_id = %(actor_id)s AND state = 'proposed' AND EXISTS (
+WHERE actor_id = ANY(%(actor_ids)s) AND state = 'proposed' AND EXISTS (
     SELECT 1 FROM strength_memory AS memory
     WHERE memory.actor_id = merge.actor_id AND memory.id IN (merge.kept_id, merge.absorbed_id)
         AND memory.status <> 'active'

@@ -171,9 +171,17 @@ QUERIES: Final = load_queries(
 # A preview has the clock and the rates of its night as parameters, and marks what would begin to fade by them.
 _TONIGHT: Final = {"rates": "%(rates)s::float8[]", "by_task": "%(by_task)s"}
 
+# The profile of each of several actors, beside a row that says which and how many of its memories.
+_PROFILE: Final = (
+    QUERIES["standing_memories"]
+    .replace("%(actor_id)s", "sparing.actor_id")
+    .replace("%(most)s", "sparing.most_shown")
+)
+
 SLEEP_QUERIES: Final = load_queries(
     Path(__file__).with_name("sleep.sql"),
     **FRAGMENTS,
+    profile=_PROFILE,
     mark_tonight=_of_numbers(MARK, **_TONIGHT),
     mark_begun_tonight=_of_numbers(
         MARK, **_TONIGHT, at="greatest(numbers.began_at, memory.valid_from)", task=_BEGUN["task"]

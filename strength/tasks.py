@@ -21,13 +21,14 @@ from memoryhub.zones import latest_at
 from strength.actions import extraction, large_batches, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
+from strength.actions.nights import begin_together, in_batches
 from strength.actions.revisions import thin_history
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import Trigger
+from strength.domain.sleep import RunState, Trigger
 from strength.models import SleepRun, SleepState, Task, UseReport
 from strength.sql import SLEEP_QUERIES, run_query
 
@@ -136,20 +137,32 @@ def _actor_of(job: JobContext) -> Actor | None:
 
 @job("sleep_due", deadline_seconds=600, at_once=1, every_seconds=1800, schedule="sleep")
 def sleep_due(job: JobContext) -> None:
-    """Enqueue a sleep for each actor whose night has begun and who is due, a batch at a time (SPEC S7)."""
+    """Begin the sleep of each actor whose night has begun and who is due, a batch at a time (SPEC S7).
+
+    A job of its own goes on with those that have more to do.
+    """
     after = UUID(job.cursor) if job.cursor else NIL
     now = timezone.now()
+    request = SleepRequest(trigger=Trigger.SCHEDULE, by=job_principal(job.kind, job.id), now=now)
     values = {"before": now - DUE_AFTER, "most": AT_ONCE}
     while rows := run_query(SLEEP_QUERIES["due_actors"], {**values, "after": after}):
         batch = [actor_id for (actor_id,) in rows]
-        after = batch[-1]
         slept = dict(SleepState.objects.filter(actor_id__in=batch).values_list("actor_id", "slept_at"))
+        actors = Actor.objects.filter(id__in=batch).select_related("agent").order_by("id")
+        for due in in_batches([actor for actor in actors if _sleeps(actor, slept.get(actor.id), now)]):
+            with job.step(cursor=str(due[-1].id)):
+                runs = begin_together(due, request)
+                for actor in due:
+                    if actor.id not in runs or runs[actor.id].state != RunState.DONE:
+                        enqueue(
+                            SLEEP_KIND,
+                            actor_id=actor.id,
+                            key=SLEEP_KEY,
+                            payload={"trigger": Trigger.SCHEDULE},
+                        )
+        after = batch[-1]
         with job.step(cursor=str(after)):
-            for actor in Actor.objects.filter(id__in=batch).select_related("agent").order_by("id"):
-                if _sleeps(actor, slept.get(actor.id), now):
-                    enqueue(
-                        SLEEP_KIND, actor_id=actor.id, key=SLEEP_KEY, payload={"trigger": Trigger.SCHEDULE}
-                    )
+            pass
 
 
 def _sleeps(actor: Actor, slept_at: datetime | None, now: datetime) -> bool:

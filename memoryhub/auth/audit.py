@@ -67,3 +67,18 @@ def record_each(
         for object_id in object_ids
     ]
     copy_models(entries)
+
+
+def record_rows(
+    *, by: Principal, verb: str, rows: Iterable[tuple[Any, Mapping[str, Any]]], now: datetime
+) -> None:
+    """Write that somebody did something to rows of actors, with the details of each, in one statement."""
+    entries = [
+        AuditEntry(
+            at=now, who_kind=by.kind, who_id=by.id, who_name=by.name[:150], verb=verb,
+            object_kind=KINDS.get(row._meta.model_name, row._meta.model_name), object_id=str(row.pk),
+            agent_id=row.actor.agent_id, user_id=row.actor.user_id, details=dict(details),
+        )
+        for row, details in rows
+    ]  # fmt: skip
+    copy_models(entries)

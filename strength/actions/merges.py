@@ -437,8 +437,8 @@ def _stands(known: Merge, pair: Pair) -> bool:
     return known.state != MergeState.WITHDRAWN
 
 
-def withdraw_stale(run: SleepRun) -> None:
-    run_query(SLEEP_QUERIES["withdraw_stale"], {"actor_id": run.actor_id, "now": run.now})
+def withdraw_stale(actor_ids: Sequence[UUID], now: datetime) -> None:
+    run_query(SLEEP_QUERIES["withdraw_stale"], {"actor_ids": list(actor_ids), "now": now})
 
 
 def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResult:

@@ -206,14 +206,19 @@ def standing_memories(
     return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values)]
 
 
+def most_shown(actor: Actor) -> int:
+    """Return the most memories that a profile of the user may hold."""
+    policy = effective_policy(ContextPolicy, actor.agent, actor)
+    return policy.profile_max_tokens // FEWEST_TOKENS if policy.include_profile and actor.user_id else 0
+
+
 def profile_ids(actor: Actor, *, now: datetime) -> list[UUID]:
     """Return the memories that a profile of the user may hold, in any project: fading does not archive them."""
-    policy = effective_policy(ContextPolicy, actor.agent, actor)
-    if not policy.include_profile or not actor.user_id:
+    if not (most := most_shown(actor)):
         return []
     values = {
-        "actor_id": actor.pk, "kinds": list(STANDING), "project": "", "now": now,
-        "most": policy.profile_max_tokens // FEWEST_TOKENS, "most_of_level": MOST_OF_LEVEL,
+        "actor_id": actor.pk, "kinds": list(STANDING), "project": "", "now": now, "most": most,
+        "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
     return [StandingMemory(*row).pk for row in run_query(QUERIES["standing_memories"], values)]
 

@@ -4,7 +4,7 @@ Set-based, in steps. Each is one transaction that also stores where to continue,
 point; the next request continues the same run for the same moment. Concurrent requests for an actor share a run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,8 +21,9 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import Pair, pairs_among, to_compare
 from strength.actions.merges import record_pairs, withdraw_stale
-from strength.actions.search import profile_ids
-from strength.domain.memories import SLEEP_VERB, Status
+from strength.actions.revisions import FEED_LOCK
+from strength.actions.search import MOST_OF_LEVEL, most_shown
+from strength.domain.memories import SLEEP_VERB, STANDING, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
@@ -32,6 +33,10 @@ from strength.sql import SLEEP_QUERIES, execute_all, policy_values, run_query
 
 SLICE: Final = 5_000
 """Memories that one transaction archives; uses of them are blocked meanwhile."""
+
+CHANGES: Final = "SELECT set_config('memoryhub.changes', %(noted)s, true)"
+BY_SET: Final = "by_set"
+"""Tells the trigger of the feed that the changes are noted at once."""
 
 STATE_FIELDS: Final = (
     "runs", "clock", "clock_at", "clock_task", "rates", "by_task", "thresholds", "clock_before", "slept_at",
@@ -104,17 +109,21 @@ def _advance(actor: Actor, request: SleepRequest, begun: UUID | None = None) -> 
     state = lock_state(actor)
     run = SleepRun.objects.filter(actor=actor, number=state.runs).first()
     if run is None or not (run.pk == begun or _answers(run, request)):
-        run = SleepRun(
-            group=request.group, trigger=request.trigger, now=request.now,
-            policy=effective_policy(StrengthPolicy, actor.agent, actor).values(), tasks_completed=state.tasks_completed,
-            compared_since=state.compared_until, who_kind=request.by.kind, who_id=request.by.id,
-            who_name=request.by.name[:150],
-        )  # fmt: skip
-        run.actor = actor
+        run = new_run(actor, request, state, effective_policy(StrengthPolicy, actor.agent, actor))
         _move_clock(run, state)
     run.actor = actor
     if run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
         _archive_step(run, state)
+    return run
+
+
+def new_run(actor: Actor, request: SleepRequest, state: SleepState, policy: StrengthPolicy) -> SleepRun:
+    run = SleepRun(
+        group=request.group, trigger=request.trigger, now=request.now, policy=policy.values(),
+        tasks_completed=state.tasks_completed, compared_since=state.compared_until, who_kind=request.by.kind,
+        who_id=request.by.id, who_name=request.by.name[:150],
+    )  # fmt: skip
+    run.actor = actor
     return run
 
 
@@ -161,7 +170,7 @@ def _move_clock(run: SleepRun, state: SleepState) -> None:
         begin_clock(run.actor_id, policy, run.now)
         for name, value in vars(lock_state(run.actor)).items():
             setattr(state, name, value)
-    _settle_bounded(run, state)
+    settle_bounded([run.actor_id], run.now)
     before, thresholds = state.as_clock(), list(policy.consolidation_thresholds)
     run.before = clock_values(state)
     clock = before.paced(policy)
@@ -175,7 +184,7 @@ def _move_clock(run: SleepRun, state: SleepState) -> None:
     is_other, state.thresholds = state.thresholds != thresholds, thresholds
     store_state(state)
     if all(after < then for after, then in zip(state.clock, before.left, strict=True)):
-        run.decayed_count = _counts(run, state)[1]
+        run.decayed_count = _counts(run)[1]
     else:
         counting = {"actor_id": run.actor_id, "clock": state.clock, "clock_before": state.clock_before}
         [(run.decayed_count,)] = run_query(SLEEP_QUERIES["count_reached"], counting)
@@ -183,62 +192,92 @@ def _move_clock(run: SleepRun, state: SleepState) -> None:
         run.consolidated_count = execute_all(SLEEP_QUERIES["refresh_levels"], values)
 
 
-def _settle_bounded(run: SleepRun, state: SleepState) -> None:
+def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
     """Let memories fade whose validity began since the last night, and those stand still whose validity has ended."""
-    values = {"actor_id": run.actor_id, "since": state.clock_at, "now": run.now}
-    ids = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["bounded"], values)]
-    if ids:
-        settle(run.actor_id, ids, now=run.now)
+    bounded = run_query(SLEEP_QUERIES["bounded"], {"actor_ids": list(actor_ids), "now": now})
+    if bounded:
+        settle(*_actors_and_memories(bounded), now=now)
+
+
+def _actors_and_memories(pairs: Sequence[tuple[UUID, UUID]]) -> tuple[set[UUID], list[UUID]]:
+    return {actor_id for actor_id, _memory_id in pairs}, [memory_id for _actor_id, memory_id in pairs]
 
 
 def _archive_step(run: SleepRun, state: SleepState) -> None:
     """Archive the expired, then memories at or below the threshold, then the weakest above the limit, in slices."""
     policy = policy_of(run)
-    if run.phase == Phase.FADE and (expired := expired_memories(run, most=SLICE)):
-        run.archived_count += _archive(run, expired, Why.EXPIRED)
+    if run.phase == Phase.FADE and (expired := expired_memories([run.actor_id], run.now, most=SLICE)):
+        run.archived_count += len(archive(expired, Why.EXPIRED, by=run.sleeper, now=run.now))
         run.save()
         return
     if run.phase == Phase.FADE:
-        kept = profile_ids(run.actor, now=run.now)
-        values, why = {**run_values(run, policy), "clock": state.clock, "kept": kept, "most": SLICE}, Why.WEAK
-        query = SLEEP_QUERIES["weak"]
+        due, why = weak_memories([(run.actor, policy)], run.now), Why.WEAK
     else:
-        values, why = {"actor_id": run.actor_id, "most": min(SLICE, _excess(run, state, policy))}, Why.CROWDED
-        query = SLEEP_QUERIES["excess"]
-    ids = [memory_id for (memory_id,) in run_query(query, values)]
-    run.archived_count += _archive(run, ids, why)
-    is_all = len(ids) < SLICE
-    if is_all and run.phase == Phase.FADE and _excess(run, state, policy):
+        values = {"actor_id": run.actor_id, "most": min(SLICE, _excess(run, policy))}
+        due, why = run_query(SLEEP_QUERIES["excess"], values), Why.CROWDED
+    run.archived_count += len(archive(due, why, by=run.sleeper, now=run.now))
+    is_all = len(due) < SLICE
+    if is_all and run.phase == Phase.FADE and _excess(run, policy):
         run.phase = Phase.CROWD
     elif is_all:
         _begin_comparing(run, state, policy)
     run.save()
 
 
-def expired_memories(run: SleepRun, *, most: int | None = None) -> list[UUID]:
-    values = {"actor_id": run.actor_id, "now": run.now, "most": most}
-    return [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["expired"], values)]
+def expired_memories(
+    actor_ids: Sequence[UUID], now: datetime, *, most: int | None = None
+) -> list[tuple[UUID, UUID]]:
+    return run_query(SLEEP_QUERIES["expired"], {"actor_ids": list(actor_ids), "now": now, "most": most})
 
 
-def _counts(run: SleepRun, state: SleepState) -> tuple[int, int, int]:
-    values = {"actor_id": run.actor_id, "now": run.now, "clock": state.clock}
-    [(fading, reached, pinned)] = run_query(SLEEP_QUERIES["count_fading"], values)
-    return fading, reached, pinned
+def weak_memories(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> list[tuple[UUID, UUID]]:
+    """Return actors' memories at or below their thresholds that no profile shows, at most SLICE."""
+    return run_query(SLEEP_QUERIES["weak"], weak_values(actors, now))
 
 
-def _excess(run: SleepRun, state: SleepState, policy: StrengthPolicy) -> int:
-    fading, _reached, pinned = _counts(run, state)
+def weak_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
+    limits = [policy_values(policy) for _actor, policy in actors]
+    return {
+        "actor_ids": [actor.pk for actor, _policy in actors], "dues": [each["due"] for each in limits],
+        "archive_thresholds": [float(each["archive_threshold"]) for each in limits],
+        "most_shown": [most_shown(actor) for actor, _policy in actors], "kinds": list(STANDING), "project": "",
+        "most_of_level": MOST_OF_LEVEL, "most": SLICE, "now": now,
+    }  # fmt: skip
+
+
+def counts_of(actor_ids: Sequence[UUID], now: datetime) -> dict[UUID, tuple[int, int, int]]:
+    """Return by actor how many memories fade, how many the night has reached, and how many are pinned."""
+    rows = run_query(SLEEP_QUERIES["count_fading"], {"actor_ids": list(actor_ids), "now": now})
+    return {actor_id: (fading, reached, pinned) for actor_id, fading, reached, pinned in rows}
+
+
+def _counts(run: SleepRun) -> tuple[int, int, int]:
+    return counts_of([run.actor_id], run.now)[run.actor_id]
+
+
+def _excess(run: SleepRun, policy: StrengthPolicy) -> int:
+    fading, _reached, pinned = _counts(run)
     return min(fading, max(0, fading + pinned - policy.max_active_memories))
 
 
-def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
+def archive(
+    due: Sequence[tuple[UUID, UUID]], why: Why, *, by: Principal, now: datetime
+) -> list[tuple[UUID, UUID]]:
+    """Archive memories, given with their actors, in one step; return those that were active."""
+    if not due:
+        return []
+    whose, keys = _actors_and_memories(due)
+    run_query(CHANGES, {"noted": BY_SET})
     moved = move_memories(
-        actor_id=run.actor_id, memory_ids=memory_ids, from_=Status.ACTIVE, to=Status.ARCHIVED, verb=SLEEP_VERB,
-        by=run.sleeper, reason=why.value, now=run.now,
+        actor_ids=whose, memory_ids=keys, from_=Status.ACTIVE, to=Status.ARCHIVED, verb=SLEEP_VERB, by=by,
+        reason=why.value, now=now,
     )  # fmt: skip
-    if memory_ids:
-        settle(run.actor_id, memory_ids, now=run.now)
-    return len(moved)
+    run_query(CHANGES, {"noted": ""})
+    settle(whose, keys, now=now, is_locked=True)
+    actor_ids, memory_ids, versions = ([row[place] for row in moved] for place in range(3))
+    values = {"actor_ids": actor_ids, "memory_ids": memory_ids, "versions": versions}
+    run_query(SLEEP_QUERIES["note_archived"], {**values, "lock": FEED_LOCK, "now": now})
+    return [(actor_id, memory_id) for actor_id, memory_id, _version in moved]
 
 
 def _begin_comparing(run: SleepRun, state: SleepState, policy: StrengthPolicy) -> None:
@@ -274,18 +313,25 @@ def _end(run: SleepRun, state: SleepState, *, leaves_some: bool = False) -> None
     """Mark a run as done; `processed_at` is the moment it ran for plus its duration."""
     if leaves_some:
         run.errors = [*run.errors, NOT_ALL_COMPARED]
-    withdraw_stale(run)
+    withdraw_stale([run.actor_id], run.now)
     state.slept_at = run.now
     state.compared_until = run.compared_at if leaves_some else run.now - LATE
     state.compared_after = run.after if leaves_some else None
     moment, began = store_state(state)
     run.processed_at = run.now + (moment - (began if run._state.adding else run.started_at))
     run.state = RunState.DONE
-    audit.record(
-        by=run.sleeper, verb="sleep", row=run,
-        details={"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count},
-        now=run.now,
-    )  # fmt: skip
+    record_sleeps([run])
+
+
+def record_sleeps(runs: Sequence[SleepRun]) -> None:
+    """Write the audit entries of runs of one occasion."""
+    details = [
+        {"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count}
+        for run in runs
+    ]
+    audit.record_rows(
+        by=runs[0].sleeper, verb="sleep", rows=list(zip(runs, details, strict=True)), now=runs[0].now
+    )
 
 
 def clock_values(state: SleepState) -> dict[str, Any]:
@@ -305,7 +351,7 @@ def restore_clock(state: SleepState, values: Mapping[str, Any]) -> None:
 
 def move_memories(
     *,
-    actor_id: UUID,
+    actor_ids: Iterable[UUID],
     memory_ids: Sequence[UUID],
     from_: Status,
     to: Status,
@@ -313,16 +359,16 @@ def move_memories(
     by: Principal,
     reason: str,
     now: datetime,
-) -> list[UUID]:
-    """Change the status of those that still have `from_` and are not pinned, each with a revision; return their ids.
+) -> list[tuple[UUID, UUID, int]]:
+    """Change the status of those that still have `from_` and are not pinned, each with a revision.
 
-    Inside the caller's transaction, under the actor's exclusive lock. One whose text another memory has by now is not
-    activated.
+    Inside the caller's transaction, under the actors' exclusive locks. One whose text another memory has by now is not
+    activated. Returns the actors, ids and new versions.
     """
     if not memory_ids:
         return []
     values: dict[str, Any] = {
-        "actor_id": actor_id, "memory_ids": list(memory_ids), "from": from_.value, "to": to.value, "verb": verb,
+        "actor_ids": list(actor_ids), "memory_ids": list(memory_ids), "from": from_.value, "to": to.value, "verb": verb,
         "who_kind": by.kind.value, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "now": now,
     }  # fmt: skip
-    return [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["move_memories"], values)]
+    return run_query(SLEEP_QUERIES["move_memories"], values)

@@ -122,7 +122,7 @@ def _fading(run: SleepRun, policy: StrengthPolicy, state: SleepState) -> list[Ch
             changes.append(_change(ChangeKind.ARCHIVE, memory_id, why, before=before, after=after))
         else:
             changes.append(_number_change(memory_id, before, after, level, new_level))
-    expired = expired_memories(run)
+    expired = [memory_id for _actor_id, memory_id in expired_memories([run.actor_id], run.now)]
     run.archived_count += len(expired)
     return [*(_change(ChangeKind.ARCHIVE, key, Why.EXPIRED) for key in expired[:MOST_CHANGES]), *changes]
 
@@ -385,10 +385,11 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tup
             tombstone = find_tombstone(actor_id=run.actor_id, text=text)
             if tombstone is not None and tombstone.created_at >= run.now:
                 refused.add(pk)
-    back = move_memories(
-        actor_id=run.actor_id, memory_ids=sorted(unchanged - refused), from_=Status.ARCHIVED, to=Status.ACTIVE,
+    moved = move_memories(
+        actor_ids=[run.actor_id], memory_ids=sorted(unchanged - refused), from_=Status.ARCHIVED, to=Status.ACTIVE,
         verb="undo", by=by, reason=reason or f"sleep {run.number} was undone", now=now,
     )  # fmt: skip
+    back = [memory_id for _actor_id, memory_id, _version in moved]
     duplicates = unchanged - refused - set(back)
     return back, [
         *(f"{pk}: a person has decided against what it says; it stays archived." for pk in sorted(refused)),

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth.tenancy import UnknownRow
-from strength.sql import QUERIES, execute_all, run_query
+from strength.sql import QUERIES, SLEEP_QUERIES, execute_all, run_query
 
 # The first of the advisory lock's two numbers; the second is of the actor.
 _ABOUT = 0x51EE9
@@ -28,20 +28,40 @@ def lock_exclusive(actor_id: UUID) -> None:
     _hold(actor_id, QUERIES["lock_exclusive"])
 
 
+def lock_idle(actor_ids: Collection[UUID]) -> list[UUID]:
+    """Lock as `lock_exclusive` those of several actors that nobody holds; return them. Waits for nobody."""
+    values = {"about": _ABOUT, "actor_ids": list(actor_ids), "whose": [_whose(each) for each in actor_ids]}
+    return [actor_id for actor_id, _setting in run_query(SLEEP_QUERIES["lock_actors"], values)]
+
+
+def _whose(actor_id: UUID) -> int:
+    return int.from_bytes(actor_id.bytes[:4], "big", signed=True)
+
+
 def _hold(actor_id: UUID, statement: str) -> None:
-    whose = int.from_bytes(actor_id.bytes[:4], "big", signed=True)
-    if not run_query(statement, {"about": _ABOUT, "whose": whose, "actor_id": actor_id}):
+    if not run_query(statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id}):
         raise UnknownRow(_("The user was erased meanwhile."))
 
 
 def lock_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
     """Lock memories' numbers in the order of their keys until the transaction ends."""
-    run_query(QUERIES["lock_numbers"], {"actor_id": actor_id, "memory_ids": list(memory_ids)})
+    run_query(QUERIES["lock_numbers"], {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
 
 
 def settle(
-    actor_id: UUID, memory_ids: Collection[UUID], *, now: datetime, since: datetime | None = None
+    actor_ids: UUID | Collection[UUID],
+    memory_ids: Collection[UUID],
+    *,
+    now: datetime,
+    since: datetime | None = None,
+    is_locked: bool = False,
 ) -> int:
-    """Let memories fade from `since`, or stand still, as their state says now; return how many that changed."""
-    values = {"actor_ids": [actor_id], "memory_ids": list(memory_ids), "now": now, "since": since}
+    """Let memories fade from `since`, or stand still, as their state says now; return how many that changed.
+
+    `is_locked` says that the transaction has locked their numbers.
+    """
+    whose = [actor_ids] if isinstance(actor_ids, UUID) else list(actor_ids)
+    values = {"actor_ids": whose, "memory_ids": list(memory_ids), "now": now, "since": since}
+    if not is_locked:
+        run_query(QUERIES["lock_numbers"], values)
     return execute_all(QUERIES["settle"], values)

@@ -3,6 +3,7 @@
 import threading
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -12,13 +13,14 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
 from strength.actions.memories import NewMemory, write_memory
+from strength.actions.nights import begin_together, sleep_together
 from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.sleep_runs import undo_sleep
 from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.domain.sleep import Trigger
 from strength.domain.strength import NEVER
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
-from strength.models.locks import lock_exclusive
+from strength.models.locks import lock_exclusive, lock_shared
 from tests.integration.test_concurrency import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -144,3 +146,29 @@ def test_mending_what_repeats_memories_waits_for_the_actors_sleep(actor: Actor) 
         with pytest.raises(OperationalError, match="lock timeout"):
             at_once(mends, 1)
     assert at_once(mends, 1) == [1]
+
+
+def test_a_step_for_many_waits_for_nobody_and_many_triggers_are_one_night(actor: Actor) -> None:
+    other = actor_for_writing(BY, "kana", "aoi", now=NOW)
+    for each in (actor, other):
+        each.agent.policy = {"near_duplicates": "off"}
+        each.agent.save()
+        write(each, "tea")
+    both = [actor, other]
+
+    def begins(_: int) -> set[Any]:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '300ms'")
+            return set(begin_together(both, SleepRequest(Trigger.COMMAND, BY, NOW + timedelta(days=1))))
+
+    with transaction.atomic():
+        lock_shared(actor.id)
+        assert at_once(begins, 1) == [{other.pk}]
+
+    def sleeps(_: int) -> list[Any]:
+        asked = SleepRequest(Trigger.COMMAND, BY, NOW + timedelta(days=2))
+        return [run.pk for run in sleep_together(actors=both, request=asked)]
+
+    assert len({tuple(runs) for runs in at_once(sleeps, THREADS)}) == 1
+    assert SleepRun.objects.filter(actor=actor).count() == 1
+    assert SleepRun.objects.filter(actor=other).count() == 2

@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,8 +15,9 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.db_pool import run_parallel
 from memoryhub.management import ResumableCommand, moment_option
 from memoryhub.tenancy.models import Actor, Agent
+from strength.actions.nights import in_batches, sleep_together
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import changes_of, sleep_many
+from strength.actions.sleep_runs import changes_of, preview_sleep
 from strength.domain.sleep import Trigger
 from strength.models import SleepRun
 
@@ -117,13 +118,17 @@ def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
 def _sleeps(
     actors: list[Actor], sleep_request: SleepRequest, *, dry_run: bool, at_once: int
 ) -> Iterator[SleepRun]:
-    def sleep(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
-        with suppress(UnknownRow):  # erased meanwhile; the others sleep
-            return sleep_many(
-                actor=actor, request=sleep_request, all_users=False, dry_run=dry_run, most_compared=None,
-                may_go_on=may_go_on,
-            )  # fmt: skip
+    def preview(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
+        with suppress(UnknownRow):  # erased meanwhile; the others are previewed
+            return [preview_sleep(actor=actor, request=sleep_request)]
         return []
 
-    for runs in run_parallel(sleep, actors, at_once=at_once):
+    def sleep(batch: Sequence[Actor], may_go_on: Callable[[], bool]) -> list[SleepRun]:
+        return list(sleep_together(actors=batch, request=sleep_request, may_go_on=may_go_on))
+
+    if dry_run:
+        parts = run_parallel(preview, actors, at_once=at_once)
+    else:
+        parts = run_parallel(sleep, in_batches(actors, at_once=at_once), at_once=at_once)
+    for runs in parts:
         yield from runs

@@ -17,6 +17,7 @@ from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import CannotMerge, merge
+from strength.actions.nights import sleep_together
 from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.sleep_runs import changes_of, undo_sleep
 from strength.actions.usage import apply_impact, mark_candidates, set_strengths, use_memories
@@ -311,7 +312,7 @@ def test_perspectives_stand_still_and_fade_on_with_their_memory(write: Write, sl
     assert seen(memory.perspectives.get()) == pytest.approx((0.8 * 0.95 + 0.15) * 0.95 * 0.97, rel=1e-12)
 
 
-# One life twice: by the clock, and with every row written after every night.
+# One life twice: by the clock, as set work; and with every row written after every night, each actor alone.
 
 WRITE_ALL = f"""
 UPDATE strength_memorynumbers AS numbers SET strength = {FRAGMENTS["strength_now"]}, slept_in = state.runs,
@@ -341,8 +342,11 @@ def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:
             _deed(draw, actor, Memory.objects.get(pk=draw.choice(memories).pk), now - draw.random() * DAY / 2)
         if draw.random() < 0.8:
             sleep_request = SleepRequest(Trigger.COMMAND, BY, now)
-            run = sleep(actor=Actor.objects.select_related("agent").get(pk=actor.pk), request=sleep_request)
-            if not by_clock:
+            sleeper = Actor.objects.select_related("agent").get(pk=actor.pk)
+            if by_clock:
+                [run] = sleep_together(actors=[sleeper], request=sleep_request)
+            else:
+                run = sleep(actor=sleeper, request=sleep_request)
                 with connection.cursor() as cursor:
                     cursor.execute(WRITE_ALL, [actor.pk])
             if draw.random() < 0.3:

@@ -14,7 +14,7 @@ from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.revisions import snapshot, undo_revision
-from strength.actions.sleep import SleepRequest
+from strength.actions.sleep import SleepRequest, weak_values
 from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
 from strength.actions.usage import set_strengths, use_memories
 from strength.admin.memories import button_label
@@ -31,7 +31,7 @@ from strength.models import (
     SleepRun,
     SleepState,
 )
-from strength.sql import SLEEP_QUERIES, policy_values
+from strength.sql import SLEEP_QUERIES
 from tests.examples import examples
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write, numbers, seen
 
@@ -380,8 +380,7 @@ def test_a_night_finds_what_falls_due_by_the_index(actor: Actor, write: Write, s
     for place in range(20):
         write(f"memory {place}", strength=0.2 + place / 10)
     sleep_at(NOW + DAY)
-    clock = SleepState.objects.get(actor=actor).clock
-    values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "clock": clock, "kept": [], "most": 10}
+    values = weak_values([(actor, StrengthPolicy())], NOW + DAY)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
