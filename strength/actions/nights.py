@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from math import ceil
 from typing import Final
 from uuid import UUID
@@ -72,7 +73,7 @@ def sleep_together(
 
 @dataclass
 class _Night:
-    """A night that moves the clock by the rates it had: no row is marked anew, no level changes."""
+    """A night that moves the clock of every level, by the rates it had: no row is marked anew, no level changes."""
 
     actor: Actor
     policy: StrengthPolicy
@@ -119,16 +120,16 @@ def _plain_nights(actors: Sequence[Actor], request: SleepRequest) -> list[_Night
         state = SleepState(actor_id=actor_id, tasks_completed=tasks, **fields)
         with suppress(PolicyError):  # not written through the API: `sleep` says what is wrong with it
             policy = effective_policy(StrengthPolicy, actor.agent, actor)
-            if _is_plain(state, policy):
+            if _is_plain(state, policy, request.now):
                 nights.append(_Night(actor, policy, state, new_run(actor, request, state, policy)))
     return nights
 
 
-def _is_plain(state: SleepState, policy: StrengthPolicy) -> bool:
+def _is_plain(state: SleepState, policy: StrengthPolicy, now: datetime) -> bool:
     clock, paced = state.as_clock(), state.as_clock().paced(policy)
-    return (
-        paced == clock and max(clock.rates) < 0 and state.thresholds == list(policy.consolidation_thresholds)
-    )
+    moved = clock.moved(at=now, tasks=state.tasks_completed)
+    fades_all = all(after < before for after, before in zip(moved.left, clock.left, strict=True))
+    return paced == clock and fades_all and state.thresholds == list(policy.consolidation_thresholds)
 
 
 def _move_clocks(nights: Sequence[_Night], request: SleepRequest) -> None:

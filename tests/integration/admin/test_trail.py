@@ -76,7 +76,7 @@ def test_kinds_are_called_as_their_screens() -> None:
 
 
 WRITERS = {
-    "the trail": ((audit.record, audit.record_each), VERBS),
+    "the trail": ((audit.record, audit.record_each, audit.record_rows), VERBS),
     "a memory's story": ((new_revision, move_memories), labels.VERBS),
 }
 
