@@ -5,6 +5,7 @@ import os
 import warnings
 
 import django
+from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
 os.environ.setdefault("MEMORYHUB_PROCESS", "web")
@@ -20,7 +21,10 @@ from memoryhub.api.protocol import raise_file_limit  # noqa: E402
 from memoryhub.llm.client import llm_provider  # noqa: E402
 from memoryhub.llm.tokens import count_raw  # noqa: E402
 from memoryhub.mcp.application import McpApplication  # noqa: E402
+from memoryhub.runtime.processes import die_with_parent  # noqa: E402
 
+if settings.ENVIRONMENT.web_processes > 1:
+    die_with_parent(os.getppid())()  # uvicorn's processes would otherwise outlive it, and keep the port
 raise_file_limit()
 application = McpApplication(BodyLimit(OneHopHandler()))
 

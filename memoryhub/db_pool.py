@@ -113,7 +113,7 @@ _held = threading.local()
 
 @cache
 def _room() -> threading.BoundedSemaphore:
-    return threading.BoundedSemaphore(max(1, settings.ENVIRONMENT.pool_max // 2))
+    return threading.BoundedSemaphore(max(1, settings.ENVIRONMENT.pool_share // 2))
 
 
 async def run_in_thread(

@@ -58,6 +58,7 @@ class Environment:
     log_format: str
     time_zone: str
     prices: PriceList
+    web_processes: int
 
     @property
     def is_web(self) -> bool:
@@ -66,7 +67,17 @@ class Environment:
     @property
     def connections(self) -> int:
         """Connections the database must accept: the pool's, three per worker, and a reserve for commands and people."""
-        return self.pool_max + 3 * self.workers + 12
+        return self.pool_share * self.web_processes + 3 * self.workers + 12
+
+    @property
+    def pool_share(self) -> int:
+        """Connections that each process of the web server may open."""
+        return max(1, self.pool_min, self.pool_max // self.web_processes)
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """The folder in which processes of the web server share caches and metrics; None where there is but one."""
+        return self.data_dir / "web" if self.web_processes > 1 else None
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
@@ -111,6 +122,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         log_format=log_format,
         time_zone=time_zone,
         prices=_prices(source),
+        web_processes=_integer(source, "MEMORYHUB_WEB_PROCESSES", 1, low=1, high=64),
     )
 
 
@@ -160,7 +172,7 @@ def database_settings(environment: Environment) -> dict[str, object]:
     options.update(base.pop("OPTIONS", {}))
     if environment.is_web:
         options["pool"] = {
-            "min_size": environment.pool_min, "max_size": environment.pool_max, "timeout": POOL_WAIT_SECONDS
+            "min_size": environment.pool_min, "max_size": environment.pool_share, "timeout": POOL_WAIT_SECONDS
         }  # fmt: skip
         options["options"] = f"-c statement_timeout=30000 {options.get('options', '')}".rstrip()
     return {

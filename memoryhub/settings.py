@@ -6,6 +6,7 @@ all else that apps contribute is registered in their `AppConfig.ready`.
 
 import os
 from datetime import timedelta
+from typing import Any
 
 from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from pythonjsonlogger.core import RESERVED_ATTRS
@@ -82,16 +83,24 @@ TEMPLATES = [
 DATABASES = {"default": database_settings(ENVIRONMENT)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOCAL_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
-CACHES = {
-    "default": {"BACKEND": LOCAL_MEMORY},
+
+
+def shared_cache(name: str) -> dict[str, Any]:
+    """Return a cache that all processes of the web server see."""
+    folder = ENVIRONMENT.shared_folder
+    if folder is None or not ENVIRONMENT.is_web:
+        return {"BACKEND": LOCAL_MEMORY, "LOCATION": name}
+    return {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": folder / name}
+
+
+CACHES: dict[str, dict[str, Any]] = {
+    "default": {**shared_cache("default"), "OPTIONS": {"MAX_ENTRIES": 1_000}},
     # Vectors of the queries that were asked last (`memoryhub.embeddings.spaces`); 1,536 numbers take 6 kB.
     "query_vectors": {
         "BACKEND": LOCAL_MEMORY, "LOCATION": "query_vectors", "TIMEOUT": None, "OPTIONS": {"MAX_ENTRIES": 2_000}
     },
     # Ids of the results that each session of an MCP client was given (`memoryhub.mcp.calls`).
-    "mcp_sessions": {
-        "BACKEND": LOCAL_MEMORY, "LOCATION": "mcp_sessions", "TIMEOUT": 12 * 3600, "OPTIONS": {"MAX_ENTRIES": 2_000}
-    },
+    "mcp_sessions": {**shared_cache("mcp_sessions"), "TIMEOUT": 12 * 3600, "OPTIONS": {"MAX_ENTRIES": 2_000}},
 }  # fmt: skip
 
 AUTH_PASSWORD_VALIDATORS = [

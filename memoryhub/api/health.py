@@ -24,7 +24,7 @@ from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.reembed import leftovers, plan_change
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.status import Mood, jobs_status
+from memoryhub.jobs.status import DatabaseCollector, Mood, jobs_status
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
@@ -68,7 +68,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     with own_connection():
-        return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+        return HttpResponse(generate_latest(DatabaseCollector.registry()), content_type=CONTENT_TYPE_LATEST)
 
 
 def verdict_of(check: Callable[[], Verdict]) -> Verdict:

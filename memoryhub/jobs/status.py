@@ -1,17 +1,19 @@
 """The state of background work: workers, waiting jobs, and whether nothing happening means idle or down."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from django.conf import settings
 from django.db import Error
 from django.db.models import Count, Min
 from django.utils import timezone
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from memoryhub.jobs.domain import State
@@ -107,9 +109,23 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
 class DatabaseCollector(Collector):
     """Registered metrics read from the database: `read(now)`, or `read(None)` for their names while it is away."""
 
+    every: ClassVar[list["DatabaseCollector"]] = []
+
     def __init__(self, read: Callable[[datetime | None], Iterator[GaugeMetricFamily]]) -> None:
         self._read = read
+        self.every.append(self)
         REGISTRY.register(self)
+
+    @classmethod
+    def registry(cls) -> CollectorRegistry:
+        """Return the registry of this process, or of all where several processes serve the web."""
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return REGISTRY
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        for each in cls.every:
+            registry.register(each)
+        return registry
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         try:

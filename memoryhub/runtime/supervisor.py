@@ -12,6 +12,7 @@ import http.client
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ LOCK = "serve.lock"
 WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
 HEALTH_SECONDS = 120
 GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown, and than a worker drains
+METRICS = "metrics"
 HEARTBEAT = "MEMORYHUB_HEARTBEAT"  # names the descriptor into which a program writes that it lives
 SILENT_SECONDS = 20
 SILENT_START_SECONDS = 60
@@ -69,6 +71,7 @@ class Program:
     def command(self, environment: Environment) -> list[str]:
         values = {
             "host": environment.host, "port": environment.port, "workers": environment.workers,
+            "web_processes": environment.web_processes,
             "proxies": ",".join(environment.tls_proxies) or "127.0.0.1",
         }  # fmt: skip
         return [sys.executable, *(word.format(**values) for word in self.arguments.split())]
@@ -88,7 +91,7 @@ PROGRAMS = (
         name="web",
         arguments="-m uvicorn memoryhub.asgi:application --host {host} --port {port} --lifespan off"
         " --http memoryhub.api.protocol:LimitedProtocol --ws none --timeout-graceful-shutdown 10 --no-access-log"
-        " --no-server-header --log-level warning --forwarded-allow-ips {proxies}",
+        " --no-server-header --log-level warning --forwarded-allow-ips {proxies} --workers {web_processes}",
         environment={"MEMORYHUB_PROCESS": "web", **RETURNS_MEMORY},
     ),
     # Each has one worker; a worker that cannot be trusted ends, so its pauses stay short.
@@ -121,6 +124,8 @@ class Child:
         self.program = program
         self.command = program.command(environment)
         self.environment = {**child_environment(environment), **program.environment}
+        if environment.shared_folder:
+            self.environment["PROMETHEUS_MULTIPROC_DIR"] = str(environment.shared_folder / METRICS)
         self.process: subprocess.Popen[bytes] | None = None
         self.failures = 0
         self.started_at = 0.0
@@ -257,9 +262,17 @@ class Supervisor:
         self.say(f"The data lies in {self._where_data_lies()}.")
         if not self.serves_web:
             return  # whoever serves the web brings the tables up to date; two at once would collide
+        self._empty_shared_folder()
         self.say("Bringing the database up to date …")
         self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
         self._step("manage.py", "first_run")
+
+    def _empty_shared_folder(self) -> None:
+        """Forget what former processes of the web server shared: metrics count from the start."""
+        folder = self.environment.shared_folder
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            (folder / METRICS).mkdir(mode=0o700, parents=True)
 
     def _where_data_lies(self) -> str:
         if self.cluster:

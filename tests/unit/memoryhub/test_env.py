@@ -26,6 +26,7 @@ def test_defaults_are_as_documented() -> None:
     ("name", "value"),
     [
         ("PORT", "abc"), ("PORT", "0"), ("PORT", "70000"), ("DEBUG", "maybe"), ("MEMORYHUB_WORKERS", "-1"),
+        ("MEMORYHUB_WEB_PROCESSES", "0"),
         ("MEMORYHUB_LOG_FORMAT", "xml"), ("MEMORYHUB_DB_POOL_MAX", "0"),
     ],
 )  # fmt: skip
@@ -37,6 +38,16 @@ def test_wrong_value_is_refused_by_name(name: str, value: str) -> None:
 def test_the_pool_holds_its_minimum_where_only_that_is_set() -> None:
     environment = read_environment({"MEMORYHUB_DB_POOL_MIN": "20"})
     assert (environment.pool_min, environment.pool_max) == (20, 20)
+
+
+def test_processes_of_the_web_server_divide_the_pool() -> None:
+    environment = read_environment({"MEMORYHUB_DB_POOL_MAX": "20", "MEMORYHUB_WEB_PROCESSES": "3"})
+    assert environment.pool_share == 6
+    assert environment.connections == 3 * 6 + 3 * environment.workers + 12
+    assert environment.shared_folder == environment.data_dir / "web"
+    alone = read_environment({})
+    assert (alone.pool_share, alone.shared_folder) == (alone.pool_max, None)
+    assert read_environment({"MEMORYHUB_WEB_PROCESSES": "64"}).pool_share == 1
 
 
 @pytest.mark.parametrize(
