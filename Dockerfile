@@ -1,5 +1,5 @@
 # memoryhub's image: web and workers, for a PostgreSQL elsewhere (docker-compose.yml brings one).
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
 
 # PYTHONDONTWRITEBYTECODE: the program's files belong to root, and it may not write among them.
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000 \
