@@ -11,6 +11,7 @@ class ConversationsConfig(AppConfig):
         from conversations.admin import playground, tiles
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import base, dashboard
+        from memoryhub.auth.erasure import FILES
         from memoryhub.importexport.imports import UNDOERS, WRITERS
         from memoryhub.importexport.records import ImportedSession
 
@@ -18,4 +19,5 @@ class ConversationsConfig(AppConfig):
         UNDOERS[imports.KIND] = imports.undo_sessions
         base.PAGES.extend(playground.PAGES)
         dashboard.PANELS.append(tiles)
+        FILES.append(playground.kept_files)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

@@ -77,7 +77,11 @@ class Environment:
     @property
     def shared_folder(self) -> Path | None:
         """The folder in which processes of the web server share caches and metrics; None where there is but one."""
-        return self.data_dir / "web" if self.web_processes > 1 else None
+        return self.web_folder if self.web_processes > 1 else None
+
+    @property
+    def web_folder(self) -> Path:
+        return self.data_dir / "web"
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:

@@ -6,13 +6,15 @@ in the form: only a POST assembles a context.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 from django import forms
+from django.conf import settings
 from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, UUIDField, Value, When
@@ -112,6 +114,11 @@ def keep_run(request: HttpRequest, run: Run) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
     cache.set(_cache_key(request, token), run, KEPT_SECONDS)
     return token
+
+
+def kept_files(actor_id: UUID) -> Iterable[Path]:
+    """Return the files of all runs where processes share them: whose they are, their names do not say."""
+    return (settings.ENVIRONMENT.web_folder / "default").glob("*.djcache")
 
 
 def load_run(request: HttpRequest, token: str) -> Run | None:

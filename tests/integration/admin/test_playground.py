@@ -4,11 +4,13 @@ import json
 import logging
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache.backends.filebased import FileBasedCache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -25,6 +27,7 @@ from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.embeddings import spaces
+from memoryhub.env import read_environment
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.tenancy.models import Actor
 from strength.models import MemoryNumbers
@@ -468,3 +471,16 @@ def test_the_lists_of_an_agent_and_user_are_asked_for_alone(boss: Client, hub: H
     query = {"agent": "kana", "user": hub.actor.user_id}
     found = boss.get(reverse("playground"), query, headers={"accept": "application/json"}).json()
     assert found["users"] == [hub.actor.user_id] and str(hub.session.pk) in dict(found["sessions"])
+
+
+def test_runs_that_processes_share_as_files_go_with_any_user(
+    hub: Hub, settings: Any, tmp_path: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.ENVIRONMENT = read_environment(
+        {"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"}
+    )
+    shared = FileBasedCache(tmp_path / "web" / "default", {})
+    shared.set("playground:1:token", f"{SECRET_USER} said something")
+    with django_capture_on_commit_callbacks(execute=True):
+        erase_user(agent_id=hub.actor.agent_id, user_id=hub.actor.user_id, by=BY, now=NOW)
+    assert not [path for path in (tmp_path / "web").rglob("*") if path.is_file()]
