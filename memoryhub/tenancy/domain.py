@@ -49,7 +49,7 @@ def actor_id(agent_id: str, user_id: str = "") -> UUID:
 
 
 class Input(StrEnum):
-    """How a person enters a value."""
+    """Kind of form field for a policy's value."""
 
     SWITCH = "switch"
     WHOLE = "whole"

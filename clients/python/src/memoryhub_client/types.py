@@ -14,7 +14,7 @@ class Write(TypedDict, total=False):
 
 
 class Whose(TypedDict, total=False):
-    """Whose rows; the client's own agent and user unless said."""
+    """The agent and user of a call; the client's own where it names none."""
 
     agent_id: str
     user_id: str
