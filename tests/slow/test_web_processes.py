@@ -58,7 +58,7 @@ def test_processes_of_the_web_server_share_limits_and_metrics_and_end_together(
     monkeypatch.setenv("MEMORYHUB_WEB_PROCESSES", str(PROCESSES))
     monkeypatch.setenv("MEMORYHUB_THROTTLE_PER_MINUTE", str(LIMIT))
     serving = serve().wait_until_ready()
-    key = re.search(r"mh_\w+", serving.said())
+    key = re.search(r"mh_[0-9a-f]{10}_[\w-]{40,}", serving.said())
     assert key, serving.said()
     serving.wait_for(lambda: len(children_of(serving.web_pids())) == PROCESSES)
 
