@@ -27,7 +27,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock
 from memoryhub.admin.jobs import MOODS, BackgroundStatus, background_status
-from memoryhub.admin.labels import audit_title, model_of
+from memoryhub.admin.labels import audit_title, key_in, model_of
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
@@ -341,15 +341,19 @@ def _disk_alarms() -> list[DiskAlarm]:
 
 
 def _worded(request: HttpRequest, happenings: Iterable[Happening]) -> list[Happening]:
-    """Return the latest with the words of their rows, read by one statement for each kind of row."""
+    """Return the latest with the words of their rows, read by one statement for each kind of row.
+
+    An event whose row is gone, or that is about no single row, keeps neither words nor a link.
+    """
     latest = sorted(happenings, key=lambda each: each.at)[: -MOST_HAPPENINGS - 1 : -1]
     words: dict[tuple[type[Model], str], str] = {}
-    for model in {each.model for each in latest if each.key is not None}:
+    for model in {each.model for each in latest}:
         screen: Any = admin.site._registry[model]
-        keys = {str(each.key) for each in latest if each.model is model}
-        for row in screen.get_queryset(request).filter(pk__in=keys):
+        keys = {key_in(model, each.key) for each in latest if each.model is model} - {None}
+        for row in screen.get_queryset(request).filter(pk__in=keys) if keys else ():
             words[model, str(row.pk)] = screen.words_of(row)
-    return [replace(each, words=words.get((each.model, str(each.key)), "")) for each in latest]
+    found = [(each, words.get((each.model, str(each.key)))) for each in latest]
+    return [replace(each, words=text or "", key=text and each.key) for each, text in found]
 
 
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.apps import apps
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.utils import translation
 from django.utils.html import format_html
@@ -127,6 +128,14 @@ def verb_label(verb: str) -> Any:
 def model_of(kind: str) -> type[Model] | None:
     name = MODELS.get(kind, kind.replace("_", ""))
     return next((model for model in admin.site._registry if model._meta.model_name == name), None)
+
+
+def key_in(model: type[Model], text: object) -> Any:
+    """Return the key of a model's row that an audit entry names; None where it names none: many rows, or no row."""
+    try:
+        return model._meta.pk.to_python(text)
+    except ValidationError:
+        return None
 
 
 def kind_label(kind: str) -> str:

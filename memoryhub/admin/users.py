@@ -34,6 +34,7 @@ from memoryhub.admin.base import (
     principal,
     render_page,
     title_with_time,
+    truncated,
 )
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
@@ -93,6 +94,9 @@ class AuditedAdmin(ModelAdmin):
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
+
+    def words_of(self, row: Any) -> str:
+        return truncated(str(row))
 
     def _audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
         audit.record(by=principal(request), verb=verb, row=row, details=details, now=clock())

@@ -1,6 +1,7 @@
 """The first page: what is to be decided comes first, each sees what he may, and all of it is cheap."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -9,27 +10,36 @@ from typing import Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
+import pytest
+from django.apps import apps
+from django.contrib import admin
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from memoryhub.admin import dashboard
 from memoryhub.admin.dashboard import MOST_HAPPENINGS
+from memoryhub.admin.labels import VERBS, model_of
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
+from memoryhub.auth import audit
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import CURATOR
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.disk import disk_space
 from memoryhub.search.models import EmbeddingSpace
+from strength.actions.large_batches import OBJECT_KIND
 from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.memories import Source
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, Merge
 from summaries.models import RoutingDecision
 from tests.integration.admin.conftest import BY, Hub, list_of, logged_in, page_of
+from tests.integration.admin.test_memories import ask
 from tests.integration.admin.test_roles import person
+from tests.integration.admin.verbs import APPS, ROOT
 
 MOST_QUERIES = 25
 
@@ -146,6 +156,54 @@ def test_what_was_done_lately_is_cut_and_leaves_out_what_one_may_not_see(hub: Hu
     happenings = page(logged_in(person(CURATOR))).context["happenings"]
     assert len(happenings) == MOST_HAPPENINGS
     assert {each.model for each in happenings} == {Memory}
+
+
+def kinds_of_events() -> set[str]:
+    """Return every kind of row that the trail can name: those of our tables, and those that the code writes out."""
+    tables = {str(model._meta.model_name) for app in APPS for model in apps.get_app_config(app).get_models()}
+    kinds = {audit.KINDS.get(name, name) for name in (*tables, "user", "group")}
+    files = [path for app in APPS for path in (ROOT / app).rglob("*.py")]
+    written = {kind for path in files for kind in re.findall(r'object_kind="(\w+)"', path.read_text())}
+    return kinds | written | {OBJECT_KIND}
+
+
+def test_home_opens_whatever_was_done_last(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every verb and kind: an event of a row, of a row that is gone, and of none or of many."""
+    monkeypatch.setattr(dashboard, "LOOKED_THROUGH", 1_000)
+    monkeypatch.setattr(dashboard, "MOST_HAPPENINGS", 1_000)
+    gone = ["", "no key", str(uuid4()), str(10**40)]
+    for kind in kinds_of_events():
+        AuditEntry.objects.all().delete()
+        model = model_of(kind)
+        row = None if model is None or model is AuditEntry else model._default_manager.first()
+        targets = [*gone, *([str(row.pk)] if row is not None else [])]
+        AuditEntry.objects.bulk_create(
+            AuditEntry(
+                at=timezone.now(), who_kind="curator", who_id="1", who_name="aya", verb=verb, object_kind=kind,
+                object_id=target,
+            )
+            for verb in VERBS
+            for target in targets
+        )  # fmt: skip
+        happenings = page(boss).context["happenings"]
+        assert len(happenings) == (len(VERBS) * len(targets) if model is not None else 0), kind
+        with_words = [each for each in happenings if each.words]
+        assert with_words == [each for each in happenings if each.href], kind
+        assert len(with_words) == (len(VERBS) if row is not None else 0), kind
+
+
+def test_an_export_and_a_changed_password_leave_home_open(boss: Client, hub: Hub) -> None:
+    exported = ask(boss, "export", hub.memory, post="yes", format="csv")
+    assert exported.headers["Content-Disposition"].endswith('.csv"') and b"".join(exported)
+    old, new = "a long password", "another long password"
+    boss.post(reverse("own_password"), {"old_password": old, "new_password1": new, "new_password2": new})
+    happenings = {str(each.text): each for each in page(boss).context["happenings"]}
+    assert happenings["Memory exported"].href == ""
+    assert happenings["User changed"].words == "boss"
+
+
+def test_every_screen_has_words_for_its_rows() -> None:
+    assert [screen for screen in admin.site._registry.values() if not hasattr(screen, "words_of")] == []
 
 
 def test_curators_see_no_figure_of_what_is_not_theirs(hub: Hub) -> None:
