@@ -152,6 +152,8 @@ def test_turn_is_stored_once_and_only_its_new_tail_is_sent(hook: Hook, tmp_path:
         line(5, "user", "<command-name>/clear</command-name>"),
         line(6, "user", "of a subagent", isSidechain=True),
         line(7, "user", "of the program", isMeta=True),
+        line(8, "user", "This session is continued from …", isCompactSummary=True),
+        {"type": "api-request-blob", "message": {"role": "user", "content": "Which tea?"}},
     )
     stop = {"hook_event_name": "Stop", "stop_hook_active": False, "transcript_path": path}
     assert hook(stop) is None
@@ -163,7 +165,7 @@ def test_turn_is_stored_once_and_only_its_new_tail_is_sent(hook: Hook, tmp_path:
         "claude-code",
         {"project": "tea-shop"},
     )
-    written(Path(path), line(8, "user", "And in winter?"))
+    written(Path(path), line(9, "user", "And in winter?"))
     (offset,) = (tmp_path / ".local" / "state" / "memoryhub").iterdir()
     assert int(offset.read_text()) < Path(path).stat().st_size
     assert hook({**stop, "hook_event_name": "PreCompact", "trigger": "auto"}) is None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -179,3 +180,19 @@ def test_batches_read_before_they_write_and_other_users_see_nothing(
         stranger.delete(("ns",), "k")
         stranger.delete(("ns", "k"), memory)
     assert store.get(("ns",), "k") is not None
+
+
+def test_writers_of_one_item_at_once_get_no_errors(hub: Memoryhub) -> None:
+    store = MemoryhubStore(hub)
+    for number in range(4):
+        store.put(("ns",), "k", {"content": "first"})
+        store.delete(("ns",), "k")
+
+        def put_or_delete(index: int, ends: bool = bool(number % 2)) -> None:
+            value = None if ends and index % 2 else {"content": f"by {index}"}
+            store.batch([PutOp(("ns",), "k", value)])
+
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(put_or_delete, range(16)))
+    store.put(("ns",), "k", {"content": "last"})
+    assert [each.value for each in store.search(())] == [{"content": "last"}]

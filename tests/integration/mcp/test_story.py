@@ -115,14 +115,14 @@ def rows() -> dict[str, Any]:
         "revisions": [
             (each.verb, each.who_kind, each.changed_before, each.changed_after) for each in revisions
         ],
-        "counts": {kind.__name__: kind.objects.filter(actor_id=memory.actor_id).count() for kind in _owned()},
+        "counts": {kind.__name__: kind.objects.filter(actor_id=memory.actor_id).count() for kind in owned()},
         "audit": sorted(
             AuditEntry.objects.exclude(verb="issue").values_list("verb", "object_kind", "who_kind")
         ),
     }
 
 
-def _owned() -> list[Any]:
+def owned() -> list[Any]:
     """Return the models of an actor's rows but for the answers that repeats get."""
     kinds = [each for each in apps.get_models() if any(field.name == "actor" for field in each._meta.fields)]
     return [each for each in kinds if each.__name__ != "IdempotencyRecord"]
@@ -148,6 +148,6 @@ def erase(web: Web, key: str) -> None:
     assert not Memory.objects.exists()
     assert not {
         kind: kind.objects.exclude(actor=None).count()
-        for kind in _owned()
+        for kind in owned()
         if kind.objects.exclude(actor=None)
     }
