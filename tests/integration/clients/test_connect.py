@@ -24,10 +24,10 @@ PAGE = CHECKOUT / "docs" / "howto" / "connect.md"
 README = CHECKOUT / "clients" / "python" / "README.md"
 
 
-def blocks(page: Path, heading: str) -> list[str]:
+def blocks(page: Path, heading: str, language: str = "python") -> list[str]:
     section = re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)
     (found,) = (each for each in section if each.startswith(f"{heading}\n"))
-    return re.findall(r"^```python\n(.*?)^```", found, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```", found, re.MULTILINE | re.DOTALL)
 
 
 def run(code: str, web: Web, key: str, **environment: str) -> str:

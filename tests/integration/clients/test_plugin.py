@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from memoryhub_client import Memoryhub
 from strength.models import Memory
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import LLMServer
+from tests.integration.clients.test_connect import CHECKOUT, PAGE, blocks
 from tests.integration.clients.test_hooks import FOLDER, Hook, hook, hub, line, repository, told, written
 from tests.integration.mcp.conftest import MODES, Calls, connected
 from tests.integration.mcp.test_story import owned
@@ -84,3 +88,51 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(
     assert recalled() == ""
     state = [each.read_text() for each in (tmp_path / ".local").rglob("*") if each.is_file()]
     assert all(each.isdigit() for each in state), "only how far the transcript was sent"
+
+
+STAND_IN = '''
+import json, os, subprocess, sys
+from pathlib import Path
+
+place = Path(sys.argv[sys.argv.index("--plugin-dir") + 1]).resolve()
+hooks = json.loads((place / "hooks" / "hooks.json").read_text())["hooks"]
+prompt, transcript = os.environ["PROMPT"], Path(os.environ["HOME"]) / f"{os.getpid()}.jsonl"
+records = [{"role": "user", "content": prompt}, {"role": "assistant", "content": "Noted."}]
+lines = [{"type": each["role"], "uuid": f"{os.getpid()}-{n}", "message": each} for n, each in enumerate(records)]
+transcript.write_text("".join(json.dumps(each) + chr(10) for each in lines))
+about = {"session_id": f"session {os.getpid()}", "cwd": os.getcwd(), "prompt": prompt, "transcript_path": str(transcript)}
+for name in ("SessionStart", "UserPromptSubmit", "Stop"):
+    event = json.dumps({**about, "hook_event_name": name})
+    for each in (hook for group in hooks[name] for hook in group["hooks"]):
+        environment = {**os.environ, "CLAUDE_PLUGIN_ROOT": str(place)}
+        done = subprocess.run(each["command"], shell=True, input=event, env=environment, text=True, capture_output=True)
+        print(done.stdout, end="")
+'''
+"""Runs a plugin's hooks as Claude Code does, for one prompt; tests/verification/claude_code.py has the real one."""
+
+
+def pasted(web: Web, key: str, home: Path, **environment: str) -> str:
+    """Paste the recipe of the page into a shell, with the key, and `claude` from a folder of its own."""
+    [recipe] = [each for each in blocks(PAGE, "Claude Code", "sh") if "--plugin-dir" in each]
+    values = {
+        **environment, "PATH": f"{home / 'bin'}:{os.environ['PATH']}", "HOME": str(home), "MEMORYHUB_URL": web.url,
+        "MEMORYHUB_HOOK_SECONDS": "30",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-ec", recipe.replace("mh_...", key)], env=values, cwd=CHECKOUT, capture_output=True, text=True,
+        timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def test_recipe_recalls_after_at_most_five_commands(web: Web, key: str, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{STAND_IN}")
+    program.chmod(0o700)
+    assert pasted(web, key, tmp_path, PROMPT="My cat is called Momo, please remember it.") == ""
+    answer = pasted(web, key, tmp_path, PROMPT="What is the name of my cat?")
+    assert "called Momo" in told(json.loads(answer))
+    commands = ["make run", *blocks(PAGE, "Claude Code", "sh")[0].splitlines()]
+    assert len(commands) + 1 <= 5, "and `claude` once more, for another session"
