@@ -90,7 +90,7 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(
     assert all(each.isdigit() for each in state), "only how far the transcript was sent"
 
 
-STAND_IN = '''
+STAND_IN = """
 import json, os, subprocess, sys
 from pathlib import Path
 
@@ -107,7 +107,7 @@ for name in ("SessionStart", "UserPromptSubmit", "Stop"):
         environment = {**os.environ, "CLAUDE_PLUGIN_ROOT": str(place)}
         done = subprocess.run(each["command"], shell=True, input=event, env=environment, text=True, capture_output=True)
         print(done.stdout, end="")
-'''
+"""
 """Runs a plugin's hooks as Claude Code does, for one prompt; tests/verification/claude_code.py has the real one."""
 
 

@@ -147,7 +147,5 @@ def erase(web: Web, key: str) -> None:
     assert erased.status_code in (200, 204)
     assert not Memory.objects.exists()
     assert not {
-        kind: kind.objects.exclude(actor=None).count()
-        for kind in owned()
-        if kind.objects.exclude(actor=None)
+        kind: kind.objects.exclude(actor=None).count() for kind in owned() if kind.objects.exclude(actor=None)
     }
