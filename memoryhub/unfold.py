@@ -1,7 +1,7 @@
 """The admin's frame: title, sidebar and assets, as django-unfold reads them from the settings."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from django.templatetags.static import static
@@ -29,6 +29,7 @@ def may_open(name: str, request: Any) -> bool:
     return bool(request.user.has_perms(needs))
 
 
+@cache  # unfold compares the tabs' addresses a thousand times for each page
 def address_of(name: str) -> str:
     try:
         return reverse(name)
