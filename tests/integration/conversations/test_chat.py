@@ -423,20 +423,22 @@ def test_a_client_that_leaves_before_the_first_event_has_asked_all_the_same(
 
 
 def test_streams_hold_no_connection_while_the_model_writes(web: Web, llm: LLMServer) -> None:
-    client = client_with_key()
-    llm.answer(Reply("one two", pieces=["one ", "two"], piece_delay_seconds=1.5))
-    with ThreadPoolExecutor(4) as pool:
-        running = [pool.submit(stream, web, client) for _ in range(4)]
-        wait_until(lambda: len(llm.asked) == 4)
-        time.sleep(0.5)
+    def held() -> int:
         with connections["default"].cursor() as cursor:
             cursor.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 " AND backend_type = 'client backend'"
             )
-            held = cursor.fetchone()[0]
+            return cursor.fetchone()[0]
+
+    client = client_with_key()
+    llm.answer(Reply("one two", pieces=["one ", "two"], piece_delay_seconds=1.5))
+    with ThreadPoolExecutor(4) as pool:
+        running = [pool.submit(stream, web, client) for _ in range(4)]
+        wait_until(lambda: len(llm.asked) == 4)
+        wait_until(lambda: held() == 0)
+        assert not any(each.done() for each in running), "the model has not ended"
         assert [each.result()[-1][0] for each in running] == ["done"] * 4
-    assert held == 0
 
 
 def test_an_erased_user_ends_the_stream_with_the_plain_calls_problem(web: Web, llm: LLMServer) -> None:

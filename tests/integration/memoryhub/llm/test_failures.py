@@ -233,8 +233,8 @@ def test_a_slow_reader_is_not_taken_for_a_stalled_provider(asking: Asking) -> No
 
     async def read() -> list[Delta | Completion]:
         pieces = []
-        async for piece in asking.provider(attempt_timeout_seconds=0.3).stream(REQUEST):
-            await asyncio.sleep(0.4)
+        async for piece in asking.provider(attempt_timeout_seconds=0.8).stream(REQUEST):
+            await asyncio.sleep(0.9)
             pieces.append(piece)
         return pieces
 
