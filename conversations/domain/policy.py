@@ -77,7 +77,7 @@ class ContextPolicy(Policy):
     semantic_memory_limit: int = 5
     recall_limit: int = 50
     profile_max_tokens: int = 400
-    semantic_relevance_floor: float = 0.15
+    semantic_relevance_floor: float = 0.1
     recall_relevance_floor: float = 0.02
     max_tokens: int = 100_000
     token_safety_margin: float = 0.8
@@ -112,7 +112,8 @@ class ContextPolicy(Policy):
             _("Size of the profile"), _("tokens of the profile: what is standing about the user"), _("tokens")
         ),
         "semantic_relevance_floor": number(0, 1).described(
-            _("Lowest relevance of memories"), _("a memory less relevant stays out of contexts")
+            _("Lowest relevance of memories"),
+            _("the best memory must reach it, and others also a third of the best one's"),
         ),
         "recall_relevance_floor": number(0, 1).described(
             _("Lowest relevance of earlier messages"),

@@ -14,8 +14,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from heapq import nlargest
+from pathlib import Path
 from typing import Final
 
 from memoryhub.search.analysis import term_share, text_length
@@ -56,6 +57,12 @@ FOLLOW_UP_TERMS: Final = 6.0
 PRIOR_DOCUMENTS: Final = 100
 """Documents without the term that every idf takes for granted: in a corpus of three, counts say little."""
 
+COMMON_DOCUMENTS: Final = 2_000
+"""Short texts of everyday language that the idf of a query's terms takes for granted beside the corpus."""
+
+COMMON_TERMS: Final = Path(__file__).with_name("common_terms.tsv")
+"""In how many of these each term is. `bench/common_terms.py` writes it."""
+
 
 @dataclass(frozen=True)
 class QueryWords:
@@ -85,6 +92,14 @@ def document_weights(terms: Counter[str]) -> dict[int, float]:
     for term, count in terms.most_common(MAX_DOCUMENT_TERMS):
         weights.setdefault(term_id(term), count / (count + norm))
     return weights
+
+
+@cache
+def common_terms() -> Mapping[int, int]:
+    """Return by term id in how many of `COMMON_DOCUMENTS` a term is, of those that are in any."""
+    lines = COMMON_TERMS.read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("\t") for line in lines if not line.startswith("# "))
+    return {term_id(term): int(count) for term, count in pairs}
 
 
 def inverse_document_frequency(*, documents_with_term: int, documents: int) -> float:

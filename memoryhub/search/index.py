@@ -23,7 +23,14 @@ from django.db import connection, transaction
 from numpy.typing import NDArray
 from pgvector import SparseVector
 
-from memoryhub.search.bm25 import DIMENSION, document_weights, inverse_document_frequency, term_ids
+from memoryhub.search.bm25 import (
+    COMMON_DOCUMENTS,
+    DIMENSION,
+    common_terms,
+    document_weights,
+    inverse_document_frequency,
+    term_ids,
+)
 from memoryhub.search.models import TermStatistic
 
 
@@ -104,18 +111,33 @@ def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
 
 
 def idf(terms: Iterable[int]) -> dict[int, float]:
-    """Return the idf of each term id; a term never seen is as rare as a term can be."""
-    return idf_and_rare(terms)[0]
+    """Return the idf of each term id in this installation; a term never seen is as rare as a term can be."""
+    counts = _documents(terms)
+    documents = counts.pop(TermStatistic.CORPUS)
+    return {
+        term: inverse_document_frequency(documents_with_term=count, documents=documents)
+        for term, count in counts.items()
+    }
 
 
-def idf_and_rare(terms: Iterable[int]) -> tuple[dict[int, float], float]:
-    """Return the idf of each term id, and that of a term of which one text tells."""
-    wanted = {*terms, TermStatistic.CORPUS}
-    with connection.cursor() as cursor:
-        cursor.execute(COUNTS, [list(wanted)])
-        counts = dict(cursor.fetchall())
-    of_count = partial(inverse_document_frequency, documents=counts.get(TermStatistic.CORPUS, 0))
+def query_idf(terms: Iterable[int]) -> tuple[dict[int, float], float]:
+    """Return the idf of each term id of a query, and that of a term of which one text tells.
+
+    Beside the installation's texts over `COMMON_DOCUMENTS`: the first memories cannot tell which words are common.
+    """
+    counts, common = _documents(terms), common_terms()
+    documents = counts.pop(TermStatistic.CORPUS) + COMMON_DOCUMENTS
+    of_count = partial(inverse_document_frequency, documents=documents)
     weights = {
-        term: of_count(documents_with_term=counts.get(term, 0)) for term in wanted - {TermStatistic.CORPUS}
+        term: of_count(documents_with_term=count + common.get(term, 0)) for term, count in counts.items()
     }
     return weights, of_count(documents_with_term=1)
+
+
+def _documents(terms: Iterable[int]) -> dict[int, int]:
+    """Return how many texts each term is in, and under CORPUS how many there are."""
+    counts = dict.fromkeys([*terms, TermStatistic.CORPUS], 0)
+    with connection.cursor() as cursor:
+        cursor.execute(COUNTS, [list(counts)])
+        counts.update(cursor.fetchall())
+    return counts

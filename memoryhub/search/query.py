@@ -26,7 +26,7 @@ from memoryhub.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, query_words, term_id, term_ids
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds
-from memoryhub.search.index import idf_and_rare, unit_vector
+from memoryhub.search.index import query_idf, unit_vector
 from memoryhub.search.models import (
     EmbeddingSpace,
     InlineHalfVectorField,
@@ -72,7 +72,7 @@ def build_query(
         UnusableVector: where the embedder answers with a vector of another dimension, or no numbers.
     """
     asked = analyse(text) if terms is None else terms
-    idf, rare = idf_and_rare(term_ids([*asked, *(earlier or {})]))
+    idf, rare = query_idf(term_ids([*asked, *(earlier or {})]))
     words = query_words(asked, idf, rare=rare, earlier=earlier)
     return _query(text, words, embed(text), space, policy)
 
@@ -86,7 +86,7 @@ def build_queries(
         UnusableVector: as `build_query`.
     """
     terms = [analyse(text) for text, _vector in texts]
-    idf, rare = idf_and_rare(term_ids(chain.from_iterable(terms)))
+    idf, rare = query_idf(term_ids(chain.from_iterable(terms)))
     return [
         _query(text, query_words(asked, idf, rare=rare), vector, space, DEFAULT_POLICY)
         for (text, vector), asked in zip(texts, terms, strict=True)

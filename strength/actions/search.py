@@ -66,6 +66,8 @@ class MemorySearch:
     filters: MemoryFilters = field(default_factory=MemoryFilters)
     exclude_pinned: bool = False
     relevance_floor: float = 0.0
+    share_of_best: float = 0.0
+    """What is less than this share as relevant as the best is not found."""
     details: bool = True
     """Whether numbers and sources are loaded as well; a context needs the text only."""
 
@@ -236,7 +238,9 @@ def _found(
         word_floor=policy.word_floor,
         limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
     )
-    relevant = [each for each in among.best if each.relevance >= search.relevance_floor]
+    best = max((each.relevance for each in among.best), default=0.0)
+    floor = max(search.relevance_floor, search.share_of_best * best)
+    relevant = [each for each in among.best if each.relevance >= floor]
     return _best(search, relevant, limit, policy, now), among.count
 
 

@@ -309,3 +309,16 @@ def test_receipts_are_forgotten_when_nobody_asks_any_more(
     run_jobs()
     assert Job.objects.get(kind="forget_old_receipts").state == "done"
     assert set(Receipt.objects.values_list("query", flat=True)) == left
+
+
+def test_what_shares_a_word_by_chance_stays_out_beside_what_answers(client: APIClient) -> None:
+    remember(client, "The cat Goma is allergic to salmon and gets the duck-based dry food.", kind="note")
+    order = "Ken orders the food for the office party from the bakery on the corner, every second Friday."
+    remember(client, order, kind="note")
+
+    about_the_cat = context(client, "Which dry food does the cat Goma get, given the salmon allergy?")
+    about_ken = context(client, "Who orders the food for the party at the office?")
+
+    assert "Goma is allergic" in str(about_the_cat["messages"])
+    assert "Ken orders" not in str(about_the_cat["messages"])
+    assert "Ken orders" in str(about_ken["messages"])

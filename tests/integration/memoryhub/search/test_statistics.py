@@ -7,8 +7,9 @@ import pytest
 from django.db import connection, transaction
 
 from memoryhub.search import index
+from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_id, term_ids
-from memoryhub.search.index import idf, record
+from memoryhub.search.index import idf, query_idf, record
 from memoryhub.search.models import TermStatistic
 
 WRITERS = 8
@@ -124,3 +125,31 @@ def test_idf_follows_the_counts_at_once() -> None:
     TermStatistic.objects.create(term=1, documents=3)
 
     assert idf([1])[1] < before
+
+
+@pytest.mark.django_db
+def test_the_first_memories_do_not_decide_which_words_of_a_query_are_common() -> None:
+    common = term_ids(analyse("time people 人 時間").keys())
+    rare = term_ids(["amoxicillin", "zahring", "鮎"])
+
+    before, of_one_text = query_idf([*common, *rare])
+    TermStatistic.objects.create(term=TermStatistic.CORPUS, documents=60)
+    TermStatistic.objects.bulk_create(TermStatistic(term=term, documents=1) for term in [*common, *rare])
+    after, _of_one_text = query_idf([*common, *rare])
+
+    for weights in (before, after):
+        assert max(weights[term] for term in common) < 0.75 * of_one_text
+        assert min(weights[term] for term in rare) > 0.75 * of_one_text
+    assert idf([*common, *rare]).keys() == after.keys()
+    assert len(set(idf([*common, *rare]).values())) == 1
+
+
+@pytest.mark.django_db
+def test_what_many_texts_say_is_common_whatever_the_language_says() -> None:
+    TermStatistic.objects.create(term=TermStatistic.CORPUS, documents=1_000_000)
+    TermStatistic.objects.create(term=term_id("amoxicillin"), documents=100_000)
+    TermStatistic.objects.create(term=term_id("time"), documents=10)
+
+    weights, _of_one_text = query_idf(term_ids(["amoxicillin", "time"]))
+
+    assert weights[term_id("amoxicillin")] < weights[term_id("time")]

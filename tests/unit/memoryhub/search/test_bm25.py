@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import (
+    COMMON_DOCUMENTS,
+    COMMON_TERMS,
     DIMENSION,
     LENGTH_EXPONENT,
     LENGTH_SHARE,
@@ -16,6 +19,7 @@ from memoryhub.search.bm25 import (
     REFERENCE_LENGTH,
     SATURATION,
     QueryWords,
+    common_terms,
     document_weights,
     inverse_document_frequency,
     query_words,
@@ -90,6 +94,18 @@ def test_idf_of_a_rarer_term_is_greater() -> None:
 @pytest.mark.parametrize(("count", "documents"), [(0, 0), (5, 3), (10**9, 10**9)])
 def test_idf_is_positive_for_any_counts(count: int, documents: int) -> None:
     assert inverse_document_frequency(documents_with_term=count, documents=documents) > 0
+
+
+def test_common_terms_are_terms_of_texts_in_both_languages() -> None:
+    counts = common_terms()
+    lines = [line for line in COMMON_TERMS.read_text(encoding="utf-8").splitlines() if "\t" in line]
+
+    assert len(counts) == len(lines) > 5_000
+    assert all(0 < count < COMMON_DOCUMENTS for count in counts.values())
+    english = analyse("People thought about the house and talked for a long time.")
+    japanese = analyse("時間がない人は仕事を続けられない。")
+    for terms in (english, japanese):
+        assert sum(term_id(term) in counts for term in terms) > len(terms) / 2
 
 
 def test_query_counts_a_repeated_term_once() -> None:
