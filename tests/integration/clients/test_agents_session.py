@@ -10,6 +10,7 @@ from agents.memory import Session as AgentsSession
 from conversations.models import Message, Session
 from memoryhub_client import Memoryhub
 from memoryhub_client.agents_session import MemoryhubSession
+from tests.integration.mcp.test_story import left_behind
 from tests.serving import Web
 
 ITEMS: list[Any] = [
@@ -90,5 +91,4 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(hub: Memoryhub, w
         assert await session.get_items() == []
 
     asyncio.run(run())
-    assert not Message.objects.exists()
-    assert not Session.objects.exists()
+    assert left_behind() == {}

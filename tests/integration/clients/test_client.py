@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from conversations.models import Message, Receipt, Session
 from memoryhub.tenancy.models import Actor
 from memoryhub_client import (
     AsyncMemoryhub,
@@ -19,9 +18,9 @@ from memoryhub_client import (
     ServerError,
     VersionMismatch,
 )
-from strength.models import Memory, MemoryRevision
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.integration.clients.conftest import new_key
+from tests.integration.mcp.test_story import left_behind
 from tests.serving import Web
 
 WHOSE = {"agent_id": "kana", "user_id": "hiroki"}
@@ -71,8 +70,7 @@ def test_story_leaves_the_same_rows_and_erasure_none(door: str, web: Web, key: s
         1,
         1,
     )
-    for model in (Memory, MemoryRevision, Message, Session, Receipt):
-        assert not model.objects.exists()
+    assert left_behind() == {}
     assert not Actor.objects.filter(user_id="hiroki").exists()
 
 

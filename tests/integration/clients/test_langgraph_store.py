@@ -14,6 +14,7 @@ from memoryhub_client import Memoryhub
 from memoryhub_client.errors import InvalidRequest
 from memoryhub_client.langgraph_store import MemoryhubStore
 from strength.models import Memory, MemoryRevision
+from tests.integration.mcp.test_story import left_behind
 from tests.serving import Web
 
 DOCS = ("docs", "a/b {c}", "日本")
@@ -125,7 +126,7 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(hub: Memoryhub) -
         hub.context_assemble(message="Where does Hiroki live now?")["messages"]
     )
     hub.actor_erase(user_id="hiroki")
-    assert not Memory.objects.exists() and not MemoryRevision.objects.exists()
+    assert left_behind() == {}
 
 
 def test_expired_items_are_gone_and_reads_put_it_off(hub: Memoryhub) -> None:

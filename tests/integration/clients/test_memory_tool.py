@@ -14,8 +14,8 @@ from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
 
 from memoryhub_client import Memoryhub
 from memoryhub_client.memory_tool import AsyncMemoryTool, MemoryTool, readable
-from summaries.models import Document, Project
 from tests.integration.clients.conftest import new_key
+from tests.integration.mcp.test_story import left_behind
 from tests.serving import Web
 
 PATHS = [
@@ -172,5 +172,4 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(tool: MemoryTool,
         tool.call({"command": "delete", "path": "/memories/cat.md"})
         assert "called" not in str(hub.context_assemble(message="What is the cat named?", project="memories"))
         hub.actor_erase(user_id="hiroki")
-    assert not Project.objects.exists()
-    assert not Document.objects.exists()
+    assert left_behind() == {}

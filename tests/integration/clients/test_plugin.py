@@ -22,7 +22,7 @@ from tests.fakes.llm_server import LLMServer
 from tests.integration.clients.test_connect import CHECKOUT, PAGE, blocks
 from tests.integration.clients.test_hooks import FOLDER, Hook, hook, hub, line, repository, told, written
 from tests.integration.mcp.conftest import MODES, Calls, connected
-from tests.integration.mcp.test_story import owned
+from tests.integration.mcp.test_story import left_behind
 from tests.integration.strength.conftest import NOW
 from tests.integration.strength.talking import Model, item
 from tests.serving import Web
@@ -83,7 +83,7 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(
     assert Memory.objects.get().status == "archived"
 
     hub.actor_erase(user_id="hiroki")
-    assert not {kind: rows for kind in owned() if (rows := kind.objects.exclude(actor=None).count())}
+    assert left_behind() == {}
     assert not AuditEntry.objects.filter(user_id="hiroki").exclude(verb="erase").exists()
     assert recalled() == ""
     state = [each.read_text() for each in (tmp_path / ".local").rglob("*") if each.is_file()]
