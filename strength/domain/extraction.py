@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from conversations.domain.content import label, one_line
+from conversations.domain.layers import PHRASES
 from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.validators import text_problem
 from strength.domain.memories import Kind, default_namespace
@@ -113,7 +114,26 @@ OTHER_TOPIC: Final = ""
 _REMEMBERED: Final = re.compile(r"<(/?)remembered-((?:[0-9a-f]{16}){1,2})>")
 """A line that opens or closes a block of recalled memories; contexts of before had codes of 32 digits."""
 
-_REMEMBERED_LINE: Final = re.compile(r"^\d+\. .*\((?:relevance|関連度): [01]\.\d\d\)[ \t]*$\n?", re.MULTILINE)
+_ENDINGS: Final = "|".join(
+    form
+    for phrases in PHRASES.values()
+    for form in (
+        phrases.since.format(day=r"\d{1,2}", month=f"(?:{'|'.join(phrases.months)})", year=r"\d{1,4}"),
+        rf"{phrases.relevance}: [01]\.\d\d",
+    )
+)
+_SAID: Final = r"\[(?:\d{4}-\d\d-\d\d · )?(?:user|assistant)(?: · [^\]\n]+)?\] "
+_REMEMBERED_LINE: Final = re.compile(
+    rf"^\d+\. (?:{_SAID}.*|.* \((?:{_ENDINGS})\))[ \t\r]*$\n?", re.ASCII | re.MULTILINE
+)
+"""A line of a memory or of an earlier message, as contexts write it: by whom it was said, or since when it holds."""
+
+_REMEMBERED_HEADINGS: Final = frozenset(
+    heading for phrases in PHRASES.values() for heading in phrases.headings.values()
+)
+_QUOTED: Final = ("> ", "### ")
+"""Beginnings of the lines of a summary or a document under such a heading."""
+
 _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {"earlier": "earlier", "messages": "messages"},
     "ja": {"earlier": "それまでの会話", "messages": "メッセージ"},
@@ -214,13 +234,16 @@ def own_words(text: str) -> str:
     lines = text.split("\n")
     marks = [_REMEMBERED.fullmatch(line) for line in lines]
     last = {mark[2]: place for place, mark in enumerate(marks) if mark and mark[1]}
-    kept, inside = list[str](), ""
+    kept, inside, is_headed = list[str](), "", False
     for place, (line, mark) in enumerate(zip(lines, marks, strict=True)):
         if inside:
             inside = "" if mark and mark[1] and mark[2] == inside else inside
         elif mark and not mark[1] and last.get(mark[2], -1) > place:
             inside = mark[2]
-        else:
+        elif line.rstrip() in _REMEMBERED_HEADINGS:
+            is_headed = True
+        elif not (is_headed and (line == ">" or line.startswith(_QUOTED))):
+            is_headed = False
             kept.append(line)
     return _REMEMBERED_LINE.sub("", "\n".join(kept)).strip()
 

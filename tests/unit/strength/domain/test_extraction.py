@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conversations.domain.layers import REMEMBERED, Candidate, Language
+from conversations.domain.policy import DEFAULT_POLICY
+from conversations.domain.prompt import Frame, render_block
 from memoryhub.llm.tokens import count_raw
 from strength.domain.extraction import (
     FROM_MESSAGES,
@@ -57,12 +60,52 @@ def sliced(*messages: SourceMessage, most: int = 1_000, until: int = 99) -> Slic
         ),
         ("1. Loves tea (relevance: 0.87)\nmine", "mine"),
         ("mine\n2. 茶が好き (関連度: 0.41)", "mine"),
+        ("1. Loves tea (since 3 May 2026)\nmine", "mine"),
+        ("mine\n2. 茶が好き (2026年12月3日から)", "mine"),
+        ("1. Loves tea (since 3 May 2026) (relevance: 0.87)", ""),
+        ("2. 茶が好き (2026年5月3日から) (関連度: 0.41) ", ""),
+        ("3. [2026-05-03 · user · (Kana)] I moved\nmine", "mine"),
+        ("3. [assistant] 引っ越しました\nmine", "mine"),
+        ("## Session summary\n> We spoke of tea.\n>\n> # And cake.\n\n> mine", "> mine"),
+        ("## プロジェクトの記憶\n### plan.md\n> 茶を買う。\n質問です", "質問です"),
         ("1. First buy milk", "1. First buy milk"),
+        (
+            "1. At Acme (since 2019)\n2. In Otaru (since May)",
+            "1. At Acme (since 2019)\n2. In Otaru (since May)",
+        ),
+        ("1. 小樽に住む（2026年5月から）", "1. 小樽に住む（2026年5月から）"),
+        ("I lived there (since 3 May 2026)", "I lived there (since 3 May 2026)"),
+        ("1. [x] buy milk", "1. [x] buy milk"),
+        ("> her words", "> her words"),
         ("  \n ", ""),
     ],
 )
 def test_what_memory_said_is_left_out(text: str, own: str) -> None:
     assert own_words(text) == own
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("include_relevance", [False, True])
+@pytest.mark.parametrize("layer", REMEMBERED)
+def test_each_line_that_a_context_writes_is_known(
+    layer: str, include_relevance: bool, language: Language
+) -> None:
+    """A client may store parts of its context without the lines around it, or quote a single one."""
+    policy = DEFAULT_POLICY.validated(include_relevance=include_relevance)
+    frame = Frame(message="?", nonce=NONCE, language=language, policy=policy)
+    days = [f"2026-{month:02}-{day:02}T09:00:00+09:00" for month, day in ((1, 1), (5, 3), (11, 30), (12, 9))]
+    of_layer = [
+        Candidate(
+            layer=layer, content="好きな香り\nLikes (citrus) scents.", role=role, author="Kana [boss]", created_at=day,
+            title="MEMORY.md", relevance=0.5, is_wish=is_wish,
+        )
+        for role, is_wish, day in zip(("user", "assistant") * 2, (True, False) * 2, days, strict=True)
+    ]  # fmt: skip
+    block = render_block(frame, of_layer, {place: each.content for place, each in enumerate(of_layer)})
+    _opening, *lines, _closing = block.splitlines()
+    assert len(lines) > len(of_layer) and own_words("\n".join(lines)) == ""
+    numbered = [line for line in lines if line[:1].isdigit()]
+    assert all(own_words(f"mine\n{line}\nmine") == "mine\nmine" for line in numbered)
 
 
 def test_a_message_of_nothing_but_opening_lines_stays() -> None:
