@@ -227,6 +227,8 @@ SPECTACULAR_SETTINGS = {
         "ProjectStatusEnum": ["active", "archived", "deleted"],
         "MessageRoleEnum": ["user", "assistant", "system", "tool"],
         "NewMessageRoleEnum": ["user", "assistant", "system", "tool", "kana", "yuno"],
+        "GeneratorEnum": ["llm", "extractive", "person"],
+        "ProfileGeneratorEnum": ["llm", "person"],
         "RoutingActionEnum": ["route", "route_and_disclose", "ask", "propose_new"],
         "RoutingConfidenceEnum": ["high", "medium", "low"],
         "DocumentVersionKindEnum": [
@@ -361,4 +363,5 @@ POLICIES = [
     "strength.domain.policy.SearchPolicy",
     "strength.domain.policy.StrengthPolicy",
     "strength.domain.policy.ExtractionPolicy",
+    "strength.domain.policy.ProfilePolicy",
 ]

@@ -77,7 +77,7 @@ AREAS = [
         badge="strength.admin.review.badge",
         badge_variant="primary",
     ),
-    _area("neurology", (_("Memories"), "strength_memory")),
+    _area("neurology", (_("Memories"), "strength_memory"), (_("Profiles"), "strength_profile")),
     _area(
         "forum",
         (_("Conversations"), "conversations_session"),

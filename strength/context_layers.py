@@ -1,7 +1,7 @@
 """Context layers of memories: pinned ones, those relevant to the user's message, and the user's profile."""
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import date, tzinfo
 from typing import Any
 from uuid import UUID
 
@@ -13,16 +13,17 @@ from memoryhub.auth.domain import PrincipalKind, Scope
 from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
+from strength.actions.profiles import profile_entries
 from strength.actions.search import (
     FEWEST_TOKENS,
     MemorySearch,
-    StandingMemory,
     pinned_memories,
     search_memories,
     standing_memories,
 )
 from strength.domain.memories import Kind
-from strength.models import Memory, MemoryRevision
+from strength.domain.profile import Entry, StandingMemory
+from strength.models import Memory, MemoryRevision, Profile
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
 MOST_PINNED = 1_000
@@ -79,9 +80,23 @@ def profile(request: LayerRequest) -> LayerResult:
     rows = standing_memories(
         tenant=tenant, project=request.project, now=request.now, most=policy.profile_max_tokens // FEWEST_TOKENS
     )  # fmt: skip
+    written, entries = profile_entries(tenant=tenant, standing=rows, project=request.project, now=request.now)
     zone = zone_of(tenant.agent, tenant.actor)
-    return LayerResult(
-        tuple(_candidate(PROFILE, each, zone, is_wish=each.kind == Kind.PREFERENCE) for each in rows)
+    return LayerResult(tuple(_of_profile(entry, written, zone) for entry in entries))
+
+
+def _of_profile(entry: Entry, written: Profile | None, zone: tzinfo) -> Candidate:
+    """Return a memory, or a written line: all that it says holds since the latest of its memories."""
+    is_wish = bool(entry.memories) and all(each.kind == Kind.PREFERENCE for each in entry.memories)
+    if entry.line is None or written is None:
+        return _candidate(PROFILE, entry.memories[0], zone, is_wish=is_wish)
+    return Candidate(
+        layer=PROFILE,
+        content=entry.text,
+        source_id=str(written.pk),
+        memory_ids=tuple(str(each.pk) for each in entry.memories),
+        created_at=max((_since(each, zone).isoformat() for each in entry.memories), default=""),
+        is_wish=is_wish,
     )
 
 
@@ -103,11 +118,14 @@ def _wishes(memories: Sequence[Memory], request: LayerRequest) -> set[UUID]:
 
 
 def _candidate(layer: str, memory: Memory | StandingMemory, zone: tzinfo, **scores: Any) -> Candidate:
-    since = memory.said_on or local_day(memory.valid_from or memory.created_at, zone)
     return Candidate(
         layer=layer,
         content=memory.content,
         source_id=str(memory.pk),
-        created_at=since.isoformat(),
+        created_at=_since(memory, zone).isoformat(),
         **scores,
     )
+
+
+def _since(memory: Memory | StandingMemory, zone: tzinfo) -> date:
+    return memory.said_on or local_day(memory.valid_from or memory.created_at, zone)

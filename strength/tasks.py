@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from memoryhub.auth.domain import job_principal
 from memoryhub.jobs.context import JobContext, Writes
-from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.domain import Postponed, State
+from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.registry import After, job
 from memoryhub.llm.client import count_bad_attempts
@@ -18,7 +19,7 @@ from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import latest_at
-from strength.actions import extraction, large_batches, summary_memories
+from strength.actions import extraction, large_batches, profiles, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.nights import begin_together, in_batches
@@ -28,6 +29,7 @@ from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
 from strength.domain.policy import StrengthPolicy
+from strength.domain.profile import JOB as PROFILE_KIND
 from strength.domain.sleep import RunState, Trigger
 from strength.models import SleepRun, SleepState, Task, UseReport
 from strength.sql import SLEEP_QUERIES, run_query
@@ -50,6 +52,10 @@ SLEEP_SECONDS: Final = 120.0
 
 DETECTION_SECONDS: Final = 60.0
 """Time for one more answer: two attempts to ask a model."""
+
+LOOKED_BACK: Final = timedelta(days=1)
+OVERLAP: Final = timedelta(minutes=2)
+"""A change may be committed that long after its time."""
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +124,25 @@ def reflect(job: JobContext) -> None:
     with count_bad_attempts(job) as bad_attempts:
         step = partial(job.step, cursor=bad_attempts)
         extraction.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
+
+
+@job(PROFILE_KIND)
+def write_profile(job: JobContext) -> Writes | None:
+    """Let a model write a user's profile from the standing memories, if enough of them changed (ADR 39)."""
+    return profiles.write_profile(job=job, now=timezone.now())
+
+
+@job("write_profiles_due", at_once=1, every_seconds=300, schedule="write what is due of profiles")
+def write_profiles_due(job: JobContext) -> None:
+    """Enqueue the profiles of users whose memories changed since the last time this ran."""
+    now = timezone.now()
+    earlier = Job.objects.filter(kind=job.kind, state=State.DONE).order_by("-created_at", "-id")
+    last = earlier.values_list("created_at", flat=True).first()
+    due = profiles.orders_due(since=(last or now - LOOKED_BACK) - OVERLAP, now=now)
+    for place in range(0, len(due), AT_ONCE):
+        with job.step():
+            for actor_id, seconds in due[place : place + AT_ONCE]:
+                enqueue(PROFILE_KIND, actor_id=actor_id, key=profiles.KEY, delay_seconds=seconds)
 
 
 @job("remember_summary", deadline_seconds=60, after=[After("summary")])

@@ -108,7 +108,8 @@ def route_to_project(
 FORGET_SOURCE = """
 UPDATE conversations_receipt SET items = (
     SELECT coalesce(jsonb_agg(
-        CASE WHEN item ->> 'source_id' = %(source_id)s::text THEN item || '{"excerpt": ""}' ELSE item END
+        CASE WHEN item ->> 'source_id' = %(source_id)s::text OR item -> 'memory_ids' ? %(source_id)s::text
+            THEN item || '{"excerpt": ""}' ELSE item END
         ORDER BY place
     ), '[]')
     FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
@@ -129,7 +130,7 @@ def _keep_receipt(
     actor: Actor, request: "ContextRequest", assembly: Assembly, metadata: dict[str, Any], now: datetime
 ) -> Receipt:
     """Store the receipt of a context, in one statement. Raises UnknownRow where the actor was erased meanwhile."""
-    items = [item._asdict() for item in assembly.items]
+    items = [item.as_json() for item in assembly.items]
     receipt = Receipt(
         actor=actor,
         session=request.session,
@@ -139,7 +140,9 @@ def _keep_receipt(
         total_tokens=assembly.metadata.total_tokens,
         metadata={**metadata, "asked": request.as_json()},
         items=items,
-        source_ids=sorted({item["source_id"] for item in items if item["source_id"]}),
+        source_ids=sorted(
+            {key for item in assembly.items for key in (item.source_id, *(item.memory_ids or ())) if key}
+        ),
     )
     values: list[Any] = [
         receipt.pk, receipt.session_id, now, receipt.query, receipt.token_limit, receipt.total_tokens,

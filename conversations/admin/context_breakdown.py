@@ -82,6 +82,7 @@ SOURCE_PAGES: Final = {
     SESSION_SUMMARY: "admin:summaries_summary_change",
     PROJECT: "admin:summaries_document_change",
 }
+WRITTEN_PROFILE: Final = "admin:strength_profile_change"
 MEMORIES: Final = (PINNED, PROFILE, SEMANTIC)
 CURATE: Final = "admin:strength_memory_curate"
 VERBS: Final[Mapping[str, Sequence[tuple[str, Any]]]] = {
@@ -227,6 +228,8 @@ def _tokens(items: Iterable[Item], layer: str) -> int:
 def _identity(item: Item) -> str:
     """Return the key of a candidate across runs; a memory keeps its own when it is pinned."""
     layer, key = item["layer"], item["source_id"] or item["excerpt"]
+    if "memory_ids" in item:  # all lines of a written profile have its id
+        return f"line {item['excerpt']}"
     return f"{'memory' if layer in MEMORIES else layer} {key}"
 
 
@@ -237,14 +240,15 @@ def _worth(item: Item) -> float:
 
 def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> dict[str, Any]:
     layer, key = item["layer"], item["source_id"]
-    curate = _address(CURATE, key) if may_curate and layer in VERBS else None
+    is_line = "memory_ids" in item
+    curate = _address(CURATE, key) if may_curate and layer in VERBS and not is_line else None
     return {
         **{name: item[name] for name in ("layer", "source_id", "tokens", "relevance", "included", "reason")},
         "text": (item["excerpt"] or "")[:SHOWN_EXCERPT],
         "score": item["final_score"],
         "parts": _parts(item["score_breakdown"] or {}),
         "why": REASONS.get(item["reason"], item["reason"]),
-        "page": _address(SOURCE_PAGES.get(layer), key),
+        "page": _address(WRITTEN_PROFILE if is_line else SOURCE_PAGES.get(layer), key),
         "curate": curate,
         "verbs": VERBS[layer] if curate else (),
         "change": _change(item, before) if before else "",

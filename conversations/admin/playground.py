@@ -140,7 +140,7 @@ class Result:
 
     @property
     def items(self) -> list[dict[str, Any]]:
-        return [item._asdict() for item in self.context.assembly.items]
+        return [item.as_json() for item in self.context.assembly.items]
 
     @cached_property
     def nonce_tokens(self) -> int:
@@ -285,7 +285,9 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
 
 def _fate(result: Result, memory: str) -> str:
     """Return what became of the memory that the person came from."""
-    item = next((each for each in result.items if each["source_id"] == memory), None)
+    item = next(
+        (each for each in result.items if memory in (each["source_id"], *each.get("memory_ids", ()))), None
+    )
     if item is None:
         return gettext("The memory that you came from was no candidate for this message.")
     if item["included"]:

@@ -257,6 +257,12 @@ class ReceiptItemOut(serializers.Serializer):
 
     layer = serializers.CharField()
     source_id = serializers.CharField(allow_null=True)
+    memory_ids = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        default=None,
+        help_text="What a line of a written profile, whose id is `source_id`, rests on; null for anything else.",
+    )
     excerpt = serializers.CharField(help_text="Empty where the text was rejected or deleted since.")
     tokens = serializers.IntegerField()
     relevance = serializers.FloatField(allow_null=True)

@@ -74,6 +74,14 @@ class Item(NamedTuple):
     relevance: float | None = None
     final_score: float | None = None
     score_breakdown: Mapping[str, float] | None = None
+    memory_ids: tuple[str, ...] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its values; `memory_ids` only where it is a line that rests on memories."""
+        values = self._asdict()
+        if self.memory_ids is None:
+            del values["memory_ids"]
+        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +135,7 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
         Item(
             layer=candidate.layer,
             source_id=candidate.source_id,
+            memory_ids=candidate.memory_ids,
             excerpt=excerpt(candidate.content, writer.frame.phrases),
             tokens=writer.cost(place, selection.contents.get(place, candidate.content)),
             relevance=candidate.relevance,

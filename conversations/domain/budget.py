@@ -285,10 +285,14 @@ def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Rea
 
 
 def _identities(candidate: Candidate) -> frozenset[str]:
-    """Return the keys by which a candidate equals another: its id; for a memory also its text on one line."""
+    """Return the keys by which a candidate equals another: its id; for a memory also its text on one line.
+
+    A line of a written profile equals each of the memories that it rests on.
+    """
     kinds = {WORKING: "message", RECALL: "message", **dict.fromkeys((PINNED, SEMANTIC, PROFILE), "memory")}
     kind = kinds.get(candidate.layer, candidate.layer)
-    keys = set() if candidate.source_id is None else {f"{kind} {candidate.source_id}"}
+    ids = [candidate.source_id] if candidate.memory_ids is None else candidate.memory_ids
+    keys = {f"{kind} {each}" for each in ids if each is not None}
     if kind == "memory":
         keys.add(f"text {one_line(plain_text(candidate.content, ENGLISH))}")
     return frozenset(keys)

@@ -43,11 +43,13 @@ class Candidate:
     asked for. Equal `source_id`s mean the same message (working, recall) or the same memory (pinned, semantic,
     profile). `is_wish`: a memory that is to be honoured, not only known. `is_answer`: it answers what somebody said
     before in its session. `is_current`: it was said since the message, whose answer waits for the results of tools.
+    `memory_ids`: what a line of a written profile, whose id is `source_id`, rests on; None for anything else.
     """
 
     layer: str
     content: Content
     source_id: str | None = None
+    memory_ids: tuple[str, ...] | None = None
     title: str = ""
     role: str = ""
     author: str = ""

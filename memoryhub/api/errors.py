@@ -98,6 +98,7 @@ STATUS: Final[Mapping[str, int]] = {
     "not_undoable": 409,
     "nothing_to_move": 409,
     "project_archived": 409,
+    "profile_locked": 409,
     "project_exists": 409,
     "session_taken": 409,
     "summary_locked": 409,

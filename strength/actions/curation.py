@@ -24,6 +24,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import likeness_of
 from strength.actions.memories import end_superseded
+from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import (
     STRENGTH,
     BatchResult,
@@ -191,6 +192,7 @@ def delete_memory(
     if locked.trust == Trust.TRUSTED or by.is_trusted:
         leave_tombstone(memory=locked, text=locked.content, decision=TombstoneReason.DELETED, by=by, now=now)
     forget_source(source_id=locked.pk)
+    forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
     forget_answers(actor=locked.actor, row_id=locked.pk)
     audit.record(by=by, verb="delete", row=locked, actor=memory.actor, reason=reason, now=now)
     locked.delete()
@@ -219,6 +221,7 @@ def _change(
         _update_tombstones(locked, before, by, now)
         if locked.status == Status.REJECTED != before["status"]:
             forget_source(source_id=locked.pk)
+            forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
         if entry is not None and is_rewritten:
             index_memory(locked, entry, spaces)
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength

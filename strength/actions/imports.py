@@ -22,6 +22,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.batches import write_memories
 from strength.actions.curation import edit_memory
 from strength.actions.memories import NewMemory
+from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import undo_revision
 from strength.domain.memories import (
     Kind,
@@ -191,6 +192,7 @@ def delete_untold(
     told = Receipt.objects.filter(source_ids__overlap=list(memory_ids)).values_list("source_ids", flat=True)
     for memory_id in {each for ids in told for each in ids}.intersection(memory_ids):
         forget_source(source_id=memory_id)
+    forget_in_profile(actor_id=actor.pk, memory_ids=memory_ids)
     forget_answers(actor=actor, row_id=memory_ids[0])
     Memory.objects.of([actor.pk]).filter(pk__in=memory_ids).delete()
     audit.record_each(

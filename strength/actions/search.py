@@ -1,9 +1,9 @@
 """Search of memories by words and vectors, ranked by relevance, strength and recency (SPEC M2, M4–M7); its index."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from typing import Any, Final, NamedTuple
+from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q
@@ -25,6 +25,7 @@ from strength.actions.selection import metadata_matches, of_status, valid_at
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import STANDING, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
+from strength.domain.profile import StandingMemory
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex, MemoryQuerySet
 from strength.models.locks import settle
@@ -182,17 +183,6 @@ FEWEST_TOKENS: Final = 8
 """Of a line of the profile: its tokens hold no more lines than so."""
 
 
-class StandingMemory(NamedTuple):
-    """The part of a memory that a profile shows."""
-
-    pk: UUID
-    kind: str
-    content: str
-    said_on: date | None
-    valid_from: datetime | None
-    created_at: datetime
-
-
 def standing_memories(
     *, tenant: Tenant, project: str | None, now: datetime, most: int
 ) -> list[StandingMemory]:
@@ -201,11 +191,7 @@ def standing_memories(
     Strength holds how often something was used and said again, and fades; without the newest in their own right,
     what was told today would stand behind all that was ever used. Pinned ones are left out.
     """
-    values = {
-        "actor_id": tenant.actor_id, "kinds": list(STANDING), "project": _current_project(tenant, project), "now": now,
-        "most": most, "most_of_level": MOST_OF_LEVEL,
-    }  # fmt: skip
-    return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values)]
+    return _standing(tenant.actor_id, _current_project(tenant, project), now, most)
 
 
 def most_shown(actor: Actor) -> int:
@@ -214,15 +200,33 @@ def most_shown(actor: Actor) -> int:
     return policy.profile_max_tokens // FEWEST_TOKENS if policy.include_profile and actor.user_id else 0
 
 
-def profile_ids(actor: Actor, *, now: datetime) -> list[UUID]:
+def standing_of(actor: Actor, *, now: datetime) -> list[StandingMemory]:
     """Return the memories that a profile of the user may hold, in any project: fading does not archive them."""
-    if not (most := most_shown(actor)):
-        return []
+    most = most_shown(actor)
+    return _standing(actor.pk, "", now, most) if most else []
+
+
+def _standing(actor_id: UUID, project: str, now: datetime, most: int) -> list[StandingMemory]:
     values = {
-        "actor_id": actor.pk, "kinds": list(STANDING), "project": "", "now": now, "most": most,
+        "actor_id": actor_id, "kinds": list(STANDING), "project": project, "now": now, "most": most,
         "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
-    return [StandingMemory(*row).pk for row in run_query(QUERIES["standing_memories"], values)]
+    return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values)]
+
+
+def held_memories(
+    *, tenant: Tenant, memory_ids: Collection[UUID], project: str | None, now: datetime
+) -> list[StandingMemory]:
+    """Return those of the given memories that a profile may hold, however weak they are."""
+    if not memory_ids:
+        return []
+    where = Q(actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=STANDING, pinned=False) & valid_at(
+        now
+    )
+    if in_project := _current_project(tenant, project):
+        where &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
+    rows = Memory.objects.filter(where).active().order_by("id")
+    return [StandingMemory(*row) for row in rows.values_list(*StandingMemory._fields)]
 
 
 def _found(

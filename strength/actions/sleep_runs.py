@@ -19,7 +19,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import pairs_among, to_compare
 from strength.actions.merges import CannotMerge, undo_merge
-from strength.actions.search import profile_ids
+from strength.actions.search import standing_of
 from strength.actions.sleep import (
     SleepRequest,
     expired_memories,
@@ -108,7 +108,7 @@ def _weight(change: Change) -> tuple[int, float, str]:
 
 def _fading(run: SleepRun, policy: StrengthPolicy, state: SleepState) -> list[Change]:
     clock = state.as_clock().paced(policy).moved(at=run.now, tasks=run.tasks_completed)
-    kept = profile_ids(run.actor, now=run.now)
+    kept = [each.pk for each in standing_of(run.actor, now=run.now)]
     values = {
         **run_values(run, policy), "clock": list(clock.left), "kept": kept, "since": None, "most": MOST_CHANGES
     }  # fmt: skip

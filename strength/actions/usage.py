@@ -244,10 +244,13 @@ def reinforce_turn(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal,
 
 
 def entered_memories(receipt: Receipt) -> list[UUID]:
+    """Return the memories that entered a context, also those that lines of a written profile rest on."""
     return [
-        UUID(item["source_id"])
+        UUID(key)
         for item in receipt.items
-        if item["included"] and item["layer"] in OF_MEMORIES and item["source_id"]
+        if item["included"] and item["layer"] in OF_MEMORIES
+        for key in item.get("memory_ids", [item["source_id"]])
+        if key
     ]
 
 

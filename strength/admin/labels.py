@@ -6,6 +6,7 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from strength.domain.memories import Status, TombstoneReason
+from strength.domain.profile import Generator, Verb
 from strength.domain.sleep import ChangeKind, MergeState, RunState, Trigger, Why
 from strength.domain.strength import Impact, PointKind
 from strength.models.task import TaskState
@@ -141,3 +142,12 @@ TASK_STATES: Final[Words] = {
     TaskState.FAILED: _("failed"),
 }
 TASK_COLOURS: Final = {"begun": "info", "completed": "success", "failed": "danger"}
+GENERATORS: Final[Words] = {Generator.LLM: _("model"), Generator.PERSON: _("a person")}
+GENERATOR_COLOURS: Final = {"llm": "success"}
+PROFILE_VERBS: Final[Words] = {
+    Verb.WRITE: _("written"),
+    Verb.EDIT: _("edited"),
+    Verb.LOCK: _("locked"),
+    Verb.UNLOCK: _("unlocked"),
+    Verb.RESTORE: _("restored"),
+}

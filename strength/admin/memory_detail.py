@@ -195,9 +195,11 @@ def _latest_contexts(memory: Memory) -> dict[str, Any]:
     """Return how many of the actor's latest contexts the memory entered, and the last of those."""
     latest = Receipt.objects.filter(actor_id=memory.actor_id).order_by("-created_at", "-id")
     own = [{"source_id": str(memory.pk), "included": True}]
+    in_line = [{"memory_ids": [str(memory.pk)], "included": True}]
     rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:LATEST_CONTEXTS]))
     shown = rows.defer("metadata", "query", "items").annotate(
-        opening=Left(F("query"), READ_FOR_EXCERPT), entered=Q(items__contains=own)
+        opening=Left(F("query"), READ_FOR_EXCERPT),
+        entered=Q(items__contains=own) | Q(items__contains=in_line),
     )
     found: list[Any] = list(shown)
     entered = [each for each in found if each.entered]
@@ -350,7 +352,12 @@ def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
     receipts = []
     for receipt in found[:RECEIPTS_AT_ONCE]:
         own: dict[str, Any] = next(
-            (item for item in receipt.items if item.get("source_id") == str(memory.pk)), {}
+            (
+                item
+                for item in receipt.items
+                if str(memory.pk) in (item.get("source_id"), *item.get("memory_ids", ()))
+            ),
+            {},
         )
         rivals = [item for item in receipt.items if item["layer"] == own.get("layer")]
         scores = own.get("score_breakdown") or {}

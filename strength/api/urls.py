@@ -3,7 +3,7 @@
 from django.urls import path
 
 from strength.actions.curation import TRANSITIONS
-from strength.api import batches, extraction, memories, search, sleep, usage
+from strength.api import batches, extraction, memories, profiles, search, sleep, usage
 from strength.api.memories import with_operation_id
 
 urlpatterns = [
@@ -34,6 +34,9 @@ urlpatterns = [
     path("memories/<uuid:memory_id>/used", usage.MemoryUsed.as_view(), name="memory-used"),
     path("memories/<uuid:memory_id>/impact", usage.MemoryImpact.as_view(), name="memory-impact"),
     path("memories/<uuid:memory_id>/strength", usage.MemoryStrength.as_view(), name="memory-strength"),
+    path("profile", profiles.OneProfile.as_view(), name="profile"),
+    path("profile/versions", profiles.ProfileVersions.as_view(), name="profile-versions"),
+    path("profile/restore", profiles.ProfileRestore.as_view(), name="profile-restore"),
     path("changes", batches.Changes.as_view(), name="changes"),
     path("sessions/<uuid:session_id>/extract", extraction.SessionExtract.as_view(), name="session-extract"),
     path(

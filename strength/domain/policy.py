@@ -266,3 +266,29 @@ class ExtractionPolicy(Policy):
             _("episodes"),
         ),
     }
+
+
+@dataclass(frozen=True)
+class ProfilePolicy(Policy):
+    """Whether a model writes the profile of a user's standing memories, and when anew (ADR 39)."""
+
+    write_profile: bool = False
+    write_profile_after: int = 5
+
+    TITLE = _("Written profiles")
+    CHECKS = {
+        "write_profile": switch().described(
+            _("Written by a model"),
+            _(
+                "whether a language model shortens the profile to a text of its own; without, contexts hold the "
+                "memories themselves"
+            ),
+        ),
+        "write_profile_after": whole(1, 200).described(
+            _("Changes until it is written anew"),
+            _(
+                "how many of the profile's memories must be new, rewritten or gone before a model writes it anew"
+            ),
+            _("memories"),
+        ),
+    }

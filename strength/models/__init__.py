@@ -9,6 +9,7 @@ from strength.models.memory import (
     MemorySource,
     PerspectiveStrength,
 )
+from strength.models.profile import Profile, ProfileVersion
 from strength.models.revision import MemoryChange, MemoryRevision, Merge, Tombstone
 from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
@@ -25,6 +26,8 @@ __all__ = [
     "MemorySource",
     "Merge",
     "PerspectiveStrength",
+    "Profile",
+    "ProfileVersion",
     "ReflectionCursor",
     "ReviewHold",
     "ReviewInstructions",

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -80,6 +81,8 @@ class MemoryChange(models.Model):
             models.Index(fields=["agent_id", "id"], name="change_of_agent"),
             # Whose an erased memory was.
             models.Index(fields=["memory_id"], name="change_of_nobody", condition=Q(actor=None)),
+            # Whose profiles may be due is asked by time alone.
+            BrinIndex(fields=["at"], name="change_by_age"),
         ]
 
     def __str__(self) -> str:

@@ -20,6 +20,7 @@ from memoryhub.admin.base import UserFilter, as_uuid, clock, grouped, link_to, p
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
+from memoryhub.admin.history import HistoryAdmin, address, restored_version
 from memoryhub.admin.labels import PRINCIPAL_KINDS
 from memoryhub.admin.object_actions import (
     Done,
@@ -49,15 +50,7 @@ from summaries.actions.documents import (
     set_entry_trust,
     write_document,
 )
-from summaries.admin.base import (
-    DOCUMENT_KINDS,
-    OUTCOMES,
-    WHYS,
-    HistoryAdmin,
-    address,
-    file_name,
-    restored_version,
-)
+from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, WHYS, file_name
 from summaries.admin.project_life import may_end, move_lines_view
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
@@ -237,7 +230,7 @@ class DocumentAdmin(HistoryAdmin):
             return self.subpage(
                 request,
                 document,
-                "document/compact",
+                "summaries/document/compact",
                 title=_("Compact %(name)s now?") % {"name": document.name},
                 state=state,
                 tokens=token_count_label(state.tokens),
@@ -298,7 +291,7 @@ class DocumentAdmin(HistoryAdmin):
             title = _("Parts that compaction keeps unchanged")
             left_out = len(kept) - len(shown)
             return self.subpage(
-                request, document, "document/protected", title=title, kept=shown, left_out=left_out
+                request, document, "summaries/document/protected", title=title, kept=shown, left_out=left_out
             )
 
         return self.view_row(request, object_id, see)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import as_uuid, clock, principal
+from memoryhub.admin.history import EditorAdmin, address
 from memoryhub.admin.object_actions import (
     Done,
     change_url,
@@ -30,7 +31,7 @@ from summaries.actions.project_life import (
 )
 from summaries.actions.projects import project_named
 from summaries.actions.updates import misplaced_entries
-from summaries.admin.base import EVENTS, SummariesAdmin, address, person_may
+from summaries.admin.base import EVENTS, person_may
 from summaries.domain.documents import lines_by_digest
 from summaries.domain.projects import LONGEST_NAME, EventKind, ProjectStatus
 from summaries.models import Document, Project, ProjectEvent, RoutingDecision
@@ -58,7 +59,7 @@ def moved(transfer: Transfer) -> Done:
     return Done(words % {"number": number, "name": transfer.into}, undo=undo)
 
 
-class ProjectLife(SummariesAdmin):
+class ProjectLife(EditorAdmin):
     """Pages of `ProjectAdmin` for what happens to a project as a whole."""
 
     def life_pages(self) -> dict[str, Callable[..., HttpResponse]]:
@@ -133,7 +134,7 @@ class ProjectLife(SummariesAdmin):
                 self.message_user(request, str(error), "ERROR")
                 return HttpResponseRedirect(change_url(project))
             title = _("Merge %(name)s into %(into)s?") % {"name": project.name, "into": preview.into}
-            return self.subpage(request, project, "project/merge", title=title, preview=preview)
+            return self.subpage(request, project, "summaries/project/merge", title=title, preview=preview)
 
         if request.method == "POST":
             return self.run(
@@ -171,7 +172,7 @@ class ProjectLife(SummariesAdmin):
         return answer  # type: ignore[no-any-return]
 
 
-def move_lines_view(screen: SummariesAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+def move_lines_view(screen: EditorAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
     """Show a document's lines to choose from; a POST moves them to another project, or to a new one."""
 
     def press(document: Document, reason: str) -> Done:
@@ -194,7 +195,7 @@ def move_lines_view(screen: SummariesAdmin, request: HttpRequest, object_id: str
             if not line.startswith(("#", ">"))
         ]
         return screen.subpage(
-            request, document, "document/move", title=_("Move lines of %(name)s") % {"name": document.name},
+            request, document, "summaries/document/move", title=_("Move lines of %(name)s") % {"name": document.name},
             lines=lines[:MOST_LINES], left_out=max(0, len(lines) - MOST_LINES), others=others_than(document.project),
             longest_name=LONGEST_NAME,
         )  # fmt: skip

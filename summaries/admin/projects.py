@@ -38,6 +38,7 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.curated import OwnerForm, VersionedForm
+from memoryhub.admin.history import EditorAdmin, address
 from memoryhub.admin.object_actions import (
     Done,
     object_action_urls,
@@ -64,8 +65,6 @@ from summaries.admin.base import (
     OUTCOMES,
     STATUS_COLOURS,
     STATUSES,
-    SummariesAdmin,
-    address,
     file_name,
     person_may,
     shown_name,
@@ -147,7 +146,7 @@ class StatusFilter(DropdownFilter):
 
 
 @admin.register(Project)
-class ProjectAdmin(ProjectLife, SummariesAdmin):
+class ProjectAdmin(ProjectLife, EditorAdmin):
     form = ProjectForm
     add_form = NewProjectForm
     allows = frozenset({"add", "change", "delete"})
@@ -315,7 +314,7 @@ class ProjectAdmin(ProjectLife, SummariesAdmin):
             return self.subpage(
                 request,
                 project,
-                "project/day",
+                "summaries/project/day",
                 title=_("%(name)s on %(day)s") % {"name": project.name, "day": day.isoformat()},
                 day=day,
                 sums=_sums(project, day, day),

@@ -33,6 +33,7 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
+from memoryhub.admin.history import address, wide
 from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.routing import (
@@ -44,16 +45,7 @@ from summaries.actions.routing import (
     proposed_name,
     undo_correction,
 )
-from summaries.admin.base import (
-    ACTIONS,
-    CONFIDENCE_COLOURS,
-    CONFIDENCES,
-    DISCLOSED,
-    address,
-    person_may,
-    shown_name,
-    wide,
-)
+from summaries.admin.base import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCLOSED, person_may, shown_name
 from summaries.admin.project_life import may_end, misplaced_of, moved_misplaced
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME

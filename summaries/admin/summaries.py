@@ -27,6 +27,7 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.fields import ProseField
+from memoryhub.admin.history import HistoryAdmin, address, restored_version, wide
 from memoryhub.admin.labels import PRINCIPAL_KINDS
 from memoryhub.admin.object_actions import (
     Done,
@@ -39,15 +40,7 @@ from memoryhub.admin.object_actions import (
 from memoryhub.auth.tenancy import UnknownRow
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
-from summaries.admin.base import (
-    GENERATORS,
-    SUMMARY_VERBS,
-    TRUSTS,
-    HistoryAdmin,
-    address,
-    restored_version,
-    wide,
-)
+from summaries.admin.base import GENERATORS, SUMMARY_VERBS, TRUSTS
 from summaries.admin.routing import timeline_link
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion

@@ -17,7 +17,7 @@ from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.domain import actor_id
-from strength.models import Memory, ReflectionCursor, StrategyCursor
+from strength.models import Memory, Profile, ProfileVersion, ReflectionCursor, StrategyCursor
 from summaries.models import ProjectCursor, SummaryDraft
 from tests.conftest import client_with_key
 from tests.database import prepared
@@ -122,6 +122,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         text=f"{mark} was about to speak of tea", covered=1, start_time=datetime.now(UTC), end_time=datetime.now(UTC),
         trust="trusted", generator="llm", updated_at=datetime.now(UTC),
     )  # fmt: skip
+    _plant_profile(planted, memory["id"])
     # Without a language model the question is kept all the same.
     made(client.post(f"{API}/chat", {**names, "message": f"{mark} wants an answer"}), 200, 503)
     task = made(
@@ -189,6 +190,21 @@ def plant_first() -> Planted:
         return plant(client_with_key(name="planter"), agent_id="kana", user_id="hiroki")
 
     return prepared(("planted", settings.LLM.provider), make)
+
+
+def _plant_profile(planted: Planted, memory_id: str) -> None:
+    """Make a written profile with a version, as a job would with a language model."""
+    now, mark = datetime.now(UTC), planted.user_mark
+    lines = [{"text": f"{mark} likes green tea", "sources": [{"id": memory_id, "digest": "0" * 16}]}]
+    profile = Profile.objects.create(
+        actor_id=UUID(planted.actor_id), lines=lines, generator="llm", model="a-model", read_from=lines[0]["sources"],
+        written_at=now, created_at=now, updated_at=now,
+    )  # fmt: skip
+    ProfileVersion.objects.create(
+        actor_id=UUID(planted.actor_id), profile=profile, number=1, verb="write", lines=lines, generator="llm",
+        model="a-model", who_kind="job", who_id="write_profile", who_name="write_profile", reason=f"{mark} reason",
+        created_at=now,
+    )  # fmt: skip
 
 
 def _plant_project(client: APIClient, planted: Planted, session_id: str) -> None:
@@ -260,6 +276,9 @@ BODIES: dict[tuple[str, str], Body] = {
     ("chat", "post"): lambda planted: {
         **planted.names, "session_id": planted.ids["session_id"], "message": "green tea?"
     },
+    ("profile", "post"): lambda planted: planted.names,
+    ("profile", "patch"): lambda planted: {"text": "Likes tea.", "reason": "because"},
+    ("profile-restore", "post"): lambda planted: {**planted.names, "number": 1},
     ("memories", "post"): lambda planted: {**planted.names, "content": "something new"},
     ("memories-batch", "post"): lambda planted: {**planted.names, "memories": [{"content": "something else"}]},
     ("memories-bulk", "post"): lambda planted: {**planted.names, "verb": "unpin", "text": "tea"},

@@ -251,6 +251,9 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "summary post": {"start_time": "2020-01-01T00:00:00Z", "end_time": "2030-01-01T00:00:00Z"},
         "summary patch": {"summary": "They spoke of tea.", "locked": False, "reason": "because"},
         "summary-restore": {"number": 1, "reason": "because"},
+        "profile post": names,
+        "profile patch": {"text": "Likes tea.", "locked": False, "reason": "because"},
+        "profile-restore": {**names, "number": 1, "reason": "because"},
         "summaries-digest": {**names, "from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z", "project": "atlas"},
         "projects": {**names, "name": "tea-garden", "description": "About tea."},
         "project": {"description": "About green tea.", "reason": "because"},
@@ -363,7 +366,11 @@ def calls(planted: Planted) -> dict[str, tuple[str, str, dict[str, Any]]]:
         for method in route.methods:
             if method in ("get", "delete"):
                 continue
-            says_whose = route.name == "actors" or "project_name" in route.places
+            says_whose = (
+                route.name == "actors"
+                or (route.name, method) == ("profile", "patch")
+                or "project_name" in route.places
+            )
             address = route.address(planted.ids) + (query(planted) if says_whose else "")
             full = {label: body for label, body in bodies.items() if is_for(label, route.name, method)}
             for label, body in (full or {route.name: body_of(route.name, method, planted) or {}}).items():

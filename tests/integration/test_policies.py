@@ -150,6 +150,8 @@ def place_ids(client: APIClient, route: Route, planted: Planted) -> dict[str, An
         client.post(f"/api/v1/memories/{planted.ids['memory_id']}/archive", {})
     if route.name == "merge-undo":
         client.post(f"/api/v1/merges/{planted.ids['merge_id']}/accept", {})
+    if route.name == "profile":
+        client.patch(f"/api/v1/agents/{planted.agent_id}", {"policy": {"write_profile": True}})
     if route.name == "route-misplaced":
         misplace(client, planted)
     if IN_A_STATE.get(route.name) == "pending_id":

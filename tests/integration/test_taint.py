@@ -52,7 +52,15 @@ def trusted_rows() -> Place:
 
 def _trusted_rows(client: APIClient) -> Place:
     """Write a session with a summary, memories, and a project with a document that is too long for a context."""
-    made(client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"project_routing": "auto"}}))
+    made(
+        client.post(
+            f"{API}/agents",
+            {
+                "agent_id": "kana",
+                "policy": {"project_routing": "auto", "write_profile": True, "write_profile_after": 1},
+            },
+        )
+    )
     session = made(client.post(f"{API}/sessions", {**WHO, "metadata": {"project": "tea-shop"}}))["id"]
     messages = made(
         client.post(
@@ -221,6 +229,10 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     restored = {"revision_id": place.ids["revision_id"], "reason": short}
     send("post", "memory-restore", f"memories/{place.ids['memory_id']}/restore", restored)
     send("delete", "memory", f"memories/{place.ids['memory_id']}")
+    send("post", "profile", "profile", WHO)
+    send("patch", "profile", f"profile{WHOSE}", {"text": text[:20_000], "reason": short})
+    send("post", "profile-restore", "profile/restore", {**WHO, "number": 1, "reason": short})
+    send("delete", "profile", f"profile{WHOSE}")
     task = send("post", "tasks", "tasks", {**WHO, "query": text[:100_000], "perspective": short})["task_id"]
     place.ids["task_id"] = task
     result = {

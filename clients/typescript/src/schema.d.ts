@@ -714,6 +714,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return what contexts are offered about a user, with the memories that each line rests on. */
+        get: operations["profile_get"];
+        put?: never;
+        /** @description Let a model write the profile in the background, due or not; where the policy `write_profile` is on. */
+        post: operations["profile_write"];
+        /** @description Delete the written profile with its versions; contexts hold the memories themselves again. */
+        delete: operations["profile_delete"];
+        options?: never;
+        head?: never;
+        /** @description Edit the written text, which locks it against rewriting, or lock and unlock it. */
+        patch: operations["profile_update"];
+        trace?: never;
+    };
+    "/api/v1/profile/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Restore a version's text, and lock the profile. */
+        post: operations["profile_restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/profile/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List a written profile's versions, newest first. */
+        get: operations["profile_versions_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects": {
         parameters: {
             query?: never;
@@ -2638,6 +2692,13 @@ export interface components {
             valid_to?: string | null;
             reason?: string;
         };
+        /** @description Changes of a written profile; a new text locks it unless `locked` is false. */
+        PatchedProfilePatchRequest: {
+            /** @default  */
+            reason?: string;
+            text?: string;
+            locked?: boolean;
+        };
         /** @description Changes of a project. */
         PatchedProjectPatchRequest: {
             /** @default  */
@@ -2661,6 +2722,73 @@ export interface components {
             strength: number;
             level: number;
             times: number;
+        };
+        /**
+         * @description * `llm` - llm
+         *     * `person` - person
+         * @enum {string}
+         */
+        ProfileGeneratorEnum: "llm" | "person";
+        /** @description Job that was enqueued. */
+        ProfileJobOut: {
+            /** Format: uuid */
+            job_id: string;
+        };
+        /** @description A line of a written profile, or a memory itself, with the memories that it rests on. */
+        ProfileLineOut: {
+            text: string;
+            memory_ids: string[];
+            /** @description Whether a model or a person wrote it. */
+            is_written: boolean;
+        };
+        /** @description What contexts are offered about a user, best first; `written` is null where nobody wrote a text. */
+        ProfileOut: {
+            agent_id: string;
+            user_id: string;
+            lines: components["schemas"]["ProfileLineOut"][];
+            written: components["schemas"]["WrittenProfileOut"] | null;
+        };
+        /** @description Version to restore. */
+        ProfileRestoreInRequest: {
+            agent_id: string;
+            user_id?: string;
+            /** @default  */
+            reason?: string;
+            number: number;
+        };
+        /** @description A written profile as it was after one change, without lines of memories that were deleted since. */
+        ProfileVersionOut: {
+            /** Format: uuid */
+            readonly id: string;
+            number: number;
+            verb: components["schemas"]["ProfileVersionOutVerbEnum"];
+            readonly by: {
+                [key: string]: string;
+            };
+            reason?: string;
+            readonly text: string;
+            generator: components["schemas"]["ProfileGeneratorEnum"];
+            model?: string;
+            /** @description A person put it right; no job rewrites it. */
+            locked?: boolean;
+            /** Format: date-time */
+            created_at: string;
+        };
+        /**
+         * @description * `write` - write
+         *     * `edit` - edit
+         *     * `lock` - lock
+         *     * `unlock` - unlock
+         *     * `restore` - restore
+         * @enum {string}
+         */
+        ProfileVersionOutVerbEnum: "write" | "edit" | "lock" | "unlock" | "restore";
+        ProfileVersionPage: {
+            /** Format: uri */
+            next: string | null;
+            /** Format: uri */
+            previous: string | null;
+            results: components["schemas"]["ProfileVersionOut"][];
         };
         /** @description Progress of long work. */
         ProgressOut: {
@@ -2762,6 +2890,8 @@ export interface components {
         ReceiptItemOut: {
             layer: string;
             source_id: string | null;
+            /** @description What a line of a written profile, whose id is `source_id`, rests on; null for anything else. */
+            memory_ids?: string[] | null;
             /** @description Empty where the text was rejected or deleted since. */
             excerpt: string;
             tokens: number;
@@ -3328,6 +3458,12 @@ export interface components {
             readonly changes: components["schemas"]["ChangeOut"][];
             readonly runs: components["schemas"]["SleepOut"][];
         };
+        /** @description A line of a written profile; it is not shown where one of its memories changed or does not hold any more. */
+        WrittenLineOut: {
+            text: string;
+            memory_ids: string[];
+            is_shown: boolean;
+        };
         /** @description Result of an item: `created`, `reinforced`, or `refused` with its errors. */
         WrittenOut: {
             result: components["schemas"]["ResultEnum"];
@@ -3336,6 +3472,21 @@ export interface components {
             /** @description The memory's. */
             status: string | null;
             errors: components["schemas"]["ItemErrorOut"][];
+        };
+        /** @description The text that a model or a person wrote, line by line. */
+        WrittenProfileOut: {
+            /** Format: uuid */
+            readonly id: string;
+            readonly lines: components["schemas"]["WrittenLineOut"][];
+            generator: components["schemas"]["ProfileGeneratorEnum"];
+            model?: string;
+            /** @description A person put it right; no job rewrites it. */
+            locked?: boolean;
+            version?: number;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
         };
     };
     responses: never;
@@ -4721,6 +4872,159 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MergeOut"];
+                };
+            };
+        };
+    };
+    profile_get: {
+        parameters: {
+            query: {
+                agent_id: string;
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileOut"];
+                };
+            };
+        };
+    };
+    profile_write: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileJobOut"];
+                };
+            };
+        };
+    };
+    profile_delete: {
+        parameters: {
+            query: {
+                agent_id: string;
+                user_id?: string;
+            };
+            header?: {
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    profile_update: {
+        parameters: {
+            query: {
+                agent_id: string;
+                user_id?: string;
+            };
+            header?: {
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PatchedProfilePatchRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileOut"];
+                };
+            };
+        };
+    };
+    profile_restore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key and body again within 24 hours get the first answer. */
+                "Idempotency-Key"?: string;
+                /** @description The ETag you read. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProfileRestoreInRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileOut"];
+                };
+            };
+        };
+    };
+    profile_versions_list: {
+        parameters: {
+            query: {
+                agent_id: string;
+                cursor?: string;
+                limit?: number;
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileVersionPage"];
                 };
             };
         };

@@ -725,6 +725,47 @@ class Operations:
         """Undo a sleep as a unit, except for memories used or curated since."""
         return _post(path("sleep-runs", run_id, "undo"), fields)
 
+    @operation
+    def profile_get(self, **query: Unpack[t.Whose]) -> Call[t.Profile]:
+        """Return what contexts are offered about a user, with the memories that each line rests on."""
+        return _get(path("profile"), query, whose="query")
+
+    @operation
+    def profile_write(self, **fields: Unpack[t.Tenant]) -> Call[t.ProfileJob]:
+        """Let a model write the profile in the background, due or not; where the policy `write_profile` is on."""
+        return _post(path("profile"), fields, whose=True)
+
+    @operation
+    def profile_update(
+        self,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        if_match: str | None = None,
+        **fields: Unpack[t.ProfilePatch],
+    ) -> Call[t.Profile]:
+        """Edit the written text, which locks it against rewriting, or lock and unlock it."""
+        return _patch(path("profile"), fields, if_match, _whose(agent_id, user_id))
+
+    @operation
+    def profile_delete(
+        self, *, agent_id: str | None = None, user_id: str | None = None, if_match: str | None = None
+    ) -> Call[None]:
+        """Delete the written profile with its versions; contexts hold the memories themselves again."""
+        return _delete(path("profile"), if_match, _whose(agent_id, user_id))
+
+    @operation
+    def profile_restore(
+        self, *, if_match: str | None = None, **fields: Unpack[t.ProfileRestoreIn]
+    ) -> Call[t.Profile]:
+        """Restore a version's text, and lock the profile."""
+        return _post(path("profile", "restore"), fields, whose=True, if_match=if_match)
+
+    @listing
+    def profile_versions_list(self, **query: Unpack[t.ProfileVersionsListQuery]) -> Call[t.ProfileVersion]:
+        """List a written profile's versions, newest first."""
+        return _get(path("profile", "versions"), query, whose="query")
+
     @listing
     def summaries_list(self, **query: Unpack[t.SummariesListQuery]) -> Call[t.Summary]:
         """List an actor's summaries, that of the latest session first."""

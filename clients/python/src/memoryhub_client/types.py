@@ -42,6 +42,8 @@ MemoryStatus = Literal["active", "pending", "archived", "rejected"]
 MergeState = Literal["proposed", "merged", "dismissed", "withdrawn", "undone"]
 MessageRole = Literal["user", "assistant", "system", "tool"]
 NewMessageRole = Literal["user", "assistant", "system", "tool", "kana", "yuno"]
+ProfileGenerator = Literal["llm", "person"]
+ProfileVersionOutVerb = Literal["write", "edit", "lock", "unlock", "restore"]
 ProjectEventKind = Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "archive", "reactivate", "merge", "move", "delete", "undo"]
 ProjectStatus = Literal["active", "archived", "deleted"]
 Result = Literal["created", "reinforced", "refused"]
@@ -973,6 +975,14 @@ class MemoryPatch(TypedDict, total=False):
     reason: str
 
 
+class ProfilePatch(TypedDict, total=False):
+    """Changes of a written profile; a new text locks it unless `locked` is false."""
+
+    reason: str
+    text: str
+    locked: bool
+
+
 class ProjectPatch(TypedDict, total=False):
     """Changes of a project."""
 
@@ -997,6 +1007,60 @@ class Point(TypedDict):
     strength: float
     level: int
     times: int
+
+
+class ProfileJob(TypedDict):
+    """Job that was enqueued."""
+
+    job_id: str
+
+
+class ProfileLine(TypedDict):
+    """A line of a written profile, or a memory itself, with the memories that it rests on."""
+
+    text: str
+    memory_ids: list[str]
+    is_written: bool
+
+
+class Profile(TypedDict):
+    """What contexts are offered about a user, best first; `written` is null where nobody wrote a text."""
+
+    agent_id: str
+    user_id: str
+    lines: list[ProfileLine]
+    written: WrittenProfile | None
+    etag: NotRequired[str]
+
+
+class ProfileRestoreIn(Write, total=False):
+    """Version to restore."""
+
+    agent_id: str
+    user_id: str
+    reason: str
+    number: Required[int]
+
+
+class ProfileVersion(TypedDict):
+    """A written profile as it was after one change, without lines of memories that were deleted since."""
+
+    id: str
+    number: int
+    verb: ProfileVersionOutVerb
+    by: dict[str, str]
+    reason: NotRequired[str]
+    text: str
+    generator: ProfileGenerator
+    model: NotRequired[str]
+    locked: NotRequired[bool]
+    created_at: str
+
+
+class ProfileVersionPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[ProfileVersion]
 
 
 class Progress(TypedDict):
@@ -1070,6 +1134,7 @@ class ReceiptItem(TypedDict):
 
     layer: str
     source_id: str | None
+    memory_ids: NotRequired[list[str] | None]
     excerpt: str
     tokens: int
     relevance: float | None
@@ -1435,7 +1500,7 @@ class Task(TypedDict):
     routing: Routing | None
 
 
-class Tenant(TypedDict, total=False):
+class Tenant(Write, total=False):
     """Agent and user, as most bodies carry them."""
 
     agent_id: str
@@ -1546,6 +1611,14 @@ class WholeSleep(TypedDict):
     runs: list[Sleep]
 
 
+class WrittenLine(TypedDict):
+    """A line of a written profile; it is not shown where one of its memories changed or does not hold any more."""
+
+    text: str
+    memory_ids: list[str]
+    is_shown: bool
+
+
 class Written(TypedDict):
     """Result of an item: `created`, `reinforced`, or `refused` with its errors."""
 
@@ -1553,6 +1626,19 @@ class Written(TypedDict):
     id: str | None
     status: str | None
     errors: list[ItemError]
+
+
+class WrittenProfile(TypedDict):
+    """The text that a model or a person wrote, line by line."""
+
+    id: str
+    lines: list[WrittenLine]
+    generator: ProfileGenerator
+    model: NotRequired[str]
+    locked: NotRequired[bool]
+    version: NotRequired[int]
+    created_at: str
+    updated_at: str
 
 
 class ActorEraseQuery(Whose, total=False):
@@ -1628,6 +1714,10 @@ class MemoriesCountQuery(Whose, total=False):
 class MergesListQuery(Whose, total=False):
     limit: int
     state: Literal["proposed", "merged", "dismissed", "withdrawn", "undone", "all"]
+
+
+class ProfileVersionsListQuery(Whose, total=False):
+    limit: int
 
 
 class ProjectsListQuery(Whose, total=False):

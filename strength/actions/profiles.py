@@ -1,0 +1,280 @@
+"""Write, edit, lock, restore and delete the profile of a user; every change keeps a version (ADR 39).
+
+The job reads the standing memories, asks the model outside any transaction, and writes once, if the profile is still
+the one that it read: where a person edited it meanwhile, the person wins. What is shown is decided at each read.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from conversations.actions.context import forget_source
+from memoryhub.api.idempotency import forget_answers
+from memoryhub.auth import audit
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden, Principal, job_principal
+from memoryhub.auth.tenancy import Tenant, UnknownRow, hold
+from memoryhub.jobs.context import JobContext, Writes
+from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
+from memoryhub.jobs.queue import enqueue
+from memoryhub.llm.client import complete_json, llm_provider
+from memoryhub.llm.types import Operation
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
+from strength.actions.search import held_memories, standing_of
+from strength.domain.memories import WrongState
+from strength.domain.policy import ProfilePolicy
+from strength.domain.profile import (
+    JOB,
+    MOST_LINES,
+    SCHEMA,
+    Entry,
+    Generator,
+    Line,
+    Source,
+    StandingMemory,
+    Verb,
+    changed,
+    edited,
+    entries_of,
+    lines_of,
+    memory_blocks,
+    without,
+)
+from strength.models import MemoryChange, Profile, ProfileVersion
+
+KEY: Final = "actor"
+REST: Final = timedelta(hours=1)
+"""Time from one writing to the next: each costs a call of the model."""
+
+BEGINS_AFTER: Final = timedelta(minutes=5)
+"""Time from the first change to the writing, so that what is told at once is read at once."""
+
+
+class ProfileLocked(WrongState):
+    """The profile must be unlocked before a job writes it again."""
+
+    code = "profile_locked"
+
+
+def profile_of(actor_id: UUID) -> Profile | None:
+    return Profile.objects.select_related("actor__agent").filter(actor_id=actor_id).first()
+
+
+def profile_entries(
+    *, tenant: Tenant, standing: Sequence[StandingMemory], project: str | None, now: datetime
+) -> tuple[Profile | None, list[Entry]]:
+    """Return the written profile, if one is to be shown, and the entries that contexts are offered, best first."""
+    profile = None
+    if tenant.actor is not None and effective_policy(ProfilePolicy, tenant.agent, tenant.actor).write_profile:
+        profile = profile_of(tenant.actor_id)
+    lines = profile.written if profile else []
+    missing = {key for line in lines for key in line.memory_ids} - {each.pk for each in standing}
+    held = held_memories(tenant=tenant, memory_ids=missing, project=project, now=now)
+    return profile, list(entries_of(lines, standing, held))
+
+
+def orders_due(*, since: datetime, now: datetime) -> list[tuple[UUID, float]]:
+    """Return the actors whose profiles may be due, since memories of theirs changed, and in how many seconds."""
+    if settings.LLM.provider == "none":
+        return []
+    changes = MemoryChange.objects.filter(at__gte=since, actor__isnull=False).order_by()
+    ids = list(changes.exclude(actor__user_id="").values_list("actor_id", flat=True).distinct())
+    written = dict(Profile.objects.filter(actor_id__in=ids).values_list("actor_id", "written_at"))
+    due = []
+    for actor in Actor.objects.select_related("agent").filter(pk__in=ids).order_by("pk"):
+        if effective_policy(ProfilePolicy, actor.agent, actor).write_profile:
+            last = written.get(actor.pk)
+            at = max(now + BEGINS_AFTER, last + REST) if last else now + BEGINS_AFTER
+            due.append((actor.pk, (at - now).total_seconds()))
+    return due
+
+
+@transaction.atomic
+def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
+    """Enqueue the writing of a user's profile, due or not, and return the job.
+
+    Raises Forbidden for an untrusted key, ProfileLocked, WrongState without a model or where the policy has it off.
+    """
+    hold(actor.pk)
+    _check_trusted(by)
+    if (
+        settings.LLM.provider == "none"
+        or not effective_policy(ProfilePolicy, actor.agent, actor).write_profile
+    ):
+        raise WrongState(_("No language model is configured, or the policy `write_profile` is off."))
+    profile = profile_of(actor.pk)
+    if profile is not None and profile.locked:
+        raise ProfileLocked(_("A person put this profile right; unlock it first."))
+    audit.record_each(by=by, verb="order", object_kind="profile", object_ids=[actor.pk], actor=actor, now=now)
+    return enqueue(JOB, actor_id=actor.pk, key="asked", payload={"is_asked_for": True})
+
+
+def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
+    """Let a model write the job's user's profile if that is due; return the function that stores it. Network.
+
+    Raises ProviderError; contexts then hold the memories themselves.
+    """
+    actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
+    if actor is None or settings.LLM.provider == "none":
+        return None
+    policy, profile = effective_policy(ProfilePolicy, actor.agent, actor), profile_of(actor.pk)
+    standing = standing_of(actor, now=now)
+    sources = [Source.of(each) for each in standing]
+    fresh = changed(profile.sources if profile else [], sources)
+    enough = 1 if job.payload.get("is_asked_for") else policy.write_profile_after
+    if not policy.write_profile or not standing or fresh < enough or (profile is not None and profile.locked):
+        return None
+    data = complete_json(
+        actor, Operation.SUMMARIZE, "profile", memory_blocks(standing, language=actor.agent.language), SCHEMA,
+        most=MOST_LINES,
+    )  # fmt: skip
+    lines, base = lines_of(data, standing), _base_of(profile)
+    return lambda: _store(job, actor, lines, sources, base, now)
+
+
+def _base_of(profile: Profile | None) -> tuple[UUID | None, int]:
+    return (profile.pk, profile.version) if profile else (None, 0)
+
+
+def _store(
+    job: JobContext,
+    actor: Actor,
+    lines: list[Line],
+    sources: Sequence[Source],
+    base: tuple[UUID | None, int],
+    now: datetime,
+) -> None:
+    """Write the profile and its version, in the transaction that completes the job."""
+    profile = _locked_profile(actor.pk)
+    if _base_of(profile) != base:
+        reason = "The profile changed while it was written; it is looked at again."
+        raise Postponed(reason, seconds=FIRST_PAUSE_SECONDS)
+    profile = profile or Profile(actor=actor, created_at=now, version=0)
+    profile.written, profile.generator = lines, Generator.LLM
+    profile.model = llm_provider().model_for(Operation.SUMMARIZE)[:255]
+    profile.read_from = [each.as_json() for each in sources]
+    profile.written_at = now
+    _save(profile, Verb.WRITE, job_principal(job.kind, job.id), "", now)
+
+
+def _locked_profile(actor_id: UUID) -> Profile | None:
+    """Lock the actor, so that a first profile is made once, and return its profile."""
+    Actor.objects.select_for_update(no_key=True).filter(pk=actor_id).first()
+    rows = Profile.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    return rows.filter(actor_id=actor_id).first()
+
+
+def _save(profile: Profile, verb: Verb, by: Principal, reason: str, now: datetime) -> Profile:
+    profile.version, profile.updated_at = profile.version + 1, now
+    profile.save()
+    ProfileVersion.objects.create(
+        actor_id=profile.actor_id, profile=profile, number=profile.version, verb=verb, lines=profile.lines,
+        generator=profile.generator, model=profile.model, locked=profile.locked, who_kind=by.kind, who_id=by.id,
+        who_name=by.name[:150], reason=reason, created_at=now,
+    )  # fmt: skip
+    audit.record(by=by, verb=verb, row=profile, reason=reason, now=now)
+    return profile
+
+
+@transaction.atomic
+def edit_profile(
+    *,
+    profile: Profile,
+    values: Mapping[str, Any],
+    expected_version: int | None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Profile:
+    """Change `text` or `locked`; a new text locks the profile unless the values say otherwise.
+
+    A rewritten line rests on the memories of the one that it replaces. Raises VersionMismatch, UnknownRow, and
+    Forbidden for an untrusted key.
+    """
+    profile = _held(profile, expected_version, by)
+    lines = edited(profile.written, values.get("text", profile.text))
+    is_new_text = lines != profile.written
+    locked = values.get("locked", profile.locked or is_new_text)
+    if not is_new_text and locked == profile.locked:
+        return profile
+    if is_new_text:
+        profile.written, profile.generator, profile.model = lines, Generator.PERSON, ""
+    profile.locked = locked
+    return _save(profile, Verb.EDIT if is_new_text else Verb.LOCK if locked else Verb.UNLOCK, by, reason, now)
+
+
+@transaction.atomic
+def restore_profile(
+    *,
+    profile: Profile,
+    number: int,
+    expected_version: int | None,
+    by: Principal,
+    reason: str = "",
+    with_lock: bool = False,
+    now: datetime,
+) -> Profile:
+    """Restore a version and lock it; `with_lock` restores whether it was locked. Raises as `edit_profile`."""
+    version = ProfileVersion.objects.filter(
+        actor_id=profile.actor_id, profile_id=profile.pk, number=number
+    ).first()
+    if version is None:
+        raise UnknownRow(format_lazy(_("No version {number} of this profile."), number=number))
+    profile = _held(profile, expected_version, by)
+    for name in ("lines", "generator", "model"):
+        setattr(profile, name, getattr(version, name))
+    profile.locked = version.locked if with_lock else True
+    return _save(profile, Verb.RESTORE, by, reason, now)
+
+
+@transaction.atomic
+def delete_profile(
+    *, profile: Profile, expected_version: int | None, by: Principal, reason: str = "", now: datetime
+) -> None:
+    """Delete a profile with its versions; its text leaves receipts and recorded answers too. Raises as `edit_profile`.
+
+    Contexts hold the memories themselves until enough of them change.
+    """
+    profile = _held(profile, expected_version, by)
+    forget_source(source_id=profile.pk)
+    forget_answers(actor=profile.actor, row_id=profile.pk)
+    audit.record(by=by, verb="delete", row=profile, reason=reason, now=now)
+    profile.delete()
+
+
+def _held(profile: Profile, expected_version: int | None, by: Principal) -> Profile:
+    hold(profile.actor_id)
+    _check_trusted(by)
+    locked = _locked_profile(profile.actor_id)
+    if locked is None or locked.pk != profile.pk:
+        raise UnknownRow(_("The user has no written profile."))
+    if expected_version is not None and locked.version != expected_version:
+        raise VersionMismatch(locked.version)
+    return locked
+
+
+def _check_trusted(by: Principal) -> None:
+    if not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
+
+
+def forget_in_profile(*, actor_id: UUID, memory_ids: Collection[UUID]) -> None:
+    """Remove the lines that rest on deleted or rejected memories from the profile and all its versions."""
+    gone = [str(key) for key in memory_ids]
+    profile = Profile.objects.select_for_update().filter(actor_id=actor_id).first() if gone else None
+    if profile is None:
+        return
+    for row in (profile, *ProfileVersion.objects.filter(actor_id=actor_id, profile=profile)):
+        kept = without(row.written, memory_ids)
+        if len(kept) < len(row.lines):
+            row.written = kept
+            row.save(update_fields=["lines"])
+    profile.read_from = [each for each in profile.read_from if each["id"] not in gone]
+    profile.save(update_fields=["read_from"])

@@ -1,0 +1,219 @@
+"""The profile of a user over REST: what contexts offer of it, and the text that a model or a person wrote."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.api.fields import ReasonSerializer, TenantQuery, TenantSerializer, TextField
+from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import Tenant, UnknownRow
+from strength.actions.profiles import (
+    delete_profile,
+    edit_profile,
+    enqueue_profile,
+    profile_entries,
+    profile_of,
+    restore_profile,
+)
+from strength.actions.search import most_shown, standing_memories
+from strength.domain.profile import LONGEST_TEXT, Entry
+from strength.models import Profile, ProfileVersion
+
+
+class ProfileLineOut(serializers.Serializer):
+    """A line of a written profile, or a memory itself, with the memories that it rests on."""
+
+    text = serializers.CharField()
+    memory_ids = serializers.ListField(child=serializers.UUIDField())
+    is_written = serializers.BooleanField(help_text="Whether a model or a person wrote it.")
+
+
+class WrittenLineOut(serializers.Serializer):
+    """A line of a written profile; it is not shown where one of its memories changed or does not hold any more."""
+
+    text = serializers.CharField()
+    memory_ids = serializers.ListField(child=serializers.UUIDField())
+    is_shown = serializers.BooleanField()
+
+
+class WrittenProfileOut(serializers.ModelSerializer):
+    """The text that a model or a person wrote, line by line."""
+
+    lines = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Profile
+        fields = ("id", "lines", "generator", "model", "locked", "version", "created_at", "updated_at")
+
+    @extend_schema_field(WrittenLineOut(many=True))
+    def get_lines(self, profile: Profile) -> list[dict[str, Any]]:
+        shown = self.context["shown"]
+        return [
+            {"text": line.text, "memory_ids": list(map(str, line.memory_ids)), "is_shown": line in shown}
+            for line in profile.written
+        ]
+
+
+class ProfileOut(serializers.Serializer):
+    """What contexts are offered about a user, best first; `written` is null where nobody wrote a text."""
+
+    agent_id = serializers.CharField()
+    user_id = serializers.CharField()
+    lines = ProfileLineOut(many=True)
+    written = WrittenProfileOut(allow_null=True)
+
+
+class ProfileVersionOut(serializers.ModelSerializer):
+    """A written profile as it was after one change, without lines of memories that were deleted since."""
+
+    by = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ProfileVersion
+        fields = (
+            "id",
+            "number",
+            "verb",
+            "by",
+            "reason",
+            "text",
+            "generator",
+            "model",
+            "locked",
+            "created_at",
+        )
+
+    def get_by(self, version: ProfileVersion) -> dict[str, str]:
+        return {"kind": version.who_kind, "id": version.who_id, "name": version.who_name}
+
+
+class ProfileJobOut(serializers.Serializer):
+    """Job that was enqueued."""
+
+    job_id = serializers.UUIDField()
+
+
+class ProfilePatch(ReasonSerializer):
+    """Changes of a written profile; a new text locks it unless `locked` is false."""
+
+    text = TextField(required=False, max_length=LONGEST_TEXT)
+    locked = serializers.BooleanField(required=False)
+
+
+class ProfileRestoreIn(TenantSerializer, ReasonSerializer):
+    """Version to restore."""
+
+    number = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
+
+
+class ProfileView(ApiView):
+    def written(self, tenant: Tenant) -> Profile:
+        """Return the written profile; 404 where there is none."""
+        found = profile_of(tenant.actor_id)
+        if found is None:
+            raise UnknownRow("The user has no written profile.")
+        return found
+
+    def answer(self, tenant: Tenant) -> Response:
+        """Answer with what contexts are offered, at most as many memories as they could hold."""
+        most = most_shown(tenant.actor) if tenant.actor else 0
+        standing = standing_memories(tenant=tenant, project=None, now=self.now, most=most) if most else []
+        profile, entries = profile_entries(tenant=tenant, standing=standing, project=None, now=self.now)
+        written = profile or profile_of(tenant.actor_id)
+        body = {
+            "agent_id": tenant.agent_id, "user_id": tenant.user_id, "lines": _lines(entries), "written": written
+        }  # fmt: skip
+        shown = {entry.line for entry in entries}
+        return Response(
+            ProfileOut(body, context={"shown": shown}).data,
+            headers={"ETag": etag(written.version)} if written else {},
+        )
+
+
+def _lines(entries: list[Entry]) -> list[dict[str, Any]]:
+    """Return the entries without the memories that a written line before them stands for."""
+    shown, said = list[dict[str, Any]](), set[Any]()
+    for entry in entries:
+        ids = [each.pk for each in entry.memories]
+        if entry.line is not None or said.isdisjoint(ids):
+            shown.append({"text": entry.text, "memory_ids": ids, "is_written": entry.line is not None})
+            said.update(ids)
+    return shown
+
+
+class OneProfile(ProfileView):
+    scopes = {"GET": Scope.READ, "POST": Scope.WRITE, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
+
+    @extend_schema(operation_id="profile_get", parameters=[TenantQuery], responses=ProfileOut)
+    def get(self, request: Request) -> Response:
+        """Return what contexts are offered about a user, with the memories that each line rests on."""
+        return self.answer(self.reading(self.query(TenantQuery)))
+
+    @extend_schema(operation_id="profile_write", request=TenantSerializer, responses={202: ProfileJobOut})
+    def post(self, request: Request) -> Response:
+        """Let a model write the profile in the background, due or not; where the policy `write_profile` is on."""
+        actor = self.writing(self.validated(TenantSerializer))
+        job_id = enqueue_profile(actor=actor, by=self.principal, now=self.now)
+        return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
+
+    @extend_schema(
+        operation_id="profile_update",
+        request=ProfilePatch,
+        responses=ProfileOut,
+        parameters=[TenantQuery, IF_MATCH],
+    )
+    def patch(self, request: Request) -> Response:
+        """Edit the written text, which locks it against rewriting, or lock and unlock it."""
+        values = self.validated(ProfilePatch)
+        tenant, reason = self.reading(self.query(TenantQuery)), values.pop("reason")
+        edit_profile(
+            profile=self.written(tenant), values=values, expected_version=expected_version(request), by=self.principal,
+            reason=reason, now=self.now,
+        )  # fmt: skip
+        return self.answer(tenant)
+
+    @extend_schema(operation_id="profile_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
+    def delete(self, request: Request) -> Response:
+        """Delete the written profile with its versions; contexts hold the memories themselves again."""
+        tenant = self.reading(self.query(TenantQuery))
+        delete_profile(
+            profile=self.written(tenant), expected_version=expected_version(request), by=self.principal, now=self.now
+        )  # fmt: skip
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class ProfileVersions(ProfileView):
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="profile_versions_list",
+        parameters=[TenantQuery, PageQuery],
+        responses=page_of(ProfileVersionOut),
+    )
+    def get(self, request: Request) -> Response:
+        """List a written profile's versions, newest first."""
+        profile = self.written(self.reading(self.query(TenantQuery)))
+        rows = ProfileVersion.objects.filter(actor_id=profile.actor_id, profile=profile)
+        return self.page(rows, ProfileVersionOut, ordering=("-number",))
+
+
+class ProfileRestore(ProfileView):
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(
+        operation_id="profile_restore", request=ProfileRestoreIn, responses=ProfileOut, parameters=[IF_MATCH]
+    )
+    def post(self, request: Request) -> Response:
+        """Restore a version's text, and lock the profile."""
+        values = self.validated(ProfileRestoreIn)
+        tenant = self.reading(values)
+        restore_profile(
+            profile=self.written(tenant), number=values["number"], expected_version=expected_version(request),
+            by=self.principal, reason=values["reason"], now=self.now,
+        )  # fmt: skip
+        return self.answer(tenant)

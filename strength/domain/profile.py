@@ -1,0 +1,220 @@
+"""The written profile: the lines that a model wrote from a user's standing memories, and what may be shown of them.
+
+Pure. A line names the memories that it rests on, each with the digest of its text as it was read. It may only shorten
+and join: every word of substance, number and negation in it must stand in those memories, so that a model adds no claim
+of its own (ADR 39). A line that a person wrote may rest on none.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from difflib import SequenceMatcher
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from conversations.domain.content import one_line
+from memoryhub.errors import DomainError, _
+from memoryhub.llm.types import array_schema, object_schema
+from strength.domain.duplicates import Fingerprint, fingerprint
+from strength.domain.extraction import cited, is_storable, listed
+from strength.domain.memories import content_digest
+
+JOB: Final = "write_profile"
+MOST_LINES: Final = 40
+LONGEST_LINE: Final = 400
+LONGEST_TEXT: Final = 20_000
+MOST_OF_A_LINE: Final = 8
+"""Memories that a line joins at most: more would all be hidden when one of them goes."""
+
+LEAST_COVERED: Final = 0.75
+"""The share of a memory's words that a line must have to stand in its place."""
+
+SCHEMA: Final = object_schema(
+    {
+        "lines": array_schema(
+            object_schema({"text": {"type": "string"}, "memories": array_schema({"type": "integer"})})
+        )
+    }
+)
+_HEADINGS: Final[Mapping[str, str]] = {"en": "memories", "ja": "記憶"}
+
+
+class Verb(StrEnum):
+    WRITE = "write"
+    EDIT = "edit"
+    LOCK = "lock"
+    UNLOCK = "unlock"
+    RESTORE = "restore"
+
+
+class Generator(StrEnum):
+    LLM = "llm"
+    PERSON = "person"
+
+
+class UnusableLines(DomainError, ValueError):
+    """The lines of an imported profile have another form."""
+
+
+class StandingMemory(NamedTuple):
+    """The part of a memory that a profile shows."""
+
+    pk: UUID
+    kind: str
+    content: str
+    said_on: date | None
+    valid_from: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Source:
+    """A memory as it was read."""
+
+    memory_id: UUID
+    digest: str
+
+    @classmethod
+    def of(cls, memory: StandingMemory) -> "Source":
+        return cls(memory.pk, content_digest(memory.content).hex()[:16])
+
+    def as_json(self) -> dict[str, str]:
+        return {"id": str(self.memory_id), "digest": self.digest}
+
+    @classmethod
+    def read(cls, value: Any) -> "Source":
+        return cls(UUID(value["id"]), str(value["digest"]))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a written profile, and the memories that it rests on."""
+
+    text: str = field(repr=False)
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def memory_ids(self) -> tuple[UUID, ...]:
+        return tuple(each.memory_id for each in self.sources)
+
+    def holds(self, known: Collection[Source]) -> bool:
+        """Say whether each memory that it rests on is still known with the same text."""
+        return all(each in known for each in self.sources)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"text": self.text, "sources": [each.as_json() for each in self.sources]}
+
+    @classmethod
+    def read(cls, value: Any) -> "Line":
+        return cls(str(value["text"]), tuple(Source.read(each) for each in value["sources"]))
+
+
+def check_lines(lines: Any, sources: Any) -> None:
+    """Raise UnusableLines for what a forged export may hold in place of lines and sources."""
+    try:
+        texts = [Line.read(each).text for each in lines]
+        known = [Source.read(each) for each in sources]
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise UnusableLines(_("These are no lines of a profile.")) from error
+    if len(known) > 1_000 or not all(is_storable(text, LONGEST_TEXT) and "\n" not in text for text in texts):
+        raise UnusableLines(_("These are no lines of a profile."))
+
+
+def text_of(lines: Sequence[Line]) -> str:
+    return "\n".join(line.text for line in lines)
+
+
+def memory_blocks(memories: Sequence[StandingMemory], *, language: str) -> dict[str, str]:
+    """Return the memories, numbered from 1, one line each with its kind, under their heading."""
+    shown = [f"{number}. [{each.kind}] {one_line(each.content)}" for number, each in enumerate(memories, 1)]
+    return {_HEADINGS.get(language, _HEADINGS["en"]): "\n".join(shown)}
+
+
+def lines_of(data: Any, memories: Sequence[StandingMemory]) -> list[Line]:
+    """Return the lines of an answer that rest on memories; each memory stands in one line, the first that has it."""
+    prints = {each.pk: fingerprint(each.content) for each in memories}
+    lines, taken = list[Line](), set[UUID]()
+    for raw in listed(data, "lines"):
+        text = raw.get("text") if isinstance(raw, Mapping) else None
+        text = one_line(text) if isinstance(text, str) else ""
+        if not is_storable(text, LONGEST_LINE):
+            continue
+        among = [each for each in cited(memories, raw.get("memories")) if each.pk not in taken]
+        if restated := _restated(text, among, prints):
+            lines.append(Line(text, tuple(Source.of(each) for each in restated)))
+            taken.update(each.pk for each in restated)
+    return lines[:MOST_LINES]
+
+
+def _restated(
+    text: str, among: Sequence[StandingMemory], prints: Mapping[UUID, Fingerprint]
+) -> Sequence[StandingMemory]:
+    """Return the memories that a text restates; none where it says more than they do.
+
+    Marks (numbers, negation, modality) must be the same: joined with others, a negation could change its object.
+    """
+    said = fingerprint(text)
+    kind = among[0].kind if among else ""
+    found = [
+        each
+        for each in among
+        if each.kind == kind
+        and prints[each.pk].marks == said.marks
+        and prints[each.pk].terms
+        and len(said.terms & prints[each.pk].terms) >= LEAST_COVERED * len(prints[each.pk].terms)
+    ]
+    words = frozenset[int]().union(*(prints[each.pk].terms for each in found))
+    return found if len(found) <= MOST_OF_A_LINE and said.terms <= words else ()
+
+
+def changed(before: Sequence[Source], now: Sequence[Source]) -> int:
+    """Return how many standing memories are new or rewritten, or gone; the larger of the two."""
+    was, is_now = set(before), set(now)
+    return max(len(is_now - was), len(was - is_now))
+
+
+def edited(lines: Sequence[Line], text: str) -> list[Line]:
+    """Return the lines of a text that a person wrote over others: a rewritten one rests on the same memories."""
+    new = [each for each in map(one_line, text.splitlines()) if each]
+    result = list[Line]()
+    for verb, first, last, start, end in SequenceMatcher(
+        None, [line.text for line in lines], new, autojunk=False
+    ).get_opcodes():
+        former = list(lines[first:last]) if verb in ("equal", "replace") else []
+        for place, words in enumerate(new[start:end]):
+            result.append(replace(former[place], text=words) if place < len(former) else Line(words))
+    return result
+
+
+def without(lines: Sequence[Line], memory_ids: Collection[UUID]) -> list[Line]:
+    return [line for line in lines if not set(line.memory_ids) & set(memory_ids)]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a profile: a written line with its memories, or one memory itself."""
+
+    text: str = field(repr=False)
+    memories: tuple[StandingMemory, ...]
+    line: Line | None = None
+
+
+def entries_of(
+    lines: Sequence[Line], standing: Sequence[StandingMemory], held: Sequence[StandingMemory]
+) -> Iterator[Entry]:
+    """Yield the lines that hold and all standing memories, best first: a line right before the first of its memories.
+
+    A line's memories come as well, so that the reader can take them where another layer shows one of them. `held` are
+    further memories that lines rest on and that still hold. What a person wrote by itself is first.
+    """
+    known = {Source.of(each): each for each in (*standing, *held)}
+    rank = {each.pk: place for place, each in enumerate(standing)}
+    showing = [line for line in lines if line.holds(known)]
+    best = {line: min((rank.get(key, len(rank)) for key in line.memory_ids), default=-1) for line in showing}
+    placed: list[tuple[tuple[int, int], Entry]] = [
+        ((best[line], 0), Entry(line.text, tuple(known[each] for each in line.sources), line))
+        for line in showing
+    ]
+    placed += [((place, 1), Entry(each.content, (each,))) for place, each in enumerate(standing)]
+    yield from (entry for _place, entry in sorted(placed, key=lambda each: each[0]))

@@ -1,0 +1,83 @@
+"""The written profile of a user, and its versions."""
+
+from typing import ClassVar
+
+from django.db import models
+
+from memoryhub.auth.domain import PrincipalKind
+from memoryhub.tenancy.models import ActorRow
+from strength.domain.profile import Generator, Line, Source, Verb, check_lines, text_of
+from strength.models.sleep import choices
+
+
+class WrittenLines(ActorRow):
+    """Lines with the memories that they rest on: `[{"text", "sources": [{"id", "digest"}]}]`."""
+
+    lines = models.JSONField(default=list)
+    generator = models.CharField(max_length=10, choices=choices(Generator))
+    model = models.CharField(max_length=255, blank=True)
+    locked = models.BooleanField(default=False, help_text="A person put it right; no job rewrites it.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        abstract = True
+
+    @property
+    def written(self) -> list[Line]:
+        return [Line.read(each) for each in self.lines]
+
+    @written.setter
+    def written(self, lines: list[Line]) -> None:
+        self.lines = [line.as_json() for line in lines]
+
+    @property
+    def text(self) -> str:
+        return text_of(self.written)
+
+    def check_import(self) -> None:
+        """Raise UnusableLines for what a forged export may hold."""
+        check_lines(self.lines, getattr(self, "read_from", []))
+
+
+class Profile(WrittenLines):
+    """Text about a user, written from the standing memories `read_from` (ADR 39). Editing the text locks it."""
+
+    read_from = models.JSONField(default=list)
+    version = models.PositiveIntegerField(default=1)
+    written_at = models.DateTimeField(null=True, editable=False, help_text="When a model last wrote it.")
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-updated_at", "-id"]
+        constraints = [models.UniqueConstraint(name="profile_once", fields=["actor"])]
+
+    def __str__(self) -> str:
+        return f"{self._meta.verbose_name} {self.id}"
+
+    @property
+    def sources(self) -> list[Source]:
+        return [Source.read(each) for each in self.read_from]
+
+
+class ProfileVersion(WrittenLines):
+    """State of a profile after one change, with author, time and reason. The latest is the current state."""
+
+    profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    number = models.PositiveIntegerField()
+    verb = models.CharField(max_length=10, choices=choices(Verb))
+    who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))
+    who_id = models.CharField(max_length=64)
+    who_name = models.CharField(max_length=150)
+    reason = models.TextField(blank=True)
+
+    objects: ClassVar[models.Manager["ProfileVersion"]]
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(name="profile_version_once", fields=["actor", "profile", "number"])
+        ]
+        indexes = [models.Index(fields=["profile", "-number"], name="version_of_profile")]
+
+    def __str__(self) -> str:
+        return f"{self.verb} #{self.number}"
