@@ -52,6 +52,7 @@ from summaries.domain.policy import AUTO, ProjectPolicy
 from summaries.domain.projects import EventKind, Listed, free_name, is_name, propose_name
 from summaries.domain.routing import (
     COMPARED,
+    MODEL_AWAY,
     MOST_DOCUMENTS,
     Action,
     Confidence,
@@ -291,7 +292,7 @@ def _predict_anew(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Predi
                 cache.set(TOO_SLOW, code, TOO_SLOW_SECONDS)
     log.warning("routed by words", extra={"code": code})
     prediction = _predict_by_words(request)
-    reason = f"The language model could not be asked ({code}), so words decided. {prediction.reason}"
+    reason = MODEL_AWAY.format(code=code, reason=prediction.reason)
     return replace(prediction, reason=reason), 0, True
 
 

@@ -49,7 +49,7 @@ from summaries.admin.base import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCL
 from summaries.admin.project_life import may_end, misplaced_of, moved_misplaced
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
-from summaries.domain.routing import Action, Confidence, most_similar, similarity
+from summaries.domain.routing import Action, Confidence, most_similar, reason_parts, similarity
 from summaries.models import Project, RoutingDecision
 
 MOST_OFFERED = 200
@@ -151,11 +151,11 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
 
     @admin.display(description=_("reason"))
     def shown_reason(self, decision: RoutingDecision) -> str:
-        return excerpt(decision.reason, 80) if decision.reason else "–"
+        return excerpt(worded_reason(decision.reason), 80) if decision.reason else "–"
 
     @admin.display(description=_("reason"))
     def whole_reason(self, decision: RoutingDecision) -> str:
-        return excerpt(decision.reason, LONGEST_SHOWN) if decision.reason else "–"
+        return excerpt(worded_reason(decision.reason), LONGEST_SHOWN) if decision.reason else "–"
 
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:
@@ -326,6 +326,17 @@ def _button(to: str, text: str) -> SafeString:
 def _in_a_row(parts: Sequence[Any]) -> SafeString:
     joined = format_html_join("", "{}", ((part,) for part in parts))
     return format_html('<div class="flex flex-wrap gap-2 items-center pro-column">{}</div>', joined)
+
+
+def worded_reason(reason: str) -> str:
+    """Return a reason in the reader's language where the router wrote it itself; a model's words stay as they are."""
+    parts = reason_parts(reason)
+    if parts is None:
+        return reason
+    sentence, named = parts
+    if "reason" in named:  # that of the words, where a model could not be asked
+        named["reason"] = worded_reason(named["reason"])
+    return gettext(sentence).format(**named)
 
 
 def _linked(project: Project | None) -> str:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from memoryhub.errors import gettext_noop
 from memoryhub.llm.tokens import is_common_word
 from memoryhub.llm.types import object_schema
 from memoryhub.search.analysis import COMPOUND, HAN, KATAKANA, analyse, fold, is_unspaced
@@ -38,6 +39,22 @@ CONSEQUENCES: Final[Mapping[Confidence, Action]] = {
 }
 """Actions where a project was found; where none was, or at low confidence, the user decides."""
 
+SAME_CORRECTED: Final = gettext_noop("The same message was put right before.")
+LIKE_CORRECTED: Final = gettext_noop("A message like it was put right before.")
+WORDS_OF: Final = gettext_noop("Its words are those of {project}.")
+WORDS_OF_TWO: Final = gettext_noop("Its words are those of {project} and of {other} alike.")
+SOME_WORDS_OF: Final = gettext_noop("Some of its words are those of {project}.")
+SPEAKS_OF: Final = gettext_noop("It speaks of something that {project} is about.")
+SESSION_OF: Final = gettext_noop("Its session is about {project}.")
+WORDS_OF_NONE: Final = gettext_noop("Its words are those of no project.")
+BEGINS: Final = gettext_noop("It seems to begin something that no project is about.")
+MODEL_AWAY: Final = gettext_noop("The language model could not be asked ({code}), so words decided. {reason}")
+REASONS: Final = (
+    SAME_CORRECTED, LIKE_CORRECTED, WORDS_OF_NONE, WORDS_OF_TWO, SOME_WORDS_OF, WORDS_OF, SPEAKS_OF, SESSION_OF, BEGINS,
+    MODEL_AWAY,
+)  # fmt: skip
+"""What the word-based router says: stored in English, and shown on pages in the reader's language."""
+
 LONGEST_REASON: Final = 500
 MOST_PROPOSED_WORDS: Final = 4
 
@@ -60,6 +77,15 @@ def action_of(prediction: Prediction) -> Action:
     if prediction.project is not None and prediction.confidence in CONSEQUENCES:
         return CONSEQUENCES[prediction.confidence]
     return Action.PROPOSE if prediction.proposed_name else Action.ASK
+
+
+def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
+    """Return which of our sentences a reason is, and what is named in it; None for a model's own words."""
+    for sentence in REASONS:
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(sentence))
+        if found := re.fullmatch(pattern, reason, re.DOTALL):
+            return sentence, found.groupdict()
+    return None
 
 
 @dataclass(frozen=True)
@@ -312,7 +338,7 @@ def exact_correction(
     folded = fold(message).split()
     for each in examples:
         if len(each.message) < COMPARED and each.project in names and fold(each.message).split() == folded:
-            return Prediction(each.project, None, Confidence.HIGH, "The same message was put right before.")
+            return Prediction(each.project, None, Confidence.HIGH, SAME_CORRECTED)
     return None
 
 
@@ -340,20 +366,18 @@ def route_by_words(
     second = scored[1][0] if len(scored) > 1 else 0.0
     lead = (best - second) / best if best else 0.0
     if lead >= FAR_AHEAD and evidence(terms, profiles, most=1.0).get(name, 0.0) >= ENOUGH:
-        return Prediction(name, None, Confidence.HIGH, f"Its words are those of {name}.")
+        return Prediction(name, None, Confidence.HIGH, WORDS_OF.format(project=name))
     is_weak = best >= SOME and _says_little(
         message, terms, next(each for each in profiles if each.name == name)
     )
     if best >= SOME and lead >= AHEAD and not is_weak:
-        return Prediction(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
+        return Prediction(name, None, Confidence.MEDIUM, SOME_WORDS_OF.format(project=name))
     if (named := _referred_to(message, profiles)) and found[named] == best >= SOME:
-        return Prediction(named, None, Confidence.MEDIUM, f"It speaks of something that {named} is about.")
+        return Prediction(named, None, Confidence.MEDIUM, SPEAKS_OF.format(project=named))
     if current is not None and _continues(message, says, 0.0 if is_weak else best, found[current]):
-        return Prediction(current, None, Confidence.MEDIUM, f"Its session is about {current}.")
+        return Prediction(current, None, Confidence.MEDIUM, SESSION_OF.format(project=current))
     if best >= SOME and not is_weak:
-        return Prediction(
-            None, None, Confidence.LOW, f"Its words are those of {name} and of {scored[1][1]} alike."
-        )
+        return Prediction(None, None, Confidence.LOW, WORDS_OF_TWO.format(project=name, other=scored[1][1]))
     return _unknown(message, terms, names)
 
 
@@ -449,16 +473,16 @@ def _similar_correction(message: str, examples: Sequence[Example], names: Sequen
     if like < SIMILAR:
         return None
     confidence = Confidence.HIGH if like >= VERY_SIMILAR else Confidence.MEDIUM
-    return Prediction(usable[-place].project, None, confidence, "A message like it was put right before.")
+    return Prediction(usable[-place].project, None, confidence, LIKE_CORRECTED)
 
 
 def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
     """Return a prediction without a project, with a proposed name if the message begins something new."""
     if _says(terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
-        return Prediction(None, None, Confidence.LOW, "Its words are those of no project.")
+        return Prediction(None, None, Confidence.LOW, WORDS_OF_NONE)
     kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
     proposed = free_name(propose_name(" ".join(kept[:MOST_PROPOSED_WORDS])), names)
-    return Prediction(None, proposed, Confidence.LOW, "It seems to begin something that no project is about.")
+    return Prediction(None, proposed, Confidence.LOW, BEGINS)
 
 
 SAYS_SOMETHING: Final = 2.0

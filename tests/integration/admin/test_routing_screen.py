@@ -18,7 +18,7 @@ from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project
 from summaries.actions.routing import NotCorrected, correct_routing, route_message, undo_correction
 from summaries.models import Project, RoutingDecision
-from tests.integration.admin.conftest import BY, SCRIPT, list_of, page_of
+from tests.integration.admin.conftest import BY, SCRIPT, Hub, list_of, page_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LISTED = list_of(RoutingDecision)
@@ -311,3 +311,21 @@ def test_long_messages_are_cut(boss: Client, actor: Actor) -> None:
 def test_a_correction_that_is_none_cannot_be_taken_back(actor: Actor) -> None:
     with pytest.raises(NotCorrected):
         undo_correction(decision=routed(actor), said="tea-shop", by=BY, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("Its words are those of tea.", "teaの言葉が使われています。"),
+        ("The language model could not be asked (timeout), so words decided. Its words are those of no project.", "どのプロジェクトの言葉とも合いません。"),
+        ("The user asks for beans.", "The user asks for beans."),
+    ],
+)  # fmt: skip
+def test_what_the_router_says_itself_is_said_in_the_readers_language(
+    boss: Client, hub: Hub, reason: str, shown: str
+) -> None:
+    decision = routed(hub.actor)
+    RoutingDecision.objects.filter(pk=decision.pk).update(reason=reason)
+    for address in (LISTED, page_of(decision)):
+        page = boss.get(address, headers={"accept-language": "ja"}).content.decode()
+        assert shown in page and ("Its words" not in page)

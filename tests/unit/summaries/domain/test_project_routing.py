@@ -1,11 +1,14 @@
 """What follows from a router's verdict, and the router of words."""
 
+import re
+
 import pytest
 
 from memoryhub.search.analysis import analyse
 from summaries.domain.routing import (
     COMPARED,
     MOST_LISTED,
+    REASONS,
     Action,
     Confidence,
     Example,
@@ -19,6 +22,7 @@ from summaries.domain.routing import (
     most_similar,
     parse_prediction,
     profile_of,
+    reason_parts,
     route_by_words,
     session_project,
     shortlist,
@@ -302,3 +306,10 @@ def test_most_alike_come_first_and_of_equals_the_latest() -> None:
     examples = [Example("coffee", "a"), Example("green tea", "b"), Example("cake", "c")]
     assert [each.project for each in most_similar("tea", examples, 2)] == ["b", "a"]
     assert most_similar("tea", examples, 0) == []
+
+
+def test_a_reason_of_ours_is_known_again_and_a_models_is_left_alone() -> None:
+    for sentence in REASONS:
+        named = {name: f"the-{name}" for name in re.findall(r"{(\w+)}", sentence)}
+        assert reason_parts(sentence.format(**named)) == (sentence, named)
+    assert reason_parts("The user names the garden.") is None
