@@ -10,7 +10,9 @@ class MemoryhubConfig(AppConfig):
     verbose_name = "Memory hub"
 
     def ready(self) -> None:
-        from memoryhub.admin import base, dashboard, imports, palette, usage, users
+        from django.contrib import admin
+
+        from memoryhub.admin import base, dashboard, imports, invitations, palette, sign_in, usage, users
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.erasure import FILES
         from memoryhub.auth.roles import apply_roles
@@ -23,6 +25,8 @@ class MemoryhubConfig(AppConfig):
         autodiscover_modules("tasks")  # registers the jobs of all apps
         SOURCES["embeddings"] = pieces
         FILES.append(files_of)
-        base.PAGES.extend([*users.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
+        invitations.hide_tables_of_allauth()
+        admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
+        base.PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
         dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

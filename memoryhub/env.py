@@ -104,13 +104,13 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
         data_dir=data_dir,
-        adopt_data=_switch(source, "MEMORYHUB_ADOPT_DATA", False),
+        adopt_data=read_switch(source, "MEMORYHUB_ADOPT_DATA", False),
         database_url=source.get("DATABASE_URL") or None,
-        debug=_switch(source, "DEBUG", False),
-        demo=_switch(source, "DEMO", True),
+        debug=read_switch(source, "DEBUG", False),
+        demo=read_switch(source, "DEMO", True),
         process=source.get("MEMORYHUB_PROCESS") or "command",
-        allowed_hosts=_words(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
-        trusted_origins=_words(source, "CSRF_TRUSTED_ORIGINS"),
+        allowed_hosts=read_words(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
+        trusted_origins=read_words(source, "CSRF_TRUSTED_ORIGINS"),
         tls_proxies=_addresses(source, "MEMORYHUB_TLS_PROXY"),
         pool_min=pool_min,
         pool_max=_integer(
@@ -241,7 +241,7 @@ def _integer(source: Mapping[str, str], name: str, default: int, *, low: int, hi
     return value
 
 
-def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:
+def read_switch(source: Mapping[str, str], name: str, default: bool) -> bool:
     raw = source.get(name)
     if raw is None:
         return default
@@ -262,7 +262,7 @@ def _prices(source: Mapping[str, str]) -> PriceList:
 
 
 def _addresses(source: Mapping[str, str], name: str) -> tuple[str, ...]:
-    words = _words(source, name)
+    words = read_words(source, name)
     for word in words:
         try:
             ip_network(word)
@@ -273,5 +273,5 @@ def _addresses(source: Mapping[str, str], name: str) -> tuple[str, ...]:
     return words
 
 
-def _words(source: Mapping[str, str], name: str) -> tuple[str, ...]:
+def read_words(source: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in source.get(name, "").split(",") if word.strip())

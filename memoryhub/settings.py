@@ -11,6 +11,7 @@ from typing import Any
 from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from pythonjsonlogger.core import RESERVED_ATTRS
 
+from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.env import CHECKOUT, database_settings, read_environment, secret_key
 from memoryhub.llm.config import LLMConfig
@@ -41,6 +42,10 @@ INSTALLED_APPS = [
     "django_q",
     "axes",
     "csp",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.mfa",
     "memoryhub",
     "conversations",
     "summaries",
@@ -59,6 +64,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "memoryhub.auth.login.one_login_at_a_time",
     "axes.middleware.AxesMiddleware",
 ]
@@ -123,6 +129,18 @@ AXES_LOCKOUT_CALLABLE = "memoryhub.auth.login.locked_page"
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
+
+# django-allauth carries the steps of a login, the code flow of OpenID Connect and the second factor. None of its
+# pages is routed: ours are in `memoryhub.admin.sign_in`, and nobody registers, or is found by an e-mail address.
+SIGN_IN = SignInConfig.from_env(os.environ)
+ACCOUNT_ADAPTER = "memoryhub.auth.login.Logins"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_ADAPTER = "memoryhub.auth.oidc.Identities"
+MFA_ADAPTER = "memoryhub.auth.second_factor.Secrets"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_TOLERANCE = 1  # a phone's clock, and who types a code, may be half a minute late
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ja", "日本語")]

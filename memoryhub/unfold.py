@@ -113,6 +113,7 @@ ADMINISTRATION = [
         "group",
         (_("Accounts"), "auth_user"),
         (_("Groups"), "auth_group"),
+        (_("Invitations"), "memoryhub_invitation"),
         (_("Failed logins"), "memoryhub_failedlogin"),
     ),
     _area("upload_file", (_("Imports"), "importer")),
@@ -152,6 +153,7 @@ UNFOLD = {
     "ACCOUNT": {
         "navigation": [
             {"title": _("Time zone"), "link": reverse_lazy("time_zone")},
+            {"title": _("Sign-in"), "link": reverse_lazy("own_sign_in")},
             {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
         ]
     },

@@ -9,7 +9,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from memoryhub.admin import base
+from memoryhub.admin import base, sign_in
 from memoryhub.api import agents, health, imports, usage
 from memoryhub.api.errors import OUTSIDE_VIEWS
 from memoryhub.api.problems import plain_problem
@@ -39,6 +39,7 @@ urlpatterns = [
     path("metrics", health.metrics, name="metrics"),
     path("api/v1/", include(API)),
     path("i18n/", include("django.conf.urls.i18n")),
+    path("admin/", include(sign_in.URLS)),
     path("admin/", include(base.page_urls())),
     path("admin/", admin.site.urls),
 ]

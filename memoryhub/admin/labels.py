@@ -58,6 +58,7 @@ PRINCIPAL_KINDS: Final[Mapping[str, Any]] = {
 """What kind of hand it was; every screen says it with these words."""
 
 VERBS: Final[Mapping[str, Any]] = {
+    "accept": _("accepted"),
     "append": _("added to"),
     "approve": _("approved"),
     "archive": _("archived"),

@@ -18,7 +18,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.html import format_html
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilter
@@ -36,7 +37,14 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
-from memoryhub.admin.object_actions import submitted_text
+from memoryhub.admin.object_actions import (
+    Confirmation,
+    confirmation_page,
+    is_confirmed,
+    selected_ids,
+    submitted_reason,
+    submitted_text,
+)
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth import audit
 from memoryhub.auth.login import unlock
@@ -50,6 +58,7 @@ from memoryhub.auth.roles import (
     may_change_group,
     may_manage,
 )
+from memoryhub.auth.second_factor import turn_off
 from memoryhub.zones import is_zone, known_zones
 
 admin.site.unregister(User)
@@ -156,6 +165,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         ("groups", RelatedDropdownFilter),
     )
     readonly_fields = ("last_login", "date_joined")
+    actions = ("turn_off_second_factor",)
     add_fieldsets = (
         (None, {"fields": ("username", "role", "usable_password", "password1", "password2")}),
         (_("Personal info"), {"fields": (("first_name", "last_name"), "email")}),
@@ -207,6 +217,27 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         if not person.is_staff and (person.is_superuser or person.groups.exists()):
             text = gettext("This account has groups, but may not log in here: check “Staff status”.")
             messages.warning(request, text)
+
+    @admin.action(description=_("Turn off the second factor…"), permissions=["change"])
+    def turn_off_second_factor(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        """For who lost the phone and the recovery codes; nobody does it to an account with more rights."""
+        ids, reason = selected_ids(queryset), submitted_reason(request)
+        people = [person for person in User.objects.filter(pk__in=ids) if may_manage(request.user, person)]
+        if not is_confirmed(request) or not reason:
+            problem = _("Give a reason: it is kept in the audit trail.") if is_confirmed(request) else None
+            question = Confirmation(
+                title=_("Turn off the second factor"),
+                sentences=[_("From then on the password alone opens these accounts. Ask the person first.")],
+                examples=[format_html("<bdi>{}</bdi>", person.get_username()) for person in people],
+                button=_("Turn off"), may_go_on=bool(people), is_danger=True, needs_reason=True,
+            )  # fmt: skip
+            return confirmation_page(
+                self, request, question, action="turn_off_second_factor", keys=ids, problem=problem
+            )
+        off = sum(turn_off(person, by=principal(request), reason=reason, now=clock()) for person in people)
+        text = ngettext("It is off for %(count)d account.", "It is off for %(count)d accounts.", off)
+        self.message_user(request, text % {"count": off}, messages.SUCCESS if off else messages.WARNING)
+        return None
 
     @transaction.atomic
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:

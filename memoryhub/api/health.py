@@ -339,8 +339,28 @@ def policies() -> Iterator[Finding]:
         yield Finding(Level.FINE, "policies", "every value is in its recommended range")
 
 
+def sign_in() -> Iterator[Finding]:
+    """Check that the OpenID provider can be asked, and that somebody can get a role by it."""
+    provider = settings.SIGN_IN.provider
+    if provider is None:
+        return
+    from memoryhub.auth.oidc import Discovery, SignInFailed
+
+    asked = Discovery()
+    try:
+        asked.keys(asked.description(provider.issuer)["jwks_uri"])
+    except SignInFailed as error:
+        detail = f"{provider.issuer}: {error}. Nobody can sign in by it; passwords go on."
+        yield Finding(Level.BROKEN, "sign-in", detail)
+        return
+    detail = f"{provider.issuer} answers; {len(provider.roles)} of its groups give a role"
+    if not provider.roles:
+        detail += ". Without MEMORYHUB_OIDC_ROLES only who is invited or connected gets in."
+    yield Finding(Level.FINE if provider.roles else Level.WARNING, "sign-in", detail)
+
+
 Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
-    server, disk, workers, embeddings, language_model, words, tokens, spending, access, policies,
+    server, disk, workers, embeddings, language_model, words, tokens, spending, access, sign_in, policies,
 ]  # fmt: skip
 """What `manage.py doctor` runs; apps add theirs when they are ready."""

@@ -1,7 +1,10 @@
-"""Brakes on password guessing: an account, and an address, are locked for a while after some wrong passwords.
+"""The steps of a login, and brakes on guessing: an account, and an address, are locked after some wrong passwords.
 
 django-axes counts and locks. Here is what it leaves to its host: the page of a refusal, the audit trail, and one login
-at a time, since guesses that run in parallel would all be tried before the first is counted.
+at a time, since guesses that run in parallel would all be tried before the first is counted. Wrong codes of a second
+factor count as wrong passwords.
+
+django-allauth takes a login through its steps; only the second factor is one here.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,13 +12,24 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Final
 
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.internal.flows.login import (
+    get_authentication_records,
+    perform_login,
+    record_authentication,
+)
+from allauth.account.models import Login
 from axes.handlers.database import AxesDatabaseHandler
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth import login as begin_session
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, command
@@ -25,6 +39,59 @@ LOGIN: Final = command("login")
 """In the audit trail: nobody has logged in yet."""
 
 _ONE_LOGIN: Final = Lock()
+
+BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
+"""Loads the account of a session, however it was begun."""
+
+METHODS: Final = "signed_in_by"
+"""Where a session has how its person signed in."""
+
+
+class Logins(DefaultAccountAdapter):
+    """What memoryhub's logins are: no messages, no mail, and no way to other sites."""
+
+    def get_login_stages(self) -> list[str]:
+        return ["memoryhub.auth.second_factor.SecondFactorStage"]
+
+    def login(self, request: HttpRequest, user: Any) -> None:
+        methods = methods_so_far(request, user)  # a session of somebody else ends here, with all it held
+        begin_session(request, user, backend=BACKEND)
+        request.session[METHODS] = sorted(methods)
+
+    def is_safe_url(self, url: str | None) -> bool:
+        host = self.request.get_host()
+        return url_has_allowed_host_and_scheme(url, {host}, require_https=self.request.is_secure())
+
+    def add_message(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def send_mail(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+
+def let_in(request: HttpRequest, person: User, *, method: str, next_url: str | None) -> HttpResponse:
+    """Begin a session of a person who proved who it is, or lead to the second factor first."""
+    record_authentication(request, person, method)
+    answer: HttpResponse = perform_login(request, Login(user=person, redirect_url=next_url))
+    return answer
+
+
+def methods_so_far(request: HttpRequest, person: Any) -> set[str]:
+    """Return what a person who is signing in has proved: "password" or "oidc", and "mfa" for the second factor."""
+    return {record["method"] for record in get_authentication_records(request, person)}
+
+
+def end_sessions(person: User, *, but: str | None = None, now: datetime) -> int:
+    """End a person's sessions, all or but one; return how many."""
+    theirs = [
+        session.pk
+        for session in Session.objects.filter(expire_date__gt=now).exclude(pk=but).iterator()
+        if session.get_decoded().get(SESSION_KEY) == str(person.pk)
+    ]
+    return int(Session.objects.filter(pk__in=theirs).delete()[0])
 
 
 class LoginAttempts(AxesDatabaseHandler):
@@ -64,10 +131,10 @@ def locked_page(request: HttpRequest, response: HttpResponse, credentials: Any) 
 def one_login_at_a_time(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """Django middleware: let a password wait until the one before it is counted."""
+    """Django middleware: let a password or a code wait until the one before it is counted."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if request.method != "POST" or request.path != reverse("admin:login"):
+        if request.method != "POST" or request.path not in (reverse("admin:login"), reverse("second_step")):
             return get_response(request)
         with _ONE_LOGIN:
             return get_response(request)

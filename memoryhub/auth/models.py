@@ -1,9 +1,10 @@
-"""API keys and the audit trail."""
+"""API keys, invitations and the audit trail."""
 
 from datetime import datetime
 from typing import ClassVar
 
 from axes.models import AccessAttempt
+from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -84,6 +85,27 @@ class FailedLogin(AccessAttempt):
         proxy = True
         ordering = ["-attempt_time"]
         verbose_name = "failed login"
+
+
+class Invitation(models.Model):
+    """A link by which one person gets an account with a role; the link itself is shown once and never stored."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    email = models.EmailField(help_text="Whom it is for. Nothing is sent: hand the link over yourself.")
+    role = models.CharField(max_length=150)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    invited_by = models.ForeignKey(User, null=True, editable=False, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["-created_at"]
+        verbose_name = "invitation"
+
+    def __str__(self) -> str:
+        return self.email
 
 
 class AuditEntry(models.Model):

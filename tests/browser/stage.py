@@ -5,15 +5,17 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.urls import reverse
 
 from conversations.actions.chat import Question, prepare_turn
 from conversations.models import Session
 from memoryhub.api.idempotency import IdempotencyRecord
+from memoryhub.auth.accounts import invite
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.models import FailedLogin
+from memoryhub.auth.roles import CURATOR
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.importexport.demo import load_demo
 from memoryhub.jobs.models import Job, ScheduleState, Worker
@@ -124,6 +126,8 @@ def _questions(stage: Stage) -> None:
 def _machinery(stage: Stage) -> None:
     now = stage.now
     key, _ = issue_key(name="laptop", scopes=[Scope.READ], by=BY, now=now)
+    aya = User.objects.create_superuser("aya")
+    invite(email="rin@example.org", role=CURATOR, lasts=timedelta(days=7), inviter=aya, by=BY, now=now)
     IdempotencyRecord.objects.create(
         actor=stage.maya,
         api_key=key,

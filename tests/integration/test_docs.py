@@ -19,6 +19,7 @@ from pytest_django.live_server_helper import LiveServer
 
 import conversations.actions.context
 from memoryhub.auth.actions import issue_key
+from memoryhub.auth.config import SignInConfig
 from memoryhub.auth.domain import Scope, command
 from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
@@ -153,6 +154,7 @@ def _variables(tmp_path: Path) -> set[str]:
     plain = Noted()
     read_environment(plain)
     secret_key(plain, tmp_path)
+    SignInConfig.from_env(plain)
     asked = set(plain.asked)
     for providers, name, read in (
         (EMBEDDING_PROVIDERS, "MEMORYHUB_EMBEDDING_PROVIDER", EmbeddingConfig.from_env),

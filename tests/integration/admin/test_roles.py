@@ -47,13 +47,13 @@ SCREENS = {
     "memoryhub_apikey": NOTHING, "memoryhub_auditentry": NOTHING, "memoryhub_embeddingspace": NOTHING,
     "memoryhub_idempotencyrecord": NOTHING, "memoryhub_ledgerentry": NOTHING, "memoryhub_tokenfactors": NOTHING,
     "memoryhub_job": NOTHING, "memoryhub_worker": NOTHING, "memoryhub_schedulestate": NOTHING,
-    "auth_user": NOTHING, "auth_group": NOTHING, "memoryhub_failedlogin": NOTHING,
+    "auth_user": NOTHING, "auth_group": NOTHING, "memoryhub_failedlogin": NOTHING, "memoryhub_invitation": NOTHING,
 }  # fmt: skip
 # What is done to a row by a button, where it is not as the screen.
 ACTIONS = {"conversations_session_end": ALL}
 # Pages that belong to no single model.
 PAGES = {
-    "review": ALL, "playground": ALL, "own_password": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
+    "review": ALL, "playground": ALL, "own_password": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
     "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_piece": NOTHING,
 }  # fmt: skip
@@ -62,7 +62,9 @@ FOR_ALL_STAFF = {
     "index", "password_change", "password_change_done", "jsi18n", "autocomplete", "view_on_site", "app_list", "search",
     "toggle_sidebar", "", "logout",
 }  # fmt: skip
-FOR_EVERYBODY = {"login", "logout"}
+# Ways in, for who is not logged in yet.
+WAYS_IN = {"login_page", "oidc_begin", "oidc_callback", "second_step", "invitation"}
+FOR_EVERYBODY = {"login", "logout", *WAYS_IN}
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def may(address: Address) -> str:
 CLOSABLE = [
     each
     for each in addresses()
-    if each.name not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "time_zone", "palette"}
+    if each.name
+    not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "own_sign_in", "time_zone", "palette"}
 ]
 
 
@@ -157,13 +160,14 @@ def test_every_address_is_decided_about() -> None:
     unknown = {
         each.name
         for each in addresses()
-        if not each.screen and each.name not in (FOR_ALL_STAFF | FOR_EVERYBODY if each.is_of_site else PAGES)
+        if not each.screen
+        and each.name not in (FOR_ALL_STAFF | FOR_EVERYBODY if each.is_of_site else {*PAGES, *WAYS_IN})
     }
     assert unknown == set(), "Say in SCREENS, PAGES or FOR_ALL_STAFF who may open these."
     assert set(SCREENS) == {
         f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry
     }
-    assert set(PAGES) == {each.name for each in addresses() if not each.is_of_site}
+    assert set(PAGES) | WAYS_IN == {each.name for each in addresses() if not each.is_of_site}
 
 
 def test_a_curator_gets_403_wherever_an_administrator_alone_may_be(hub: Hub) -> None:

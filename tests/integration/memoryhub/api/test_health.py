@@ -16,12 +16,14 @@ from rest_framework.test import APIClient
 from conversations.models import Session
 from memoryhub.api import health
 from memoryhub.auth.actions import create_agent
+from memoryhub.auth.config import SignInConfig
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import ApiKey
 from memoryhub.jobs import status
 from memoryhub.management.commands import first_run as first_run_command
 from memoryhub.tenancy.models import Agent
 from tests.conftest import NOW
+from tests.fakes.oidc_server import CLIENT_ID, CLIENT_SECRET, OidcServer
 
 
 def test_healthz_needs_no_database(client: APIClient) -> None:
@@ -188,3 +190,22 @@ def test_first_run_without_demo_is_empty(db: None, settings: Any, monkeypatch: p
     monkeypatch.setenv("DEMO", "0")
     first_run(settings)
     assert not Session.objects.exists()
+
+
+def test_the_doctor_asks_the_openid_provider(db: None, settings: Any) -> None:
+    def said() -> list[tuple[str, str]]:
+        return [(str(each.level), each.detail) for each in health.sign_in()]
+
+    assert said() == []
+    with OidcServer() as server:
+        values = {"ISSUER": server.issuer, "CLIENT_ID": CLIENT_ID, "CLIENT_SECRET": CLIENT_SECRET}
+        variables = {f"MEMORYHUB_OIDC_{name}": value for name, value in values.items()}
+        settings.SIGN_IN = SignInConfig.from_env(variables)
+        assert said()[0][0] == "warning" and "MEMORYHUB_OIDC_ROLES" in said()[0][1]
+        variables["MEMORYHUB_OIDC_ROLES"] = '{"team": "curator"}'
+        settings.SIGN_IN = SignInConfig.from_env(variables)
+        assert said() == [("ok", f"{server.issuer} answers; 1 of its groups give a role")]
+        server.spoil(issuer_of_discovery="https://elsewhere.example")
+        assert said()[0][0] == "broken" and "elsewhere.example" in said()[0][1]
+        server.is_broken = True
+        assert said()[0][0] == "broken" and "passwords go on" in said()[0][1]

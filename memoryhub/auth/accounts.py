@@ -1,0 +1,208 @@
+"""Accounts that people get themselves: by an invitation, or by their first sign-in at the provider.
+
+An e-mail address never says whose account it is: an account belongs to the issuer's name for a person (`sub`), which
+is kept when the account is made, or when somebody who is logged in connects it. The provider's groups give a role at
+each sign-in and take it back; what a person gave by hand stays.
+"""
+
+import hashlib
+import re
+import secrets
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal, curator
+from memoryhub.auth.login import LOGIN, end_sessions
+from memoryhub.auth.models import Invitation
+from memoryhub.auth.roles import groups_to_give
+from memoryhub.errors import DomainError
+
+if TYPE_CHECKING:
+    from memoryhub.auth.oidc import Identity
+
+SINGLE_SIGN_ON: Final = "Single sign-on"
+MAY_INVITE: Final = "memoryhub.add_invitation"
+
+
+class InvitationClosed(DomainError):
+    """It was used, has expired or was withdrawn."""
+
+
+class IdentityTaken(DomainError):
+    """Another account has this identity, or the account has another one."""
+
+
+@dataclass(frozen=True)
+class NewInvitation:
+    """An invitation whose link is shown once: only the token's digest is stored."""
+
+    row: Invitation
+    token: str
+
+
+@transaction.atomic
+def invite(
+    *, email: str, role: str, lasts: timedelta, inviter: User, by: Principal, now: datetime
+) -> NewInvitation:
+    """Make a link by which one person gets an account with a role.
+
+    Raises Forbidden for a role that holds more than the inviter may do.
+    """
+    if not groups_to_give(inviter).filter(name=role).exists():
+        raise Forbidden(_("You may only give a role that holds no more than your own rights."))
+    token = secrets.token_urlsafe(32)
+    row = Invitation.objects.create(
+        email=email,
+        role=role,
+        digest=_digest(token),
+        invited_by=inviter,
+        created_at=now,
+        expires_at=now + lasts,
+    )
+    audit.record(by=by, verb="issue", row=row, details={"role": role}, now=now)
+    return NewInvitation(row, token)
+
+
+def open_invitation(token: str, *, now: datetime, rows: QuerySet[Invitation] | None = None) -> Invitation:
+    """Return what a link leads to; raises InvitationClosed. Who invited must still be allowed to."""
+    rows = Invitation.objects.all() if rows is None else rows
+    row = rows.filter(digest=_digest(token), used_at=None, expires_at__gt=now).first()
+    inviter = row.invited_by if row is not None else None
+    is_good = inviter is not None and inviter.is_active and inviter.has_perm(MAY_INVITE)
+    if row is None or not is_good or not groups_to_give(inviter).filter(name=row.role).exists():
+        raise InvitationClosed(
+            _("This invitation was used, has expired or was withdrawn. Ask for another one.")
+        )
+    return row
+
+
+@transaction.atomic
+def accept_by_password(token: str, *, username: str, password: str, now: datetime) -> User:
+    """Make the account that an invitation is for, with a password."""
+    invitation = _take(token, now=now)
+    person = User(username=username, email=invitation.email, is_staff=True)
+    person.set_password(password)
+    return _enter(person, invitation, now=now)
+
+
+@transaction.atomic
+def sign_in(
+    identity: "Identity", *, roles: Mapping[str, str], invitation: str = "", now: datetime
+) -> User | None:
+    """Return the account of somebody whom the provider knows, made where it is new; None: no access.
+
+    A new account takes a group that gives a role, or an invitation. The role of a group is taken back at the next
+    sign-in without the group; an account without any right left is closed, and its sessions end.
+    """
+    role = next((role for group, role in roles.items() if group in identity.groups), None)
+    link = _links(identity).select_for_update(of=["self", "user"]).select_related("user").first()
+    if link is None:
+        if not invitation and role is None:
+            return None
+        person = User(
+            username=free_username(identity.username), email=identity.email, first_name=identity.first_name,
+            last_name=identity.last_name, is_staff=True,
+        )  # fmt: skip
+        person.set_unusable_password()
+        if invitation:
+            _enter(person, _take(invitation, now=now), now=now)
+        else:
+            person.save()
+            audit.record(by=LOGIN, verb="create", row=person, details={"by": "oidc"}, now=now)
+        link = SocialAccount(user=person, provider=identity.issuer, uid=identity.subject, extra_data={})
+    _follow_groups(link, role, now=now)
+    link.save()
+    person = link.user
+    return person if person.is_active and person.is_staff else None
+
+
+@transaction.atomic
+def connect(person: User, identity: "Identity", *, by: Principal, now: datetime) -> None:
+    """Let a person who is logged in sign in by the provider from now on; raises IdentityTaken."""
+    if _links(identity).exists() or is_connected(person):
+        raise IdentityTaken(_("This account, or another one, is connected already."))
+    SocialAccount.objects.create(user=person, provider=identity.issuer, uid=identity.subject, extra_data={})
+    _record_link(person, True, by=by, now=now)
+
+
+@transaction.atomic
+def disconnect(person: User, *, by: Principal, now: datetime) -> bool:
+    """Forget how a person signs in by the provider; refused where there is no password, which would lock them out."""
+    if not person.has_usable_password():
+        return False
+    forgotten = SocialAccount.objects.filter(user=person).delete()[0]
+    if forgotten:
+        _record_link(person, False, by=by, now=now)
+    return bool(forgotten)
+
+
+def is_connected(person: User) -> bool:
+    return bool(SocialAccount.objects.filter(user=person).exists())
+
+
+def free_username(wanted: str) -> str:
+    """Return a name that no account has, in whatever case: a provider's names are not known to be ours."""
+    plain = re.sub(r"[^\w.@+-]+", "-", unicodedata.normalize("NFKC", wanted))[:140] or "person"
+    name, number = plain, 1
+    while User.objects.filter(username__iexact=name).exists():
+        number += 1
+        name = f"{plain}-{number}"
+    return name
+
+
+def _follow_groups(link: SocialAccount, role: str | None, *, now: datetime) -> None:
+    """Give the role of the provider's groups and take back the one that they gave before."""
+    person, before = link.user, link.extra_data.get("role")
+    held = set(person.groups.values_list("name", flat=True))
+    is_taken, is_given = before not in (None, role), role is not None and role not in held
+    if not is_taken and not is_given:
+        return
+    if is_taken:
+        person.groups.remove(*Group.objects.filter(name=before))
+        link.extra_data = {}
+        end_sessions(person, now=now)
+    if is_given:
+        person.groups.add(Group.objects.get(name=role))
+        link.extra_data = {"role": role}
+    person.is_staff = person.is_superuser or person.groups.exists() or person.user_permissions.exists()
+    person.save(update_fields=["is_staff"])
+    details = {"fields": ["groups"], "role": role, "before": before}
+    audit.record(by=LOGIN, verb="update", row=person, details=details, now=now)
+
+
+def _take(token: str, *, now: datetime) -> Invitation:
+    row = open_invitation(token, now=now, rows=Invitation.objects.select_for_update(of=["self"]))
+    row.used_at = now
+    row.save(update_fields=["used_at"])
+    return row
+
+
+def _enter(person: User, invitation: Invitation, *, now: datetime) -> User:
+    person.save()
+    person.groups.add(Group.objects.get(name=invitation.role))
+    by, details = curator(person.pk, person.username), {"role": invitation.role}
+    audit.record(by=by, verb="accept", row=invitation, details=details, now=now)
+    return person
+
+
+def _record_link(person: User, is_on: bool, *, by: Principal, now: datetime) -> None:
+    details = {"fields": [SINGLE_SIGN_ON], "on": is_on}
+    audit.record(by=by, verb="update", row=person, details=details, now=now)
+
+
+def _links(identity: "Identity") -> Any:
+    return SocialAccount.objects.filter(provider=identity.issuer, uid=identity.subject)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,111 @@
+"""Configuration of how people sign in, from the environment.
+
+No Django here: `settings.py` keeps the result of `SignInConfig.from_env(os.environ)` as `settings.SIGN_IN`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlsplit
+
+from memoryhub.env import EnvironmentProblem, read_switch, read_words
+
+PREFIX: Final = "MEMORYHUB_OIDC_"
+NEEDED: Final = ("ISSUER", "CLIENT_ID", "CLIENT_SECRET")
+"""Nobody can sign in before all three are set."""
+
+LONGEST_ISSUER: Final = 200
+EXAMPLE: Final = '{"memory-admins": "administrator", "memory-team": "curator"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """An OpenID provider, and what its groups mean here."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    name: str
+    """What stands on the button."""
+    scopes: tuple[str, ...]
+    groups_claim: str
+    roles: Mapping[str, str]
+    """The role of each group; the first that somebody is in counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInConfig:
+    provider: Provider | None = None
+    needs_second_factor: bool = False
+    """Whether who signs in by password must have a second factor."""
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> "SignInConfig":
+        """Return the configuration; raises `EnvironmentProblem` naming the variable that is wrong or missing."""
+        return cls(_provider(environ), read_switch(environ, "MEMORYHUB_REQUIRE_SECOND_FACTOR", False))
+
+
+def _provider(environ: Mapping[str, str]) -> Provider | None:
+    values = {name: environ.get(f"{PREFIX}{name}", "").strip() for name in (*NEEDED, "NAME", "GROUPS_CLAIM")}
+    scopes, roles = read_words(environ, f"{PREFIX}SCOPES"), _roles(environ)
+    missing = [f"{PREFIX}{name}" for name in NEEDED if not values[name]]
+    if missing:
+        if any(values.values()) or scopes or roles:
+            raise EnvironmentProblem(
+                f"{', '.join(missing)} must be set too, or no variable that begins with {PREFIX}."
+            )
+        return None
+    host = _checked_host(values["ISSUER"])
+    return Provider(
+        issuer=values["ISSUER"],
+        client_id=values["CLIENT_ID"],
+        client_secret=values["CLIENT_SECRET"],
+        name=values["NAME"] or host,
+        scopes=scopes or ("openid", "profile", "email"),
+        groups_claim=values["GROUPS_CLAIM"] or "groups",
+        roles=MappingProxyType(roles),
+    )
+
+
+def _checked_host(issuer: str) -> str:
+    """Return the issuer's host; what says who somebody is must come by TLS, or from this machine."""
+    try:
+        parts = urlsplit(issuer)
+        host = parts.hostname or ""
+    except ValueError:
+        host = ""
+    is_plain = bool(host) and not parts.query and not parts.fragment and " " not in issuer
+    is_safe = is_plain and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host)))
+    if is_safe and len(issuer) <= LONGEST_ISSUER:
+        return host
+    raise EnvironmentProblem(
+        f"{PREFIX}ISSUER must be an address with https (http on this machine alone), such as "
+        f"https://login.example.org/realms/team, not {issuer!r}."
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _roles(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return group → role; whether there are such roles is for `memoryhub.auth.roles` to say."""
+    raw = environ.get(f"{PREFIX}ROLES", "").strip()
+    try:
+        roles = json.loads(raw) if raw else {}
+    except ValueError:
+        roles = None
+    if not isinstance(roles, dict) or not all(isinstance(role, str) for role in roles.values()):
+        raise EnvironmentProblem(f"{PREFIX}ROLES must be JSON from groups to roles, such as {EXAMPLE}.")
+    unknown = set(roles.values()) - {"curator", "administrator"}
+    if unknown:
+        raise EnvironmentProblem(
+            f"{PREFIX}ROLES gives the role {sorted(unknown)[0]!r}; there are curator and administrator."
+        )
+    return roles

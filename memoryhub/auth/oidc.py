@@ -1,0 +1,258 @@
+"""Sign-in by OpenID Connect: the code flow of django-allauth (state, PKCE, exchange), with ID tokens checked in full.
+
+django-allauth skips the signature of a token that came straight from the provider, asks for no nonce, and takes the
+issuer from whatever the provider's own description says. Here all of it is checked. The modules that speak HTTP and
+cryptography are loaded by the first sign-in.
+"""
+
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any, Final
+
+import jwt
+import requests
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.internal import statekit
+from allauth.socialaccount.models import SocialApp
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from memoryhub.auth.config import Provider
+from memoryhub.db_pool import return_connection
+
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Signatures by a key pair alone: the client's secret signs nothing, and "none" is no signature."""
+
+LEEWAY_SECONDS: Final = 60
+KEPT_SECONDS: Final = 600
+MOST_BYTES: Final = 1_000_000
+
+
+class SignInFailed(Exception):
+    """The provider, or what it says of somebody, cannot be relied on; the text is for the log and `doctor`."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Somebody as a verified ID token has it: the issuer's name for the person is all that identifies."""
+
+    issuer: str
+    subject: str
+    username: str
+    email: str
+    first_name: str
+    last_name: str
+    groups: frozenset[str]
+
+
+def configured() -> Provider:
+    provider = settings.SIGN_IN.provider
+    if provider is None:
+        raise SignInFailed("no provider is configured")
+    return provider
+
+
+class Identities(DefaultSocialAccountAdapter):
+    """Knows the one provider of the environment; nothing is read from the table of providers."""
+
+    def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
+        known = configured()
+        app = SocialApp(
+            provider=OpenIDConnectProvider.id, provider_id=known.issuer, name=known.name,
+            client_id=known.client_id, secret=known.client_secret,
+            settings={"oauth_pkce_enabled": True, "scope": list(known.scopes)},
+        )  # fmt: skip
+        return CodeFlow(request, app=app)
+
+    def generate_state_param(self, state: dict[str, Any]) -> str:
+        return secrets.token_urlsafe(32)
+
+
+class CodeFlow(OpenIDConnectProvider):
+    """The redirect to the provider; what comes back must have the nonce that goes along."""
+
+    def get_oauth2_adapter(self, request: HttpRequest) -> "Endpoints":
+        return Endpoints(request, self.app.provider_id)
+
+    def begin(self, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
+        nonce = secrets.token_urlsafe(32)
+        answer: HttpResponse = self.redirect(
+            self.request, "login", next_url, dict(purpose), auth_params={"nonce": nonce}, nonce=nonce
+        )
+        return answer
+
+
+class Endpoints(OpenIDConnectOAuth2Adapter):
+    @cached_property
+    def openid_config(self) -> Mapping[str, Any]:
+        return DISCOVERY.description(configured().issuer)
+
+    def get_callback_url(self, request: HttpRequest, app: Any) -> str:
+        return request.build_absolute_uri(reverse("oidc_callback"))
+
+
+class Discovery:
+    """What providers publish of themselves, kept for ten minutes in each process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
+
+    def description(self, issuer: str) -> dict[str, Any]:
+        """Return the provider's description; raises SignInFailed where it is another's, or lacks an endpoint."""
+        found = self._get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != issuer:
+            raise SignInFailed(f"its description names the issuer {found.get('issuer')!r}, not {issuer!r}")
+        wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        lacking = [name for name in wanted if not isinstance(found.get(name), str)]
+        if lacking:
+            raise SignInFailed(f"its description lacks {', '.join(lacking)}")
+        return found
+
+    def key(self, url: str, key_id: str | None) -> Any:
+        """Return a signing key by its id, or the only one; keys that were replaced meanwhile are read anew."""
+        for is_last in (False, True):
+            keys = self.keys(url, anew=is_last)
+            fitting = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
+            if fitting:
+                return fitting[0]
+        raise SignInFailed("the ID token is signed by a key that the provider does not publish")
+
+    def keys(self, url: str, *, anew: bool = False) -> list[Any]:
+        try:
+            return list(jwt.PyJWKSet.from_dict(self._get(url, anew=anew)).keys)
+        except jwt.PyJWTError as error:
+            raise SignInFailed(f"its keys cannot be read ({error})") from error
+
+    def forget(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    def _get(self, url: str, *, anew: bool = False) -> dict[str, Any]:
+        with self._lock:
+            read_at, kept = self._kept.get(url, (0.0, {}))
+        if kept and not anew and time.monotonic() - read_at < KEPT_SECONDS:
+            return kept
+        found = fetch_json(url)
+        with self._lock:
+            self._kept[url] = time.monotonic(), found
+        return found
+
+
+DISCOVERY: Final = Discovery()
+
+
+def fetch_json(url: str, **headers: str) -> dict[str, Any]:
+    """Return the JSON object at an address; raises SignInFailed without what the answer held."""
+    return_connection()
+    try:
+        with requests.get(url, headers=headers, timeout=5, stream=True) as answer:
+            answer.raise_for_status()
+            body = answer.raw.read(MOST_BYTES, decode_content=True)
+        found = json.loads(body)
+    except (requests.RequestException, OSError, ValueError) as error:
+        raise SignInFailed(f"{url} does not answer as it should ({type(error).__name__})") from error
+    if not isinstance(found, dict):
+        raise SignInFailed(f"{url} does not answer with a JSON object")
+    return found
+
+
+def begin(request: HttpRequest, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
+    """Return the redirect to the provider. `purpose` is kept in the session and comes back from `finish`."""
+    flow = Identities(request).get_provider(request, "")
+    answer: HttpResponse = flow.begin(next_url=next_url, purpose=purpose)
+    if not isinstance(answer, HttpResponseRedirect):
+        raise SignInFailed("the provider's address cannot be used")
+    return answer
+
+
+def finish(request: HttpRequest) -> tuple[Identity, dict[str, Any]]:
+    """Return who came back from the provider, with the state that was kept; raises SignInFailed."""
+    provider, flow = configured(), Identities(request).get_provider(request, "")
+    state = statekit.unstash_state(
+        request, state_id=request.GET.get("state", ""), provider_id=provider.issuer
+    )
+    if state is None:
+        raise SignInFailed("the answer belongs to no sign-in of this browser, or came too late")
+    if "error" in request.GET or "code" not in request.GET:
+        raise SignInFailed("the provider did not let the person in")
+    return_connection()
+    endpoints = flow.get_oauth2_adapter(request)
+    try:
+        client = endpoints.get_client(request, flow.app)
+        answer = client.get_access_token(request.GET["code"], pkce_code_verifier=state["pkce_code_verifier"])
+    except (OAuth2Error, requests.RequestException, ValueError, KeyError) as error:
+        raise SignInFailed(f"the code was not exchanged ({type(error).__name__})") from error
+    claims = verified_claims(
+        answer.get("id_token"), provider, nonce=state["nonce"], keys_at=endpoints.openid_config["jwks_uri"]
+    )
+    return _identity(claims, provider, endpoints.openid_config, answer["access_token"]), state
+
+
+def verified_claims(token: Any, provider: Provider, *, nonce: str, keys_at: str) -> dict[str, Any]:
+    """Return an ID token's claims; raises SignInFailed unless all that OpenID Connect Core 3.1.3.7 asks for holds."""
+    try:
+        header = jwt.get_unverified_header(token)
+        if header.get("alg") not in ALGORITHMS:
+            raise SignInFailed("the ID token is not signed by a key pair")
+        claims: dict[str, Any] = jwt.decode(
+            token, DISCOVERY.key(keys_at, header.get("kid")), algorithms=list(ALGORITHMS), audience=provider.client_id,
+            issuer=provider.issuer, leeway=LEEWAY_SECONDS,
+            options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+        )  # fmt: skip
+    except jwt.PyJWTError as error:
+        raise SignInFailed(f"the ID token is not valid ({type(error).__name__})") from error
+    audience = claims["aud"]
+    if isinstance(audience, list) and len(audience) > 1 and claims.get("azp") != provider.client_id:
+        raise SignInFailed("the ID token is for another client")
+    if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+        raise SignInFailed("the ID token answers another sign-in")
+    if not claims["sub"] or len(claims["sub"]) > 191:
+        raise SignInFailed("the ID token does not say who signed in")
+    return claims
+
+
+def _identity(claims: dict[str, Any], provider: Provider, config: Mapping[str, Any], access: str) -> Identity:
+    """Return the person, with the groups of the ID token, else of what the provider tells by its userinfo endpoint."""
+    groups = claim_at(claims, provider.groups_claim)
+    if groups is None and isinstance(config.get("userinfo_endpoint"), str):
+        told = fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {access}")
+        if told.get("sub") != claims["sub"]:
+            raise SignInFailed("the userinfo endpoint speaks of somebody else")
+        groups, claims = claim_at(told, provider.groups_claim), {**told, **claims}
+    listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+    email = _text(claims, "email")
+    return Identity(
+        issuer=provider.issuer,
+        subject=claims["sub"],
+        username=_text(claims, "preferred_username") or email or claims["sub"],
+        email=email,
+        first_name=_text(claims, "given_name")[:150],
+        last_name=_text(claims, "family_name")[:150],
+        groups=frozenset(each for each in listed if isinstance(each, str)),
+    )
+
+
+def claim_at(claims: Mapping[str, Any], name: str) -> Any:
+    """Return a claim by its name, or by a path with dots (`realm_access.roles`)."""
+    if name in claims:
+        return claims[name]
+    found: Any = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    return value.replace("\x00", "")[:254] if isinstance(value, str) else ""

@@ -1,0 +1,180 @@
+"""The second factor: one-time codes of an app (TOTP), recovery codes, and the step of a login that asks for one.
+
+django-allauth keeps and checks them. A wrong code counts as a wrong password: the same lock holds.
+"""
+
+import base64
+import logging
+from datetime import datetime
+from typing import Any, Final
+
+from allauth.account.internal.flows.login import record_authentication
+from allauth.account.stages import LoginStage, LoginStageController
+from allauth.mfa import app_settings
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP, validate_totp_code
+from axes.handlers.proxy import AxesProxyHandler
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_login_failed
+from django.core.cache import cache
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.crypto import salted_hmac
+
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.login import METHODS, end_sessions, methods_so_far
+
+log = logging.getLogger(__name__)
+
+SECOND_FACTOR: Final = "Second factor"
+RECOVERY_CODES: Final = "Recovery codes"
+"""What the audit trail says was changed."""
+
+
+class Secrets(DefaultMFAAdapter):
+    """Encrypts what codes are made from: whoever reads the database alone cannot make any."""
+
+    def get_totp_issuer(self) -> str:
+        return "memoryhub"
+
+    def get_totp_label(self, user: Any) -> str:
+        return str(user.get_username())
+
+    def encrypt(self, text: str) -> str:
+        return str(self._cipher().encrypt(text.encode()).decode())
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return str(self._cipher().decrypt(encrypted_text.encode()).decode())
+
+    def _cipher(self) -> Any:
+        from cryptography.fernet import Fernet  # some megabytes, for those who use codes
+
+        digest = salted_hmac("memoryhub.second_factor", "codes", algorithm="sha256").digest()
+        return Fernet(base64.urlsafe_b64encode(digest))
+
+
+class OneTimeCodes(TOTP):
+    """Remembers a code for as long as it would be taken, which is longer than allauth does with a tolerance."""
+
+    def _mark_code_used(self, code: str) -> bool:
+        windows = 2 * app_settings.TOTP_TOLERANCE + 1
+        return bool(
+            cache.add(self._get_used_cache_key(code), "y", timeout=windows * app_settings.TOTP_PERIOD)
+        )
+
+
+class SecondFactorStage(LoginStage):
+    """The step after the password, or after the provider: a code, or making a second factor where one is needed."""
+
+    key = "second_factor"
+    urlname = "second_step"
+
+    def handle(self) -> tuple[HttpResponse | None, bool]:
+        person = self.login.user
+        is_asked = has_second_factor(person) or must_set_up(methods_so_far(self.request, person))
+        return (HttpResponseRedirect(reverse(self.urlname)) if is_asked else None), True
+
+
+def pending_step(request: HttpRequest) -> Any:
+    """Return the step of a login that waits for its second factor; None where there is none."""
+    return LoginStageController.enter(request, SecondFactorStage.key)
+
+
+def finish_step(request: HttpRequest, step: Any) -> HttpResponse:
+    record_authentication(request, step.login.user, "mfa")
+    answer: HttpResponse = step.exit()
+    return answer
+
+
+def must_set_up(methods: set[str]) -> bool:
+    """Return whether somebody who proved no more than this needs a second factor; a provider asks for its own."""
+    return bool(settings.SIGN_IN.needs_second_factor) and not methods & {"oidc", "mfa"}
+
+
+def lacks_second_factor(request: HttpRequest) -> bool:
+    """Return whether a session was begun without the second factor that is needed."""
+    return must_set_up(set(request.session.get(METHODS, ())))
+
+
+def has_second_factor(person: Any) -> bool:
+    return bool(_of(person, Authenticator.Type.TOTP).exists())
+
+
+def codes_left(person: Any) -> int:
+    row = _of(person, Authenticator.Type.RECOVERY_CODES).first()
+    return 0 if row is None else len(RecoveryCodes(row).get_unused_codes())
+
+
+def is_code_of(request: HttpRequest, person: User, code: str) -> bool:
+    """Return whether a code is this person's and not used before. Too many wrong ones lock, as passwords do."""
+    who = {"username": person.get_username()}
+    if not AxesProxyHandler.is_allowed(request, who):
+        request.axes_locked_out = True  # type: ignore[attr-defined]  # the middleware answers with the lock's page
+        return False
+    if _accepts(person, code):
+        return True
+    user_login_failed.send(sender=__name__, credentials=who, request=request)
+    return False
+
+
+@transaction.atomic
+def set_up(
+    person: User, *, secret: str, code: str, session_key: str | None, by: Principal, now: datetime
+) -> list[str]:
+    """Turn the second factor on and return the recovery codes; none where the code is not the app's, or one is on.
+
+    The person's other sessions end: they were begun without it.
+    """
+    User.objects.select_for_update().get(pk=person.pk)
+    if has_second_factor(person) or not validate_totp_code(secret, code):
+        return []
+    TOTP.activate(person, secret)
+    end_sessions(person, but=session_key, now=now)
+    return _new_codes(person, by=by, changed=SECOND_FACTOR, now=now)
+
+
+@transaction.atomic
+def renew_codes(person: User, *, by: Principal, now: datetime) -> list[str]:
+    return _new_codes(person, by=by, changed=RECOVERY_CODES, now=now)
+
+
+@transaction.atomic
+def turn_off(person: User, *, by: Principal, reason: str = "", now: datetime) -> bool:
+    """Forget a person's second factor and recovery codes; return whether there were any."""
+    forgotten = Authenticator.objects.filter(user=person).delete()[0]
+    if forgotten:
+        audit.record(
+            by=by, verb="update", row=person, reason=reason, details={"fields": [SECOND_FACTOR], "on": False}, now=now
+        )  # fmt: skip
+    return bool(forgotten)
+
+
+def _new_codes(person: User, *, by: Principal, changed: str, now: datetime) -> list[str]:
+    _of(person, Authenticator.Type.RECOVERY_CODES).delete()
+    codes: list[str] = RecoveryCodes.activate(person).get_unused_codes()
+    audit.record(by=by, verb="update", row=person, details={"fields": [changed], "on": True}, now=now)
+    return codes
+
+
+def _accepts(person: User, code: str) -> bool:
+    """Try a code as the app's, else as a recovery code; each counts once."""
+    from cryptography.fernet import InvalidToken
+
+    try:
+        for row in Authenticator.objects.filter(user=person):
+            kind = OneTimeCodes if row.type == Authenticator.Type.TOTP else RecoveryCodes
+            if kind(row).validate_code(code):
+                row.record_usage()
+                return True
+    except InvalidToken:
+        log.warning("the second factor of account %s was made with another SECRET_KEY", person.pk)
+    return False
+
+
+def _of(person: Any, kind: str) -> Any:
+    return Authenticator.objects.filter(user_id=person.pk, type=kind)
