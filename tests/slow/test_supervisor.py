@@ -26,9 +26,10 @@ from memoryhub.runtime.supervisor import (
     restart_delay_seconds,
     web_url,
 )
+from tests.ports import free_port
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180  # a busy machine starts two installations at once in more than a minute
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc and prctl")
 
 
@@ -126,12 +127,6 @@ class Serving:
 def _mind_signals() -> None:
     """In the child: mind SIGHUP also where the tests themselves were started with nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 Serve = Callable[..., Serving]

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import psycopg
 from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.postgres import server as postgres_server
 from memoryhub.runtime.processes import wait_until
+from tests.ports import free_port
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SETTINGS = "tests.slow.chaos.job_settings"
@@ -34,9 +34,7 @@ class Hub:
         folder.mkdir(exist_ok=True)
         self.folder = folder
         self.data_dir = folder / "data"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.database = database
         self.cluster = database or EmbeddedCluster(self.data_dir)
         self.environment = {
