@@ -21,11 +21,18 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 def numbers(memory: Any) -> Any:
     """Return a memory's numbers with its strength as it is now."""
-    row: Any = MemoryNumbers.objects.with_strength().select_related("actor__sleep_state").get(memory=memory)
-    state = getattr(row.actor, "sleep_state", None)
-    assert row.strength_now == pytest.approx(row.now(state), rel=1e-12)
-    row.strength, row.last_decay_at = row.strength_now, row.decayed_until(state)
-    return row
+    return numbers_of([memory])[memory.pk]
+
+
+def numbers_of(memories: list[Any]) -> dict[Any, Any]:
+    """Return the numbers of memories, by their ids, with their strengths as they are now."""
+    rows: Any = MemoryNumbers.objects.with_strength().select_related("actor__sleep_state")
+    found = {row.memory_id: row for row in rows.filter(memory__in=memories)}
+    for row in found.values():
+        state = getattr(row.actor, "sleep_state", None)
+        assert row.strength_now == pytest.approx(row.now(state), rel=1e-12)
+        row.strength, row.last_decay_at = row.strength_now, row.decayed_until(state)
+    return found
 
 
 def seen(perspective: PerspectiveStrength) -> float:

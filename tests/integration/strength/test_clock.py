@@ -34,7 +34,7 @@ from strength.models import (
 )
 from strength.sql import FRAGMENTS
 from tests.examples import examples
-from tests.integration.strength.conftest import BY, NOW, Sleep, Write, numbers, seen
+from tests.integration.strength.conftest import BY, NOW, Sleep, Write, numbers, numbers_of, seen
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -399,14 +399,17 @@ def _merge(actor: Actor, now: Any) -> None:
 
 def _world(actor: Actor, memories: list[Memory]) -> list[Any]:
     """Return all numbers, rounded, by the memories' places."""
+    rows = PerspectiveStrength.objects.filter(actor=actor)
     perspectives = {
-        (row.memory_id, row.perspective): seen(row) for row in PerspectiveStrength.objects.filter(actor=actor)
+        (row.memory_id, row.perspective): row.memory.numbers.of_perspective(row, row.memory.state)
+        for row in rows.select_related("memory__numbers", "memory__actor__sleep_state")
     }
     runs = SleepRun.objects.filter(actor=actor).order_by("number")
     counts = ("state", "decayed_count", "archived_count", "consolidated_count", "proposed_count")
     world: list[Any] = [list(runs.values_list(*counts))]
+    found = numbers_of(memories)
     for memory in memories:
-        row = numbers(memory)
+        row = found[memory.pk]
         same = (row.access_count, row.consolidation_level, row.impact_score, row.last_decay_at, row.fades)
         world.append((same, [row.strength, perspectives.get((memory.pk, "cost"), 0.0)]))
     return world

@@ -18,7 +18,7 @@ from conversations.domain.messages import NewMessage, Role
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.documents import append_entry, trusted_text
+from summaries.actions.documents import append_entry, trusted_texts
 from summaries.actions.project_life import (
     DELETED_KEPT,
     NotUndoable,
@@ -270,13 +270,15 @@ class Life(RuleBasedStateMachine):
     def lines_are_those_of_the_model(self) -> None:
         if not hasattr(self, "model"):
             return
+        rows = Project.objects.filter(actor=self.actor)
+        found = {(row.name, each.name): each for row in rows for each in documents_of(row)}
+        trusted = trusted_texts([*found.values()])
         for name, project in self.model.items():
-            documents = {each.name: each for each in documents_of(self.row(name))}
             for document, lines in project.lines.items():
-                found = documents.get(document)
-                assert entries_in(found.text if found else "") == sorted(lines), (name, document)
-                trusted = sorted(line for line, waits in lines.items() if not waits)
-                assert entries_in(trusted_text(found) if found else "") == trusted, (name, document)
+                row = found.get((name, document))
+                assert entries_in(row.text if row else "") == sorted(lines), (name, document)
+                believed = sorted(line for line, waits in lines.items() if not waits)
+                assert entries_in(trusted[row.pk] if row else "") == believed, (name, document)
 
     @invariant()
     def catalog_and_names_are_those_of_the_model(self) -> None:
