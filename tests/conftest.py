@@ -27,7 +27,22 @@ from tests.examples import QUICK
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
-SLOW = Path(__file__).parent / "slow"
+TESTS = Path(__file__).parent
+SLOW = TESTS / "slow"
+
+# Tracing makes Python 1.8 times as slow. Here the same code runs by the hundred: pages that other tests open too, calls
+# that are walked through, long random lives. Only their fixtures are traced.
+UNTRACED = [
+    TESTS / name
+    for name in (
+        "browser", "integration/admin/test_demo_screens.py", "integration/admin/test_japanese.py",
+        "integration/admin/test_pages.py", "integration/admin/test_roles.py", "integration/strength/test_clock.py",
+        "integration/strength/test_decisions_hold.py", "integration/strength/test_formulas.py",
+        "integration/strength/test_nights.py", "integration/summaries/test_project_life.py",
+        "integration/test_fuzz.py", "integration/test_taint.py", "integration/test_tenants.py",
+        "integration/test_transport.py",
+    )
+]  # fmt: skip
 
 # No test asserts on wall-clock time, and a busy machine is slow at its first example.
 hypothesis_settings.register_profile(
@@ -71,10 +86,12 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test` leaves to `make test-slow`, and property tests, which both run."""
+    """Mark what `make test` leaves to `make test-slow`, property tests, which both run, and what is not traced."""
     for item in items:
         if item.path.is_relative_to(SLOW):
             item.add_marker("slow")
+        if any(item.path.is_relative_to(path) for path in UNTRACED):
+            item.add_marker("no_cover")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
 
