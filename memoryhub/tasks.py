@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any, Final
 
+from django.contrib.sessions.models import Session
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -48,6 +49,12 @@ def import_file(job: JobContext) -> Writes | None:
 def forget_old_uploads(job: JobContext) -> None:
     """Delete uploaded files that nobody has imported for a week."""
     uploads.forget_uploads(timezone.now())
+
+
+@job("forget_old_sessions", at_once=1, daily_at="04:00")
+def forget_old_sessions(job: JobContext) -> None:
+    """Delete sessions of browsers that have expired: each login, and each begun sign-in, leaves one."""
+    _delete_in_steps(job, Session.objects.filter(expire_date__lt=timezone.now()))
 
 
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")

@@ -39,6 +39,8 @@ LOGIN: Final = command("login")
 """In the audit trail: nobody has logged in yet."""
 
 _ONE_LOGIN: Final = Lock()
+GUESSED_AT: Final = ("admin:login", "second_step", "own_sign_in")
+"""The pages that take a password or a code."""
 
 BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 """Loads the account of a session, however it was begun."""
@@ -134,7 +136,7 @@ def one_login_at_a_time(
     """Django middleware: let a password or a code wait until the one before it is counted."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if request.method != "POST" or request.path not in (reverse("admin:login"), reverse("second_step")):
+        if request.method != "POST" or request.path not in map(reverse, GUESSED_AT):
             return get_response(request)
         with _ONE_LOGIN:
             return get_response(request)

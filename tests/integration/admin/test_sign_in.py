@@ -18,7 +18,10 @@ from django.urls import reverse
 from memoryhub.auth.config import Provider, SignInConfig
 from memoryhub.auth.models import AuditEntry, FailedLogin
 from memoryhub.auth.oidc import DISCOVERY
+from memoryhub.jobs.queue import enqueue
+from tests.conftest import run_jobs
 from tests.fakes.oidc_server import CLIENT_ID, CLIENT_SECRET, GONE, OidcServer
+from tests.integration.admin.conftest import NOW
 
 pytestmark = pytest.mark.django_db
 ROLES = {"admins": "administrator", "team": "curator"}
@@ -379,3 +382,15 @@ def test_expired_sign_ins_do_not_come_back(server: OidcServer) -> None:
     }
     session.save()
     assert browser.get(f"{back.path}?{back.query}").status_code == 400
+
+
+def test_sign_ins_that_were_begun_and_left_are_forgotten(server: OidcServer) -> None:
+    for _ in range(3):
+        Client().get(reverse("oidc_begin"))
+    browser = Client()
+    sign_in(browser)
+    assert Session.objects.count() == 4
+    Session.objects.exclude(pk=browser.session.session_key).update(expire_date=NOW)
+    enqueue("forget_old_sessions")
+    run_jobs()
+    assert Session.objects.count() == 1 and who(browser) == "kei"
