@@ -120,7 +120,7 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
         known = known or _returning(draft, new, entry, spaces, by, now)
         known = known or _insert_or_find(draft)
         if known is not None:
-            is_meant = new.is_told_from_retries or not _may_be_retry(known, messages, now)
+            is_meant = new.is_told_from_retries or not may_be_retry(known, messages, now)
             return _repeat(known, draft, messages, by=by, now=now, counts=is_meant), False
         complete_new([new_row(draft, new, entry, messages, reason)], spaces, by=by, now=now)
     return draft, True
@@ -164,6 +164,10 @@ def _match_tombstones(
     return replacement, ""
 
 
+def sought_of(draft: Memory, new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> Sought:
+    return Sought(draft.content, draft.namespace, entry.vectors.get(spaces[0].id), besides=new.unlike)
+
+
 def _near_duplicate(
     draft: Memory,
     new: NewMemory,
@@ -174,9 +178,12 @@ def _near_duplicate(
     """Return the nearest duplicate of an extracted text, locked."""
     if new.source is not Source.EXTRACTION:
         return None
-    sought = Sought(draft.content, draft.namespace, entry.vectors.get(spaces[0].id), besides=new.unlike)
     [alike] = near_duplicates(
-        [sought], actor_id=draft.actor_id, space=spaces[0], now=draft.created_at, among=among
+        [sought_of(draft, new, entry, spaces)],
+        actor_id=draft.actor_id,
+        space=spaces[0],
+        now=draft.created_at,
+        among=among,
     )
     keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
     return next(iter(Memory.objects.of([draft.actor_id]).locked(keys).values()), None)
@@ -312,17 +319,23 @@ def entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]
     return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: given})
 
 
+SAME_SORT: Final = ("kind", "scope_level", "scope_domain", "scope_project")
+"""What must be equal where texts differ in punctuation or emphasis."""
+
+
 def _same_text(draft: Memory, unlike: Iterable[UUID] = ()) -> Memory | None:
     return of_text(draft, unlike).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
+
+
+WRITTEN_AGAIN: Final = Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None, valid_to=None)
+"""Memories that a repetition of their text adds to, in place of a new one."""
 
 
 def of_text(draft: Memory, unlike: Iterable[UUID] = ()) -> QuerySet[Memory]:
     """Return the memories of the same text, or of the same kind and scope that differ in punctuation or emphasis."""
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     alike = Q(wording_digest=wording_digest(draft.content)) & ~Q(pk__in=list(unlike))
-    alike &= Q(
-        **{name: getattr(draft, name) for name in ("kind", "scope_level", "scope_domain", "scope_project")}
-    )
+    alike &= Q(**{name: getattr(draft, name) for name in SAME_SORT})
     is_same = Q(content_digest=draft.content_digest)
     return rows.filter(
         is_same if draft.valid_to or draft.valid_from else is_same | alike,
@@ -330,7 +343,7 @@ def of_text(draft: Memory, unlike: Iterable[UUID] = ()) -> QuerySet[Memory]:
     ).order_by(Case(When(is_same, then=0), default=1), "created_at")  # fmt: skip
 
 
-def _may_be_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
+def may_be_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
     """Say whether a repetition without sources follows a write or use so closely that a client may have retried."""
     if messages:
         return False
@@ -356,7 +369,7 @@ def _repeat(
             return memory
         confirm_pending(memory, by=by, reason="A trusted source said the same.", now=now)
     if is_new_evidence and counts:
-        reinforce(memory=memory, now=now)
+        reinforce([memory], now=now)
     return memory
 
 

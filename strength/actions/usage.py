@@ -161,10 +161,14 @@ def set_strengths(
     return done
 
 
-def reinforce(*, memory: Memory, now: datetime) -> None:
-    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
-    write_numbers([memory], policy, now=now, kind=PointKind.USED, **_use(policy, now))
-    memory._state.fields_cache.pop("numbers", None)  # read before, perhaps
+def reinforce(memories: Sequence[Memory], *, now: datetime) -> None:
+    """Count one use of each of one actor's memories."""
+    if not memories:
+        return
+    policy = effective_policy(StrengthPolicy, memories[0].agent, memories[0].actor)
+    write_numbers(memories, policy, now=now, kind=PointKind.USED, **_use(policy, now))
+    for memory in memories:
+        memory._state.fields_cache.pop("numbers", None)  # read before, perhaps
 
 
 def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:

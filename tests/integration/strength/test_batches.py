@@ -1,22 +1,34 @@
 """Many memories in one call, and the feed of changes."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from conversations.models import Message
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.errors import DomainError
+from strength.actions.batches import write_memories
 from strength.actions.curation import apply_transition, delete_memory
 from strength.actions.memories import NewMemory, write_memory
-from strength.models import MemoryIndex, MemoryNumbers, MemoryRevision
+from strength.domain.memories import Kind, Source
+from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.conftest import client_with_key, run_jobs
+from tests.integration.strength.conftest import BY, NOW
+from tests.integration.strength.talking import talk
 
 API = "/api/v1"
+COLOURS = ("red", "blue", "green", "yellow", "white")
+THINGS = ("boat", "bicycle", "lantern", "kettle")
+PLACES = ("harbour", "temple", "market", "bridge", "station")
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
 
 
@@ -275,3 +287,111 @@ def test_feed_neither_skips_nor_repeats_while_others_write() -> None:
         versions.setdefault(memory_id, []).append(version)
     assert all(each == list(range(1, len(each) + 1)) for each in versions.values())
     assert MemoryNumbers.objects.count() == len(versions) - len(erased)
+
+
+def prepared_actor(user_id: str) -> tuple[Any, list[Any]]:
+    """Return a user with memories in every state, and messages to name as sources."""
+    actor = actor_for_writing(BY, "kana", user_id, now=NOW)
+    session = talk(actor, "I like cake.", "I live in Kobe.", "And I own a boat.")
+    messages = list(Message.objects.of([actor.pk]).filter(session=session).order_by("seq"))
+
+    def write(content: str, **values: Any) -> Any:
+        return write_memory(actor=actor, new=NewMemory(content=content, **values), by=BY, now=NOW)[0]
+
+    write("likes cake", kind=Kind.PREFERENCE)
+    write("lives in Kobe", kind=Kind.FACT, source_message_ids=[messages[1].pk])
+    write("perhaps rides horses", kind=Kind.FACT, confidence=0.1)
+    write("ended long ago", kind=Kind.FACT, valid_to=NOW)
+    for verb in ("archive", "reject"):
+        memory = write(f"was once told to {verb} this", kind=Kind.FACT)
+        apply_transition(memory=memory, verb=verb, by=command("test"), reason="", now=NOW)
+    return actor, messages
+
+
+def news_of(messages: list[Any]) -> list[NewMemory]:
+    """Return texts that repeat, nearly repeat and do not repeat memories and each other, from programs and extraction."""
+    keys = [each.pk for each in messages]
+    of_fact: dict[str, Any] = {"kind": Kind.FACT}
+    extracted: dict[str, Any] = {**of_fact, "source": Source.EXTRACTION}
+    return [
+        NewMemory(content="likes cake", kind=Kind.PREFERENCE),
+        NewMemory(content="Likes cake!", kind=Kind.PREFERENCE),
+        NewMemory(content="Likes cake!", **of_fact),
+        NewMemory(content="lives in Kobe", **of_fact, source_message_ids=keys[1:2]),
+        NewMemory(content="lives in Kobe.", **extracted, source_message_ids=keys[:1]),
+        NewMemory(content="lives in Kobe", **of_fact, namespace="/elsewhere/"),
+        NewMemory(content="really lives in Kobe", **extracted, source_message_ids=keys[2:]),
+        NewMemory(
+            content="owns a blue boat in the harbour of Kobe", **extracted, source_message_ids=keys[2:]
+        ),
+        NewMemory(
+            content="owns a blue boat in the harbour of Kobe, too", **extracted, source_message_ids=keys[1:]
+        ),
+        NewMemory(content="sold the red bicycle to a friend", **extracted),
+        NewMemory(content="sold a red bicycle to the friend", **extracted),
+        NewMemory(content="perhaps rides horses", **of_fact),
+        NewMemory(content="ended long ago", **of_fact),
+        NewMemory(content="was once told to archive this", **extracted),
+        NewMemory(content="was once told to reject this", **extracted),
+        NewMemory(content="was once told to reject this", **of_fact),
+        NewMemory(content="likes cake", kind=Kind.PREFERENCE, needs_approval=True),
+        NewMemory(content="has two cats", **of_fact),
+        NewMemory(content="paints harbours", **extracted, source_message_ids=keys),
+        NewMemory(content="of nobody", **of_fact, source_message_ids=[uuid4()]),
+    ]
+
+
+def state_of(actor: Any) -> list[Any]:
+    """Return what may differ between two ways of writing the same."""
+    rows = Memory.objects.of([actor.pk]).joined_with_numbers().order_by("content", "kind", "namespace")
+    return [
+        (row.content, row.kind, row.namespace.replace(actor.user_id, "*"), row.status, row.version,
+         row.numbers.access_count, round(row.strength, 9), row.numbers.last_accessed_at,
+         sorted(row.sources.values_list("trust", flat=True)), row.revisions.count())
+        for row in rows
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_keyed", [False, True])
+@pytest.mark.parametrize("after", [timedelta(seconds=5), timedelta(hours=1)])
+def test_a_batch_does_what_its_items_do_one_after_the_other(
+    after: timedelta, is_keyed: bool, db: None
+) -> None:
+    single, of_single = prepared_actor("single")
+    batched, of_batched = prepared_actor("batched")
+    assert state_of(single) == state_of(batched)
+    results = []
+    for new in news_of(of_single):
+        try:
+            with transaction.atomic():
+                told = replace(new, is_told_from_retries=is_keyed)
+                memory, is_new = write_memory(actor=single, new=told, by=BY, now=NOW + after)
+            results.append((memory.content, is_new, None))
+        except DomainError as error:
+            results.append((None, False, str(error).partition(":")[0]))
+    news = [replace(new, is_told_from_retries=is_keyed) for new in news_of(of_batched)]
+    items = write_memories(actor=batched, news=news, by=BY, now=NOW + after)
+    assert [
+        (item.memory and item.memory.content, item.is_new, item.error and str(item.error).partition(":")[0])
+        for item in items
+    ] == results
+    assert state_of(batched) == state_of(single)
+
+
+def test_repetitions_cost_no_statement_each(db: None, django_assert_max_num_queries: Any) -> None:
+    actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
+    session = talk(actor, "I said it all.")
+    said = Message.objects.of([actor.pk]).get(session=session)
+    extracted: dict[str, Any] = {"source": Source.EXTRACTION, "source_message_ids": [said.pk]}
+    words = [
+        f"{first} {second} near the {third}" for first in COLOURS for second in THINGS for third in PLACES
+    ]
+    news = [NewMemory(content=f"The user owns a {words}") for words in words]
+    news += [NewMemory(content=f"The user sold a {words}", **extracted) for words in words]
+    with django_assert_max_num_queries(60):
+        assert all(item.error is None for item in write_memories(actor=actor, news=news, by=BY, now=NOW))
+    with django_assert_max_num_queries(25):
+        items = write_memories(actor=actor, news=news, by=BY, now=NOW + timedelta(hours=1))
+    assert not any(item.is_new for item in items)
+    used = MemoryNumbers.objects.filter(actor=actor).values_list("memory__source", "access_count")
+    assert set(used) == {("manual", 1), ("extraction", 0)}, "a source that is known is no new evidence"
