@@ -1,46 +1,18 @@
 -- The statements of a sleep. A night moves an actor's clock; what fades is not written. `strength/sql.py` gives the formulas.
 
--- name: lock_state
--- Makes an actor's row where it is missing, and locks it: whoever begins, ends or undoes a sleep queues here. The commit
--- does not wait for the disk: a step that is lost with the machine is lost whole, and the next run repeats it.
-INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 0, 0)
-ON CONFLICT (actor_id) DO UPDATE SET runs = state.runs
-RETURNING tasks_completed, runs, clock, clock_at, clock_task, rates, by_task, thresholds, clock_before, slept_at,
-    compared_until, compared_after, set_config('synchronous_commit', 'off', true)
-
--- name: store_state
--- Returns the wall clock's time as well, whatever moment the sleep is for.
-UPDATE strength_rhythm SET runs = %(runs)s, clock = %(clock)s, clock_at = %(clock_at)s, clock_task = %(clock_task)s,
-    rates = %(rates)s, by_task = %(by_task)s, thresholds = %(thresholds)s, clock_before = %(clock_before)s,
-    slept_at = %(slept_at)s, compared_until = %(compared_until)s, compared_after = %(compared_after)s
-WHERE actor_id = %(actor_id)s
-RETURNING clock_timestamp(), now()
+-- name: store_states
+UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at = new.clock_at,
+    clock_task = new.clock_task, rates = new.rates, by_task = new.by_task, thresholds = new.thresholds,
+    clock_before = new.clock_before, slept_at = new.slept_at, compared_until = new.compared_until,
+    compared_after = new.compared_after, active = new.active, active_at = new.active_at
+FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
 
 -- name: lock_actors
--- Those that nobody writes to, sleeps or erases at this moment, kept from that until the transaction ends. In two
--- statements with the next, so that this one sees what others committed before they let go.
-SELECT actor.id, set_config('synchronous_commit', 'off', true)
+-- Those that nobody writes to, sleeps or erases at this moment, kept from that until the transaction ends.
+SELECT actor.id
 FROM unnest(%(actor_ids)s::uuid[], %(whose)s::int[]) AS wanted (actor_id, whose)
 JOIN memoryhub_actor AS actor ON actor.id = wanted.actor_id
 WHERE pg_try_advisory_xact_lock(%(about)s, wanted.whose) FOR KEY SHARE OF actor SKIP LOCKED
-
--- name: states_to_move
--- Of actors whose latest run is over and does not answer this occasion.
-SELECT actor_id, tasks_completed, runs, clock, clock_at, clock_task, rates, by_task, thresholds, clock_before, slept_at,
-    compared_until, compared_after
-FROM strength_rhythm AS state
-WHERE actor_id = ANY(%(actor_ids)s) AND clock_at IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM strength_sleeprun AS run
-    WHERE run.actor_id = state.actor_id AND run.number = state.runs
-        AND (run.state = 'running' OR run.state = 'done' AND run.processed_at >= %(now)s)
-)
-FOR UPDATE OF state SKIP LOCKED
-
--- name: move_clocks
-UPDATE strength_rhythm AS state SET runs = runs + 1, clock_before = state.clock, clock = moved.clock::float8[],
-    clock_at = moved.at, clock_task = tasks_completed
-FROM unnest(%(actor_ids)s::uuid[], %(clocks)s::text[], %(ats)s::timestamptz[]) AS moved (actor_id, clock, at)
-WHERE state.actor_id = moved.actor_id
 
 -- name: to_compare
 -- Actors of whose memories some have changed since they were compared.
@@ -52,19 +24,19 @@ WHERE actor_id = ANY(%(actor_ids)s) AND EXISTS (
         AND memory.status = 'active' AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
 )
 
--- name: end_sleeps
--- Returns the wall clock's time as well, and when the transaction began.
-UPDATE strength_rhythm SET slept_at = %(now)s, compared_until = %(compared_until)s, compared_after = NULL
-WHERE actor_id = ANY(%(actor_ids)s)
-RETURNING clock_timestamp(), now()
-
 -- name: note_archived
 -- What a trigger notes of other revisions, for many at once; last, for readers of the feed wait until it is committed.
-INSERT INTO strength_memorychange (agent_id, actor_id, memory_id, change, version, at)
-SELECT actor.agent_id, actor.id, archived.memory_id, 'archived', archived.version, %(now)s
-FROM (SELECT pg_advisory_xact_lock_shared(%(lock)s)) AS held,
-    unnest(%(actor_ids)s::uuid[], %(memory_ids)s::uuid[], %(versions)s::int[]) AS archived (actor_id, memory_id, version)
-JOIN memoryhub_actor AS actor ON actor.id = archived.actor_id
+-- Returns how many of each actor, and its position in the feed.
+WITH noted AS (
+    INSERT INTO strength_memorychange (agent_id, actor_id, memory_id, change, version, at)
+    SELECT actor.agent_id, actor.id, archived.memory_id, 'archived', archived.version, %(now)s
+    FROM (SELECT pg_advisory_xact_lock_shared(%(lock)s)) AS held,
+        unnest(%(actor_ids)s::uuid[], %(memory_ids)s::uuid[], %(versions)s::int[])
+            AS archived (actor_id, memory_id, version)
+    JOIN memoryhub_actor AS actor ON actor.id = archived.actor_id
+    RETURNING actor_id, id
+)
+SELECT actor_id, count(*), max(id) FROM noted GROUP BY actor_id
 
 -- name: count_task
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 1, 0)
@@ -108,12 +80,16 @@ FROM strength_rhythm AS state
 WHERE numbers.actor_id = %(actor_id)s AND state.actor_id = numbers.actor_id AND numbers.consolidation_level <> {level}
 
 -- name: count_fading
--- How many of each actor's fade, how many of them the night has reached, and how many are pinned; from indexes of
--- memories, which change less often than their numbers. What began to fade after the moment of a late night was changed
--- since.
-SELECT state.actor_id, active - pinned - bounded, active - pinned - bounded - late, pinned
+-- How many of each actor's are active, how many of these fade, how many of them the night has reached, and how many are
+-- pinned. The active are counted where the feed has told of a change since they were; the others are few, and have
+-- indexes. What began to fade after the moment of a late night was changed since.
+SELECT state.actor_id, n, n - pinned - bounded, n - pinned - bounded - late, pinned, position
 FROM strength_rhythm AS state, LATERAL (
-    SELECT count(*) AS active FROM strength_memory WHERE actor_id = state.actor_id AND status = 'active'
+    SELECT max(id) AS position FROM strength_memorychange WHERE actor_id = state.actor_id
+) AS latest, LATERAL (
+    SELECT CASE WHEN state.active_at = position THEN state.active ELSE (
+        SELECT count(*) FROM strength_memory WHERE actor_id = state.actor_id AND status = 'active'
+    ) END AS n
 ) AS active, LATERAL (
     SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = state.actor_id AND pinned
 ) AS pinned, LATERAL (
@@ -122,8 +98,8 @@ FROM strength_rhythm AS state, LATERAL (
 ) AS bounded, LATERAL (
     SELECT count(*) AS late FROM strength_memory AS memory
     JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id AND numbers.actor_id = memory.actor_id
-    WHERE memory.actor_id = state.actor_id AND memory.updated_at > %(now)s AND numbers.mark > '-Infinity'
-        AND numbers.mark < state.clock[numbers.consolidation_level + 1]
+    WHERE memory.actor_id = state.actor_id AND memory.status = 'active' AND memory.updated_at > %(now)s
+        AND numbers.mark > '-Infinity' AND numbers.mark < state.clock[numbers.consolidation_level + 1]
 ) AS late
 WHERE state.actor_id = ANY(%(actor_ids)s)
 
@@ -142,8 +118,8 @@ ORDER BY actor_id, id LIMIT %(most)s
 
 -- name: weak
 -- By the index of due marks, level by level: at or below the threshold, the clock being where it is; but none that a
--- profile of the user shows. A profile is read only where one of the weak is among those that it is chosen from: the
--- strongest of a level, or the newest of a kind.
+-- profile of the user shows. Whatever is strong, it shows the newest half of its size (of two kinds, the newest quarter of
+-- each), and of what is neither among the strongest of a level nor that new, as a rule nothing: few have to read it.
 WITH whose AS MATERIALIZED (
     SELECT state.actor_id, policy.due, policy.threshold, policy.most_shown, state.clock
     FROM unnest(%(actor_ids)s::uuid[], %(dues)s::float8[], %(archive_thresholds)s::float8[], %(most_shown)s::int[])
@@ -156,36 +132,44 @@ WITH whose AS MATERIALIZED (
         WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level
             AND numbers.due <= state.due - state.clock[level + 1]
             AND numbers.mark > state.clock[level + 1] - 1e-9 AND {strength_now} <= state.threshold
-        LIMIT %(most)s
+        ORDER BY numbers.due LIMIT %(most)s + state.most_shown
     ) AS found
+), standing AS MATERIALIZED (
+    SELECT weak.*, memory.kind FROM weak
+    JOIN strength_memory AS memory ON memory.actor_id = weak.actor_id AND memory.id = weak.memory_id
+    WHERE weak.most_shown > 0 AND memory.kind = ANY(%(kinds)s::text[])
+), newest AS MATERIALIZED (
+    SELECT each.actor_id, kind, memory.id, row_number() OVER (
+            PARTITION BY each.actor_id, kind ORDER BY created_at DESC, id DESC
+        ) AS place
+    FROM (SELECT DISTINCT actor_id, most_shown FROM standing) AS each, unnest(%(kinds)s::text[]) AS kind, LATERAL (
+        SELECT id, created_at FROM strength_memory AS memory
+        WHERE memory.actor_id = each.actor_id AND memory.kind = kind.kind AND {standing}
+        ORDER BY created_at DESC, id DESC LIMIT each.most_shown
+    ) AS memory
+), sizes AS MATERIALIZED (
+    SELECT actor_id, count(*)::int AS kinds, min(size) AS size
+    FROM (SELECT actor_id, kind, count(*) AS size FROM newest GROUP BY actor_id, kind) AS kind GROUP BY actor_id
+), placed AS MATERIALIZED (
+    SELECT standing.*, coalesce(place <= most_shown / (2 * kinds), false) AS is_shown,
+        coalesce(place <= CASE WHEN size * kinds < most_shown THEN most_shown
+            ELSE (most_shown + kinds - 1) / kinds END, false) AS is_new
+    FROM standing LEFT JOIN sizes USING (actor_id) LEFT JOIN newest ON newest.id = standing.memory_id
 ), strong AS MATERIALIZED (
     SELECT each.actor_id, each.level, (
         SELECT due FROM strength_memorynumbers AS numbers
         WHERE numbers.actor_id = each.actor_id AND numbers.consolidation_level = each.level AND due < 'Infinity'
         ORDER BY due DESC OFFSET %(most_of_level)s - 1 LIMIT 1
     ) AS due
-    FROM (SELECT DISTINCT actor_id, level FROM weak WHERE most_shown > 0) AS each
-), newest AS MATERIALIZED (
-    SELECT each.actor_id, kind.kind, oldest.created_at, oldest.id
-    FROM (SELECT DISTINCT actor_id, most_shown FROM weak WHERE most_shown > 0) AS each
-    CROSS JOIN unnest(%(kinds)s::text[]) AS kind
-    LEFT JOIN LATERAL (
-        SELECT created_at, id FROM strength_memory AS memory
-        WHERE memory.actor_id = each.actor_id AND memory.kind = kind.kind AND {standing}
-        ORDER BY created_at DESC, id DESC OFFSET each.most_shown - 1 LIMIT 1
-    ) AS oldest ON true
+    FROM (SELECT DISTINCT actor_id, level FROM placed WHERE NOT is_shown) AS each
 ), shown AS MATERIALIZED (
-    SELECT profile.id
-    FROM (
-        SELECT DISTINCT weak.actor_id, weak.most_shown FROM weak
-        JOIN strength_memory AS memory ON memory.id = weak.memory_id
-        JOIN strong ON strong.actor_id = weak.actor_id AND strong.level = weak.level
-        JOIN newest ON newest.actor_id = weak.actor_id AND newest.kind = memory.kind
-        WHERE weak.due >= coalesce(strong.due, '-Infinity')
-            OR newest.id IS NULL OR (memory.created_at, memory.id) >= (newest.created_at, newest.id)
+    SELECT memory_id FROM placed WHERE is_shown UNION ALL
+    SELECT profile.id FROM (
+        SELECT DISTINCT actor_id, most_shown FROM placed JOIN strong USING (actor_id, level)
+        WHERE NOT is_shown AND (is_new OR placed.due >= coalesce(strong.due, '-Infinity'))
     ) AS sparing, LATERAL ({profile}) AS profile
 )
-SELECT actor_id, memory_id FROM weak WHERE memory_id NOT IN (SELECT id FROM shown) LIMIT %(most)s
+SELECT actor_id, memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(most)s
 
 -- name: excess
 -- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
@@ -194,9 +178,9 @@ WHERE actor_id = %(actor_id)s AND due < 'Infinity'
 ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
 
 -- name: move_memories
--- Changes the state of many memories, with their index rows and a revision of each. Only those still in the state they
--- are taken from; one whose text is in use again (`memory_text_once`) stays as it is. The revision's dates are as Python
--- writes them, without fractions at full seconds, for else they would look like a change.
+-- Changes the state of many memories, with their index rows and a revision of each; what is not active stands still. Only
+-- those still in the state they are taken from; one whose text is in use again (`memory_text_once`) stays as it is. The
+-- revision's dates are as Python writes them, without fractions at full seconds, for else they would look like a change.
 WITH held AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
     WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
@@ -214,6 +198,17 @@ WITH held AS MATERIALIZED (
 ), found AS (
     UPDATE strength_memoryindex AS found SET status = %(to)s
     FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id
+), seen AS (
+    UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = '-Infinity'
+    FROM moved JOIN strength_memorynumbers AS numbers ON numbers.memory_id = moved.id
+    JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
+    WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id
+        AND %(to)s <> 'active' AND numbers.mark > '-Infinity'
+), stilled AS (
+    UPDATE strength_memorynumbers AS numbers SET strength = {strength_now}, mark = '-Infinity',
+        slept_in = state.runs, taken = coalesce({taken}, 0)
+    FROM moved JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
+    WHERE numbers.memory_id = moved.id AND %(to)s <> 'active' AND numbers.mark > '-Infinity'
 )
 INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
     changed_before, changed_after, after, created_at)

@@ -22,9 +22,8 @@ from memoryhub.zones import latest_at
 from strength.actions import extraction, large_batches, profiles, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
-from strength.actions.nights import begin_together, in_batches
 from strength.actions.revisions import thin_history
-from strength.actions.sleep import SleepRequest
+from strength.actions.sleep import SleepRequest, advance, in_batches
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
@@ -176,7 +175,7 @@ def sleep_due(job: JobContext) -> None:
         actors = Actor.objects.filter(id__in=batch).select_related("agent").order_by("id")
         for due in in_batches([actor for actor in actors if _sleeps(actor, slept.get(actor.id), now)]):
             with job.step(cursor=str(due[-1].id)):
-                runs = begin_together(due, request)
+                runs = advance(due, request)
                 for actor in due:
                     if actor.id not in runs or runs[actor.id].state != RunState.DONE:
                         enqueue(

@@ -36,7 +36,7 @@ EMBEDDER_AWAY = "embedder"
 STRONGEST = PreparedQuery(lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"))
 AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
 
-MOST_OF_LEVEL = 200
+MOST_OF_LEVEL = 100
 """The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
 
 

@@ -1,21 +1,29 @@
-"""Run an actor's sleep: move its clock, archive the weak outside the profile, propose near-duplicates (SPEC S5-S7).
+"""Run sleeps: move actors' clocks, archive the weak outside the profile, propose near-duplicates (SPEC S5-S7).
 
-Set-based, in steps. Each is one transaction that also stores where to continue, so that a sleep may be killed at any
-point; the next request continues the same run for the same moment. Concurrent requests for an actor share a run.
+Set-based, in steps, each for one actor or for many at once. A step is one transaction that also stores where to
+continue, so that a sleep may be killed at any point; the next request continues the same run for the same moment.
+Concurrent requests for an actor share a run.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.bulk import copy_models
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -27,22 +35,15 @@ from strength.domain.memories import SLEEP_VERB, STANDING, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
-from strength.models.locks import lock_exclusive, settle
+from strength.models.locks import lock_exclusive, lock_idle, settle
 from strength.models.memory import begin_clock
 from strength.sql import SLEEP_QUERIES, execute_all, policy_values, run_query
 
 SLICE: Final = 5_000
 """Memories that one transaction archives; uses of them are blocked meanwhile."""
 
-CHANGES: Final = "SELECT set_config('memoryhub.changes', %(noted)s, true)"
-BY_SET: Final = "by_set"
-"""Tells the trigger of the feed that the changes are noted at once."""
-
-STATE_FIELDS: Final = (
-    "runs", "clock", "clock_at", "clock_task", "rates", "by_task", "thresholds", "clock_before", "slept_at",
-    "compared_until", "compared_after",
-)  # fmt: skip
-"""The columns of SleepState that sleeps write, in the order of `lock_state`."""
+AT_ONCE: Final = 25
+"""Actors that one step is for; uses of their memories wait for it."""
 
 COMPARED_AT_ONCE: Final = 50
 LATE: Final = timedelta(minutes=10)
@@ -52,8 +53,26 @@ NOT_ALL_COMPARED: Final = (
     "Some new memories were not compared with the others yet; the next sleep goes on with them."
 )
 
+STATE_FIELDS: Final = (
+    "runs", "clock", "clock_at", "clock_task", "rates", "by_task", "thresholds", "clock_before", "slept_at",
+    "compared_until", "compared_after", "active", "active_at",
+)  # fmt: skip
+"""The columns of SleepState that sleeps write."""
+
+BEGIN_STEP: Final = """
+SET LOCAL synchronous_commit = off;
+SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
+"""
+"""A step's commit does not wait for the disk: one that is lost with the machine is lost whole, and repeated. What its
+transaction has changed before is in the feed, by which it is known whether an actor's memories have to be counted."""
+
+CHANGES: Final = "SELECT set_config('memoryhub.changes', %(noted)s, true)"
+BY_SET: Final = "by_set"
+"""Tells the trigger of the feed that the changes are noted at once."""
 
 Step = Callable[[], AbstractContextManager[None]]
+Key = tuple[UUID, UUID]
+"""A memory's actor and id."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,16 @@ class SleepRequest:
     now: datetime
     group: UUID | None = None
     at: datetime | None = None
+
+
+@dataclass
+class Night:
+    """An actor's sleep in a step that holds the actor."""
+
+    actor: Actor
+    policy: StrengthPolicy
+    state: SleepState
+    run: SleepRun
 
 
 def sleep(
@@ -87,10 +116,10 @@ def sleep(
     """
     left = most_compared
     with step():
-        run = _advance(actor, request)
+        run = advance([actor], request, is_alone=True)[actor.id]
     while run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
         with step():
-            run = _advance(actor, request, run.pk)
+            run = advance([actor], request, is_alone=True, begun=run.pk)[actor.id]
     while run.state == RunState.RUNNING:
         most = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
         batch = to_compare(run, most)
@@ -103,47 +132,90 @@ def sleep(
     return run
 
 
-def _advance(actor: Actor, request: SleepRequest, begun: UUID | None = None) -> SleepRun:
-    """Do the next step of the actor's run, or begin one, which moves the clock; the last step ends the phase."""
-    lock_exclusive(actor.id)
-    state = lock_state(actor)
-    run = SleepRun.objects.filter(actor=actor, number=state.runs).first()
-    if run is None or not (run.pk == begun or _answers(run, request)):
-        run = new_run(actor, request, state, effective_policy(StrengthPolicy, actor.agent, actor))
-        _move_clock(run, state)
-    run.actor = actor
-    if run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
-        _archive_step(run, state)
-    return run
+def sleep_together(
+    *,
+    actors: Sequence[Actor],
+    request: SleepRequest,
+    step: Step = transaction.atomic,
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> Iterator[SleepRun]:
+    """Run actors' sleeps and yield the runs, done; an actor that is erased meanwhile has none.
+
+    What a first step for all leaves undone goes on by itself, as does the sleep of an actor whose memories somebody
+    changes at this moment: one who is stuck holds nobody else.
+    """
+    with step():
+        runs = advance(actors, request)
+    for actor in actors:
+        run = runs.get(actor.id)
+        if run is not None and run.state == RunState.DONE:
+            yield run
+        else:
+            with suppress(UnknownRow):
+                yield sleep(actor=actor, request=request, may_go_on=may_go_on)
 
 
-def new_run(actor: Actor, request: SleepRequest, state: SleepState, policy: StrengthPolicy) -> SleepRun:
-    run = SleepRun(
-        group=request.group, trigger=request.trigger, now=request.now, policy=policy.values(),
+def in_batches(actors: Sequence[Actor], *, at_once: int = 1) -> list[Sequence[Actor]]:
+    """Return the actors in parts of AT_ONCE, or as many as are worked on at once."""
+    size = max(1, min(AT_ONCE, ceil(len(actors) / at_once)))
+    return [actors[start : start + size] for start in range(0, len(actors), size)]
+
+
+def advance(
+    actors: Sequence[Actor], request: SleepRequest, *, is_alone: bool = False, begun: UUID | None = None
+) -> dict[UUID, SleepRun]:
+    """Begin actors' sleeps, archive, and end those that have no more to do; return the runs by actor.
+
+    Waits for nobody: actors whom somebody holds are left out, as are those whose policy is not allowed; runs that were
+    interrupted are returned as they are. Of an actor who `is_alone` waits, raises what is wrong, and does the next step
+    of an interrupted run and of the one that has `begun`.
+    """
+    execute_all(BEGIN_STEP, {})
+    if is_alone:
+        lock_exclusive(actors[0].id)
+    states = lock_states([actors[0].id] if is_alone else lock_idle([actor.id for actor in actors]))
+    answers = Q(state=RunState.RUNNING) | Q(state=RunState.DONE, processed_at__gte=request.now) | Q(pk=begun)
+    latest = SleepRun.objects.filter(answers, actor_id__in=states, number=F("actor__sleep_state__runs"))
+    runs = {run.actor_id: run for run in latest}
+    new, going = [], []
+    for actor in (actor for actor in actors if actor.id in states):
+        run, state = runs.get(actor.id), states[actor.id]
+        if run is not None:
+            run.actor = actor
+            if is_alone and run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
+                going.append(Night(actor, policy_of(run), state, run))
+            continue
+        with nullcontext() if is_alone else suppress(PolicyError):
+            policy = effective_policy(StrengthPolicy, actor.agent, actor)
+            new.append(Night(actor, policy, state, _new_run(actor, request, state, policy)))
+    if new:
+        _move_clocks(new, request.now)
+    if nights := [*going, *new]:
+        _archive_step(nights)
+    return {**runs, **{each.actor.id: each.run for each in nights}}
+
+
+def _new_run(actor: Actor, request: SleepRequest, state: SleepState, policy: StrengthPolicy) -> SleepRun:
+    return SleepRun(
+        actor=actor, group=request.group, trigger=request.trigger, now=request.now, policy=policy.values(),
         tasks_completed=state.tasks_completed, compared_since=state.compared_until, who_kind=request.by.kind,
-        who_id=request.by.id, who_name=request.by.name[:150],
+        who_id=request.by.id, who_name=request.by.name[:150], started_at=timezone.now(),
     )  # fmt: skip
-    run.actor = actor
-    return run
 
 
-def _answers(latest: SleepRun, request: SleepRequest) -> bool:
-    ended_since = latest.processed_at is not None and latest.processed_at >= request.now
-    return latest.state == RunState.RUNNING or (latest.state == RunState.DONE and ended_since)
+def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
+    """Return actors' sleep states, made where they are missing, locked until the transaction ends."""
+    rows = SleepState.objects.select_for_update().order_by("actor_id")
+    states = rows.in_bulk(actor_ids)
+    if missing := [SleepState(actor_id=each) for each in actor_ids if each not in states]:
+        SleepState.objects.bulk_create(missing, ignore_conflicts=True)
+        states = rows.in_bulk(actor_ids)
+    return states
 
 
-def lock_state(actor: Actor) -> SleepState:
-    """Return the actor's sleep state, made where it is missing, locked until the transaction ends."""
-    [(tasks, *row)] = run_query(SLEEP_QUERIES["lock_state"], {"actor_id": actor.id})
-    values = row[: len(STATE_FIELDS)]
-    return SleepState(actor=actor, tasks_completed=tasks, **dict(zip(STATE_FIELDS, values, strict=True)))
-
-
-def store_state(state: SleepState) -> tuple[datetime, datetime]:
-    """Store the sleep state; return the wall clock's time, and when the transaction began."""
-    values = {name: getattr(state, name) for name in ("actor_id", *STATE_FIELDS)}
-    [(moment, began)] = run_query(SLEEP_QUERIES["store_state"], values)
-    return moment, began
+def store_states(states: Iterable[SleepState]) -> None:
+    rows = [{name: getattr(each, name) for name in ("actor_id", *STATE_FIELDS)} for each in states]
+    run_query(SLEEP_QUERIES["store_states"], {"states": json.dumps(rows, default=str)})
 
 
 def policy_of(run: SleepRun) -> StrengthPolicy:
@@ -163,33 +235,30 @@ def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
     return {**policy_values(policy), "actor_id": run.actor_id, "number": run.number, "now": run.now}
 
 
-def _move_clock(run: SleepRun, state: SleepState) -> None:
-    """Advance the actor's clock by one row: every memory that fades has faded."""
-    policy = policy_of(run)
-    if state.clock_at is None:
-        begin_clock(run.actor_id, policy, run.now)
-        for name, value in vars(lock_state(run.actor)).items():
-            setattr(state, name, value)
-    settle_bounded([run.actor_id], run.now)
-    before, thresholds = state.as_clock(), list(policy.consolidation_thresholds)
-    run.before = clock_values(state)
-    clock = before.paced(policy)
-    values = run_values(run, policy)
-    if (clock.rates, clock.by_task) != (before.rates, before.by_task):
-        execute_all(SLEEP_QUERIES["mark_anew"], values)
-    state.set_clock(clock.moved(at=run.now, tasks=run.tasks_completed))
-    state.clock_before, run.clock = list(before.left), state.clock
-    state.runs += 1
-    run.number = state.runs
-    is_other, state.thresholds = state.thresholds != thresholds, thresholds
-    store_state(state)
-    if all(after < then for after, then in zip(state.clock, before.left, strict=True)):
-        run.decayed_count = _counts(run)[1]
-    else:
-        counting = {"actor_id": run.actor_id, "clock": state.clock, "clock_before": state.clock_before}
-        [(run.decayed_count,)] = run_query(SLEEP_QUERIES["count_reached"], counting)
-    if is_other:
-        run.consolidated_count = execute_all(SLEEP_QUERIES["refresh_levels"], values)
+def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
+    """Advance each actor's clock by one row: every memory that fades has faded."""
+    for each in nights:
+        if each.state.clock_at is None:
+            begin_clock(each.actor.id, each.policy, now)
+            each.state.refresh_from_db()
+    settle_bounded([each.actor.id for each in nights], now)
+    others = []
+    for each in nights:
+        run, state, before = each.run, each.state, each.state.as_clock()
+        run.before, clock = clock_values(state), before.paced(each.policy)
+        if (clock.rates, clock.by_task) != (before.rates, before.by_task):
+            execute_all(SLEEP_QUERIES["mark_anew"], run_values(run, each.policy))
+        state.set_clock(clock.moved(at=now, tasks=run.tasks_completed))
+        state.clock_before, run.clock = list(before.left), state.clock
+        state.runs = run.number = state.runs + 1
+        thresholds = list(each.policy.consolidation_thresholds)
+        if state.thresholds != thresholds:
+            others.append(each)
+        state.thresholds = thresholds
+    store_states(each.state for each in nights)
+    for each in others:
+        values = run_values(each.run, each.policy)
+        each.run.consolidated_count = execute_all(SLEEP_QUERIES["refresh_levels"], values)
 
 
 def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
@@ -199,40 +268,57 @@ def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
         settle(*_actors_and_memories(bounded), now=now)
 
 
-def _actors_and_memories(pairs: Sequence[tuple[UUID, UUID]]) -> tuple[set[UUID], list[UUID]]:
-    return {actor_id for actor_id, _memory_id in pairs}, [memory_id for _actor_id, memory_id in pairs]
+def _actors_and_memories(keys: Sequence[Key]) -> tuple[set[UUID], list[UUID]]:
+    return {actor_id for actor_id, _memory_id in keys}, [memory_id for _actor_id, memory_id in keys]
 
 
-def _archive_step(run: SleepRun, state: SleepState) -> None:
-    """Archive the expired, then memories at or below the threshold, then the weakest above the limit, in slices."""
-    policy = policy_of(run)
-    if run.phase == Phase.FADE and (expired := expired_memories([run.actor_id], run.now, most=SLICE)):
-        run.archived_count += len(archive(expired, Why.EXPIRED, by=run.sleeper, now=run.now))
-        run.save()
-        return
-    if run.phase == Phase.FADE:
-        due, why = weak_memories([(run.actor, policy)], run.now), Why.WEAK
+def _archive_step(nights: Sequence[Night]) -> None:
+    """Archive a slice of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
+    first, going = nights[0].run, [each.run for each in nights if not each.run._state.adding]
+    ids, now, by = [each.actor.id for each in nights], first.now, first.sleeper
+    counts = _counts(nights)
+    if first.phase == Phase.FADE:
+        weak = run_query(
+            SLEEP_QUERIES["weak"], weak_values([(each.actor, each.policy) for each in nights], now)
+        )
+        due = {Why.EXPIRED: expired_memories(ids, now, most=SLICE), Why.WEAK: weak}
     else:
-        values = {"actor_id": run.actor_id, "most": min(SLICE, _excess(run, policy))}
-        due, why = run_query(SLEEP_QUERIES["excess"], values), Why.CROWDED
-    run.archived_count += len(archive(due, why, by=run.sleeper, now=run.now))
-    is_all = len(due) < SLICE
-    if is_all and run.phase == Phase.FADE and _excess(run, policy):
-        run.phase = Phase.CROWD
-    elif is_all:
-        _begin_comparing(run, state, policy)
-    run.save()
+        most = min(SLICE, _excess(nights[0].policy, *counts[first.actor_id]))
+        due = {Why.CROWDED: run_query(SLEEP_QUERIES["excess"], {"actor_id": first.actor_id, "most": most})}
+    moved = {why: _archive(keys, why, by=by, now=now) for why, keys in due.items() if keys}
+    faded = Counter(actor_id for why, rows in moved.items() if why != Why.EXPIRED for actor_id, *_ in rows)
+    _note(nights, [row for rows in moved.values() for row in rows], now)
+    if all(len(keys) < SLICE for keys in due.values()):
+        _compare_or_end([each for each in nights if not _is_crowded(each, counts, faded)])
+    store_states(each.state for each in nights)
+    copy_models([each.run for each in nights if each.run._state.adding])
+    for run in going:
+        run.save()
 
 
-def expired_memories(
-    actor_ids: Sequence[UUID], now: datetime, *, most: int | None = None
-) -> list[tuple[UUID, UUID]]:
+def _is_crowded(night: Night, counts: Mapping[UUID, tuple[int, int]], faded: Mapping[UUID, int]) -> bool:
+    """Say whether a sleep that archived all that is weak has more memories than the limit, and let it go on there."""
+    fading, pinned = counts[night.actor.id]
+    excess = _excess(night.policy, fading - faded[night.actor.id], pinned)
+    crowded = night.run.phase == Phase.FADE and excess > 0
+    if crowded:
+        night.run.phase = Phase.CROWD
+    return crowded
+
+
+def _compare_or_end(nights: Sequence[Night]) -> None:
+    """Begin to compare what changed since the last sleeps; end those where nothing did."""
+    ids = [each.actor.id for each in nights if each.policy.near_duplicates != "off"]
+    values = {"actor_ids": ids, "now": nights[0].run.now} if ids else {}
+    changed = {key for (key,) in run_query(SLEEP_QUERIES["to_compare"], values)} if ids else set()
+    for each in nights:
+        run = each.run
+        run.phase, run.after, run.compared_at = Phase.COMPARE, each.state.compared_after, run.compared_since
+    _end([each for each in nights if each.actor.id not in changed])
+
+
+def expired_memories(actor_ids: Sequence[UUID], now: datetime, *, most: int | None = None) -> list[Key]:
     return run_query(SLEEP_QUERIES["expired"], {"actor_ids": list(actor_ids), "now": now, "most": most})
-
-
-def weak_memories(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> list[tuple[UUID, UUID]]:
-    """Return actors' memories at or below their thresholds that no profile shows, at most SLICE."""
-    return run_query(SLEEP_QUERIES["weak"], weak_values(actors, now))
 
 
 def weak_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
@@ -245,93 +331,97 @@ def weak_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -
     }  # fmt: skip
 
 
-def counts_of(actor_ids: Sequence[UUID], now: datetime) -> dict[UUID, tuple[int, int, int]]:
-    """Return by actor how many memories fade, how many the night has reached, and how many are pinned."""
-    rows = run_query(SLEEP_QUERIES["count_fading"], {"actor_ids": list(actor_ids), "now": now})
-    return {actor_id: (fading, reached, pinned) for actor_id, fading, reached, pinned in rows}
+def _counts(nights: Sequence[Night]) -> dict[UUID, tuple[int, int]]:
+    """Return by actor how many memories fade, and how many are pinned; note how many are active, and how many faded."""
+    values = {"actor_ids": [each.actor.id for each in nights], "now": nights[0].run.now}
+    by_actor = {row[0]: row[1:] for row in run_query(SLEEP_QUERIES["count_fading"], values)}
+    counts = {}
+    for each in nights:
+        run, state = each.run, each.state
+        state.active, fading, reached, pinned, state.active_at = by_actor[each.actor.id]
+        counts[each.actor.id] = fading, pinned
+        if run._state.adding and run.phase == Phase.FADE:
+            clocks = {"clock": state.clock, "clock_before": state.clock_before}
+            if not all(after < before for after, before in zip(*clocks.values(), strict=True)):
+                counting = {"actor_id": run.actor_id, **clocks}
+                [(reached,)] = run_query(SLEEP_QUERIES["count_reached"], counting)
+            run.decayed_count = reached
+    return counts
 
 
-def _counts(run: SleepRun) -> tuple[int, int, int]:
-    return counts_of([run.actor_id], run.now)[run.actor_id]
-
-
-def _excess(run: SleepRun, policy: StrengthPolicy) -> int:
-    fading, _reached, pinned = _counts(run)
+def _excess(policy: StrengthPolicy, fading: int, pinned: int) -> int:
     return min(fading, max(0, fading + pinned - policy.max_active_memories))
 
 
-def archive(
-    due: Sequence[tuple[UUID, UUID]], why: Why, *, by: Principal, now: datetime
-) -> list[tuple[UUID, UUID]]:
-    """Archive memories, given with their actors, in one step; return those that were active."""
-    if not due:
-        return []
-    whose, keys = _actors_and_memories(due)
+def _archive(keys: Sequence[Key], why: Why, *, by: Principal, now: datetime) -> list[tuple[UUID, UUID, int]]:
+    """Archive memories in one statement; return those that were active, with their new versions."""
+    whose, memory_ids = _actors_and_memories(keys)
     run_query(CHANGES, {"noted": BY_SET})
     moved = move_memories(
-        actor_ids=whose, memory_ids=keys, from_=Status.ACTIVE, to=Status.ARCHIVED, verb=SLEEP_VERB, by=by,
+        actor_ids=whose, memory_ids=memory_ids, from_=Status.ACTIVE, to=Status.ARCHIVED, verb=SLEEP_VERB, by=by,
         reason=why.value, now=now,
     )  # fmt: skip
     run_query(CHANGES, {"noted": ""})
-    settle(whose, keys, now=now, is_locked=True)
+    return moved
+
+
+def _note(nights: Sequence[Night], moved: Sequence[tuple[UUID, UUID, int]], now: datetime) -> None:
+    """Note in the feed what was archived, and where that leaves the actors."""
     actor_ids, memory_ids, versions = ([row[place] for row in moved] for place in range(3))
     values = {"actor_ids": actor_ids, "memory_ids": memory_ids, "versions": versions}
-    run_query(SLEEP_QUERIES["note_archived"], {**values, "lock": FEED_LOCK, "now": now})
-    return [(actor_id, memory_id) for actor_id, memory_id, _version in moved]
-
-
-def _begin_comparing(run: SleepRun, state: SleepState, policy: StrengthPolicy) -> None:
-    """Begin to compare what changed since the last sleep; end the run where nothing did."""
-    run.phase, run.after, run.compared_at = Phase.COMPARE, state.compared_after, run.compared_since
-    if policy.near_duplicates == "off" or not to_compare(run, 1):
-        _end(run, state)
-    else:
-        store_state(state)
+    by_actor = {each.actor.id: each for each in nights}
+    for actor_id, count, position in run_query(
+        SLEEP_QUERIES["note_archived"], {**values, "lock": FEED_LOCK, "now": now}
+    ):
+        run, state = by_actor[actor_id].run, by_actor[actor_id].state
+        run.archived_count += count
+        state.active, state.active_at = state.active - count, position
 
 
 def _compare_on(
     actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], *, is_all: bool, goes_on: bool
 ) -> SleepRun:
     """Store the pairs of a batch, unless another process did meanwhile; end the run unless it goes on."""
+    execute_all(BEGIN_STEP, {})
     lock_exclusive(actor.id)
-    state = lock_state(actor)
+    state = lock_states([actor.id])[actor.id]
     run = SleepRun.objects.select_related("actor__agent").get(pk=seen.pk, actor_id=actor.id)
     if run.state != RunState.RUNNING or (run.after, run.compared_at) != (seen.after, seen.compared_at):
         return run
-    proposed, merged = record_pairs(run, pairs, merges=policy_of(run).near_duplicates == "merge")
+    policy = policy_of(run)
+    proposed, merged = record_pairs(run, pairs, merges=policy.near_duplicates == "merge")
     run.proposed_count += proposed
     run.merged_count += merged
     if batch:
         run.after, run.compared_at = batch[-1].pk, batch[-1].updated_at
     if not goes_on:
-        _end(run, state, leaves_some=not is_all and bool(to_compare(run, 1)))
+        leaves_some = not is_all and bool(to_compare(run, 1))
+        if leaves_some:
+            run.errors = [*run.errors, NOT_ALL_COMPARED]
+        _end([Night(actor, policy, state, run)])
+        if leaves_some:
+            state.compared_until, state.compared_after = run.compared_at, run.after
+        store_states([state])
     run.save()
     return run
 
 
-def _end(run: SleepRun, state: SleepState, *, leaves_some: bool = False) -> None:
-    """Mark a run as done; `processed_at` is the moment it ran for plus its duration."""
-    if leaves_some:
-        run.errors = [*run.errors, NOT_ALL_COMPARED]
-    withdraw_stale([run.actor_id], run.now)
-    state.slept_at = run.now
-    state.compared_until = run.compared_at if leaves_some else run.now - LATE
-    state.compared_after = run.after if leaves_some else None
-    moment, began = store_state(state)
-    run.processed_at = run.now + (moment - (began if run._state.adding else run.started_at))
-    run.state = RunState.DONE
-    record_sleeps([run])
-
-
-def record_sleeps(runs: Sequence[SleepRun]) -> None:
-    """Write the audit entries of runs of one occasion."""
+def _end(nights: Sequence[Night]) -> None:
+    """Mark runs as done; `processed_at` is the moment that one ran for plus its duration."""
+    if not nights:
+        return
+    now = nights[0].run.now
+    withdraw_stale([each.actor.id for each in nights], now)
+    for each in nights:
+        run, state = each.run, each.state
+        state.slept_at, state.compared_until, state.compared_after = now, now - LATE, None
+        run.state, run.processed_at = RunState.DONE, now + max(timezone.now() - run.started_at, timedelta())
     details = [
         {"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count}
-        for run in runs
+        for run in (each.run for each in nights)
     ]
-    audit.record_rows(
-        by=runs[0].sleeper, verb="sleep", rows=list(zip(runs, details, strict=True)), now=runs[0].now
-    )
+    rows = [(each.run, detail) for each, detail in zip(nights, details, strict=True)]
+    audit.record_rows(by=nights[0].run.sleeper, verb="sleep", rows=rows, now=now)
 
 
 def clock_values(state: SleepState) -> dict[str, Any]:

@@ -23,13 +23,13 @@ from strength.actions.search import standing_of
 from strength.actions.sleep import (
     SleepRequest,
     expired_memories,
-    lock_state,
+    lock_states,
     move_memories,
     policy_of,
     restore_clock,
     run_values,
     sleep,
-    store_state,
+    store_states,
 )
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import SLEEP_VERB, Status, WrongState
@@ -292,7 +292,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not undo a sleep; a curator can."))
     lock_exclusive(run.actor_id)
-    state = lock_state(run.actor)
+    state = lock_states([run.actor_id])[run.actor_id]
     run = SleepRun.objects.select_for_update(of=["self"]).select_related("actor__agent").get(pk=run.pk)
     _check_undoable(run, state)
     own = Merge.objects.filter(actor_id=run.actor_id, run=run)
@@ -324,7 +324,7 @@ def _put_clock_back(run: SleepRun, state: SleepState, values: Mapping[str, Any])
     """Restore the clock, what the night took of rows written since, and the marks of what began before the night."""
     paced = state.rates, state.by_task
     restore_clock(state, run.before)
-    store_state(state)
+    store_states([state])
     execute_all(SLEEP_QUERIES["undo_numbers"], values)
     if paced != (state.rates, state.by_task):
         rates = {"rates": state.rates, "by_task": state.by_task}

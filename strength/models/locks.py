@@ -31,7 +31,7 @@ def lock_exclusive(actor_id: UUID) -> None:
 def lock_idle(actor_ids: Collection[UUID]) -> list[UUID]:
     """Lock as `lock_exclusive` those of several actors that nobody holds; return them. Waits for nobody."""
     values = {"about": _ABOUT, "actor_ids": list(actor_ids), "whose": [_whose(each) for each in actor_ids]}
-    return [actor_id for actor_id, _setting in run_query(SLEEP_QUERIES["lock_actors"], values)]
+    return [actor_id for (actor_id,) in run_query(SLEEP_QUERIES["lock_actors"], values)]
 
 
 def _whose(actor_id: UUID) -> int:
@@ -54,14 +54,9 @@ def settle(
     *,
     now: datetime,
     since: datetime | None = None,
-    is_locked: bool = False,
 ) -> int:
-    """Let memories fade from `since`, or stand still, as their state says now; return how many that changed.
-
-    `is_locked` says that the transaction has locked their numbers.
-    """
+    """Let memories fade from `since`, or stand still, as their state says now; return how many that changed."""
     whose = [actor_ids] if isinstance(actor_ids, UUID) else list(actor_ids)
     values = {"actor_ids": whose, "memory_ids": list(memory_ids), "now": now, "since": since}
-    if not is_locked:
-        run_query(QUERIES["lock_numbers"], values)
+    run_query(QUERIES["lock_numbers"], values)
     return execute_all(QUERIES["settle"], values)

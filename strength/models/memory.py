@@ -108,7 +108,7 @@ class Memory(Facets):
     )
     said_on = models.DateField(null=True, blank=True, editable=False)
     superseded_by = models.ForeignKey(
-        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     supersedes = ArrayField(
         models.UUIDField(), null=True, editable=False,
@@ -150,7 +150,15 @@ class Memory(Facets):
             models.Index(fields=["actor", "status", "-created_at", "-id"], name="memory_newest_first"),
             models.Index(fields=["actor", "wording_digest"], name="memory_by_wording"),
             # What a sleep compares: what has changed since the last.
-            models.Index(fields=["actor", "updated_at", "id"], name="memory_last_changed"),
+            models.Index(
+                fields=["actor", "updated_at", "id"],
+                name="memory_last_changed",
+                condition=Q(status=Status.ACTIVE),
+            ),
+            # What took the place of others; most have none, and an archived one has an index entry less.
+            models.Index(
+                fields=["superseded_by"], name="memory_successor", condition=Q(superseded_by__isnull=False)
+            ),
             # Few memories are pinned; without this, looking for them reads every agent's memories.
             models.Index(fields=["actor"], name="memory_pinned", condition=Q(pinned=True)),
             # Nor do many wait for a person, who goes through those of all actors, the oldest first.

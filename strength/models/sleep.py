@@ -28,10 +28,11 @@ class SleepState(models.Model):
 
     `clock` is the logarithm of what is left since its beginning, by level, at `clock_at` and `clock_task` tasks;
     `rates` is what a day takes from then on or, `by_task`, a task. The latest sleep moved it from `clock_before`; null
-    once that was undone. `thresholds` are those by which the levels of memories were refreshed.
+    once that was undone. `thresholds` are those by which the levels of memories were refreshed. `active` is how many
+    memories were active where the actor's feed stood at `active_at`.
     """
 
-    not_exported: ClassVar = frozenset({"clock_before"})
+    not_exported: ClassVar = frozenset({"clock_before", "active", "active_at"})
     former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(
         ("clock_of", "before_clock", "before_clock_at", "before_clock_task")
     )
@@ -51,6 +52,8 @@ class SleepState(models.Model):
     slept_at = models.DateTimeField(null=True)
     compared_until = models.DateTimeField(null=True)
     compared_after = models.UUIDField(null=True)
+    active = models.PositiveIntegerField(null=True)
+    active_at = models.BigIntegerField(null=True)
 
     class Meta:
         db_table = "strength_rhythm"  # exports name their tables: older files stay readable

@@ -13,8 +13,7 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
 from strength.actions.memories import NewMemory, write_memory
-from strength.actions.nights import begin_together, sleep_together
-from strength.actions.sleep import SleepRequest, sleep
+from strength.actions.sleep import SleepRequest, advance, sleep, sleep_together
 from strength.actions.sleep_runs import undo_sleep
 from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.domain.sleep import Trigger
@@ -159,7 +158,7 @@ def test_a_step_for_many_waits_for_nobody_and_many_triggers_are_one_night(actor:
     def begins(_: int) -> set[Any]:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL lock_timeout = '300ms'")
-            return set(begin_together(both, SleepRequest(Trigger.COMMAND, BY, NOW + timedelta(days=1))))
+            return set(advance(both, SleepRequest(Trigger.COMMAND, BY, NOW + timedelta(days=1))))
 
     with transaction.atomic():
         lock_shared(actor.id)

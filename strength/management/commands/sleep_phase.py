@@ -15,8 +15,7 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.db_pool import run_parallel
 from memoryhub.management import ResumableCommand, moment_option
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.nights import in_batches, sleep_together
-from strength.actions.sleep import SleepRequest
+from strength.actions.sleep import SleepRequest, in_batches, sleep_together
 from strength.actions.sleep_runs import changes_of, preview_sleep
 from strength.domain.sleep import Trigger
 from strength.models import SleepRun

@@ -17,8 +17,7 @@ from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import CannotMerge, merge
-from strength.actions.nights import sleep_together
-from strength.actions.sleep import SleepRequest, sleep
+from strength.actions.sleep import SleepRequest, sleep, sleep_together
 from strength.actions.sleep_runs import changes_of, undo_sleep
 from strength.actions.usage import apply_impact, mark_candidates, set_strengths, use_memories
 from strength.domain.memories import WrongState

@@ -11,12 +11,11 @@ from django.db import connection
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from strength.actions import nights, sleep_runs
 from strength.actions import sleep as sleeping
-from strength.actions.curation import apply_transition
+from strength.actions import sleep_runs
+from strength.actions.curation import apply_transition, delete_memory
 from strength.actions.memories import NewMemory, write_memory
-from strength.actions.nights import begin_together, in_batches, sleep_together
-from strength.actions.sleep import SleepRequest, sleep
+from strength.actions.sleep import SleepRequest, advance, in_batches, sleep, sleep_together
 from strength.actions.sleep_runs import preview_sleep, undo_sleep
 from strength.domain.memories import Kind
 from strength.domain.sleep import Phase, RunState, Trigger
@@ -93,7 +92,7 @@ def test_nights_in_one_step_are_those_of_each_alone(seed: int, policy: dict[str,
     assert outcomes[0] == outcomes[1]
 
 
-def test_plain_nights_end_in_the_step_and_others_go_on_alone() -> None:
+def test_nights_of_all_sorts_end_in_the_step_and_those_that_were_begun_go_on_alone() -> None:
     draw = random.Random(1)
     plain, new, other_policy, begun, answered = (remember(f"user-{place}", draw) for place in range(5))
     plain.agent.policy = {"near_duplicates": "off"}
@@ -105,9 +104,12 @@ def test_plain_nights_end_in_the_step_and_others_go_on_alone() -> None:
     sleep(actor=Actor.objects.get(pk=answered.pk), request=request(NOW + 2 * DAY))
     SleepRun.objects.create(actor=begun, number=0, now=NOW, who_kind="command", who_id="x", who_name="x")
 
-    runs = begin_together(every, request(NOW + DAY))
+    runs = advance(every, request(NOW + DAY))
 
-    assert runs.keys() == {plain.pk} and runs[plain.pk].state == RunState.DONE
+    assert {key for key, run in runs.items() if run.state == RunState.DONE} == {
+        plain.pk, new.pk, other_policy.pk, answered.pk
+    }  # fmt: skip
+    assert runs[begun.pk].state == RunState.RUNNING and runs[begun.pk].number == 0
     SleepRun.objects.filter(actor=begun).delete()
     assert len(list(sleep_together(actors=every, request=request(NOW + DAY)))) == 5
     assert set(SleepRun.objects.values_list("state", flat=True)) == {"done"}
@@ -122,16 +124,15 @@ def test_what_is_new_is_compared_after_the_step() -> None:
         for text in ("The user likes green tea.", "The user actually likes green tea"):
             write_memory(actor=actor, new=NewMemory(content=text), by=BY, now=NOW)
     every = list(Actor.objects.exclude(user_id="").select_related("agent"))
-    runs = begin_together(every, request(NOW + DAY))
-    assert {(run.state, run.phase) for run in runs.values()} == {(RunState.RUNNING, Phase.FADE)}
+    runs = advance(every, request(NOW + DAY))
+    assert {(run.state, run.phase) for run in runs.values()} == {(RunState.RUNNING, Phase.COMPARE)}
     ended = list(sleep_together(actors=every, request=request(NOW + 1.1 * DAY)))
     assert {run.pk for run in ended} == {run.pk for run in runs.values()}
     assert [(run.state, run.proposed_count, run.decayed_count) for run in ended] == [("done", 1, 2)] * 2
 
 
 def test_a_step_that_cannot_archive_all_leaves_the_rest_to_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sleeping, nights):
-        monkeypatch.setattr(module, "SLICE", 3)
+    monkeypatch.setattr(sleeping, "SLICE", 3)
     actors = []
     for user in ("a", "b", "c"):
         actors.append(actor_for_writing(BY, "kana", user, now=NOW))
@@ -170,6 +171,30 @@ def test_a_preview_foretells_what_a_step_does() -> None:
             ) or ("", [], [])
             assert surprises == [[], []]
     assert Memory.objects.filter(status="archived").exists()
+
+
+def test_what_is_active_is_counted_anew_where_the_feed_has_moved() -> None:
+    actor = actor_for_writing(BY, "kana", "a", now=NOW)
+    actor.agent.policy = {"near_duplicates": "off", "include_profile": False}
+    actor.agent.save()
+    memories = []
+    for place, strength in enumerate([0.101, 1.0, 1.0, 1.0, 1.0]):
+        new = NewMemory(content=f"memory {place}", strength=strength)
+        memories.append(write_memory(actor=actor, new=new, by=BY, now=NOW)[0])
+
+    def night(day: int) -> tuple[int, int]:
+        [run] = sleep_together(actors=[actor], request=request(NOW + day * DAY))
+        return run.decayed_count, run.archived_count
+
+    assert night(1) == (5, 1)
+    assert SleepState.objects.get().active == 4
+    SleepState.objects.update(active=40)
+    assert night(2) == (40, 0), "nothing has changed: they are not counted"
+    delete_memory(memory=memories[1], expected_version=None, by=BY, reason="", now=NOW + 2 * DAY)
+    apply_transition(memory=memories[2], verb="pin", by=BY, reason="", now=NOW + 2 * DAY)
+    assert night(3) == (2, 0)
+    write_memory(actor=actor, new=NewMemory(content="another"), by=BY, now=NOW + 3 * DAY)
+    assert night(4) == (3, 0)
 
 
 @pytest.mark.parametrize(
