@@ -367,6 +367,8 @@ def _archive(keys: Sequence[Key], why: Why, *, by: Principal, now: datetime) -> 
 
 def _note(nights: Sequence[Night], moved: Sequence[tuple[UUID, UUID, int]], now: datetime) -> None:
     """Note in the feed what was archived, and where that leaves the actors."""
+    if not moved:
+        return
     actor_ids, memory_ids, versions = ([row[place] for row in moved] for place in range(3))
     values = {"actor_ids": actor_ids, "memory_ids": memory_ids, "versions": versions}
     by_actor = {each.actor.id: each for each in nights}

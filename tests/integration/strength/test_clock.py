@@ -202,7 +202,7 @@ def test_what_began_after_the_moment_of_a_late_night_does_not_fade_for_the_time_
     monkeypatch.setattr(sleeping, "SLICE", 1)
     write("early", strength=0.1), write("early too", strength=0.1)
     broken_off = SleepRequest(Trigger.COMMAND, BY, NOW + DAY)
-    run = sleeping._advance(actor, broken_off)
+    run = sleeping.advance([actor], broken_off, is_alone=True)[actor.id]
     assert run.state == "running"
     _tasks(actor, 300)
     late = write("late", at=NOW + 30 * DAY)
@@ -241,7 +241,7 @@ def test_a_sleep_that_is_broken_off_in_the_middle_and_gone_on_with(
     sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, BY, NOW + DAY))
     monkeypatch.setattr(sleeping, "SLICE", 1)
     sleep_request = SleepRequest(Trigger.COMMAND, BY, NOW + 4 * DAY)
-    run = sleeping._advance(actor, sleep_request)
+    run = sleeping.advance([actor], sleep_request, is_alone=True)[actor.id]
     used(memories[1], NOW + 4.1 * DAY)  # it was due, and is strong again
     used(memories[9], NOW + 4.1 * DAY)
     assert (run.state, run.archived_count) == ("running", 1)
