@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('memoryhub', '0006_curate_scope'),
-        ('strength', '0011_changes_by_set'),
+        ('strength', '0012_profiles'),
     ]
 
     operations = [
