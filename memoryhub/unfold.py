@@ -154,10 +154,11 @@ UNFOLD = {
         "navigation": [
             {"title": _("Time zone"), "link": reverse_lazy("time_zone")},
             {"title": _("Sign-in"), "link": reverse_lazy("own_sign_in")},
+            {"title": _("Sign out everywhere else"), "link": reverse_lazy("own_sessions")},
             {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
         ]
     },
-    "STYLES": [lambda request: static("memoryhub/admin.css")],
+    "STYLES": [lambda request: static("memoryhub/admin.css"), lambda request: static("memoryhub/phone.css")],
     "SCRIPTS": [lambda request: static("memoryhub/labels.js")],
     "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",
     "SIDEBAR": {

@@ -91,7 +91,7 @@ class PlaygroundForm(forms.Form):
     )
     message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
     max_tokens = _whole(
-        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("The safety margin is subtracted from it.")
+        _("Token limit"), 1000, LARGEST_MAX_TOKENS, _("The safety margin is subtracted from it.")
     )
     format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
     token_safety_margin = forms.FloatField(

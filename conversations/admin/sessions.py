@@ -44,7 +44,11 @@ from memoryhub.admin.base import (
     truncated,
 )
 from memoryhub.admin.dashboard import RECENT, Section, Tile
+from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action
+from memoryhub.admin.times import full_time
+from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.models import AuditEntry
 
 SESSION_FILTER = "session__id__exact"
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
@@ -115,6 +119,7 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
             session=session,
             owner=self.owner(session),
             may_end=session.ended_at is None and self.has_end_permission(request),
+            ended_by=_ended_by(session),
             summarise=summarise_address(session),
             may_try=request.user.has_perms(needs_of("playground")),
             all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
@@ -134,6 +139,18 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
         return run_object_action(
             self, request, object_id, act, may=lambda _session: self.has_end_permission(request), logged="end"
         )
+
+
+def _ended_by(session: Session) -> str:
+    """Return who ended a session, or that it ended itself and since when it was idle."""
+    if session.ended_at is None:
+        return ""
+    ends = AuditEntry.objects.filter(object_kind="session", object_id=str(session.pk), verb="end")
+    entry = ends.order_by("-at", "-id").first()
+    if entry is not None and entry.who_kind != PrincipalKind.JOB:
+        return format_html(gettext("by {who}"), who=principal_label(entry.who_name, entry.who_kind))
+    since = full_time(session.last_message_at or session.started_at)
+    return gettext("by itself, idle since %(time)s") % {"time": since}
 
 
 def _may_read(request: HttpRequest) -> bool:

@@ -120,11 +120,13 @@ class ContextPolicy(Policy):
             _("the best earlier message must reach it, and others a twentieth of it"),
         ),
         "max_tokens": whole(1_000, LARGEST_MAX_TOKENS).described(
-            _("The model's room"), _("how many tokens the model reads at most"), _("tokens")
+            _("Token limit"), _("how many tokens the model reads at most"), _("tokens")
         ),
         "token_safety_margin": number(0.5, 0.95).described(
-            _("Part of the room that may be used"),
-            _("the part of the room that may be used: the limit is `int(max_tokens * token_safety_margin)`"),
+            _("Usable part of the token limit"),
+            _(
+                "how much of the token limit a context may fill; the rest is kept free for the estimate’s error"
+            ),
         ),
         "memory_placement": one_of(PLACEMENTS).described(
             _("Place of the remembered block"),

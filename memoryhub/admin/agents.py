@@ -124,9 +124,9 @@ class AgentAdmin(ActionAdmin):
     def shown_name(self, agent: Agent) -> str:
         return excerpt(agent.name, 60)
 
-    @admin.display(description=_("owner mode"), boolean=True)
-    def owner_mode(self, agent: Agent) -> bool:
-        return bool(agent.fixed_user_id)
+    @admin.display(description=_("owner mode"))
+    def owner_mode(self, agent: Agent) -> Any:
+        return _("on") if agent.fixed_user_id else "-"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return (*self.readonly_fields, *(("agent_id",) if obj else ()))

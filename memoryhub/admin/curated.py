@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from django import forms
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -60,7 +61,9 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
             return cast(HttpResponse, super().response_change(request, obj))
         report_done(request, done[0], undo=done[1])
         if "_continue" in request.POST:
-            return HttpResponseRedirect(change_url(obj))
+            # The way back leads to the list as it was narrowed.
+            kept = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
+            return HttpResponseRedirect(add_preserved_filters(kept, change_url(obj)))
         if "_addanother" in request.POST:
             return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_add"))
         return cast(HttpResponse, self.response_post_save_change(request, obj))

@@ -27,7 +27,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock
 from memoryhub.admin.jobs import MOODS, BackgroundStatus, background_status
-from memoryhub.admin.labels import audit_title, key_in, model_of
+from memoryhub.admin.labels import audit_title, model_of, rows_in_words
+from memoryhub.admin.stored_words import PROVIDERS
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
@@ -298,7 +299,7 @@ def _providers(now: datetime, *, with_calls: bool) -> Iterator[dict[str, Any]]:
     for purpose, name in names:
         last = calls.get(name)
         is_well = last is not None and last.outcome == OK
-        yield {"purpose": purpose, "name": name, "last": last, "is_well": is_well}
+        yield {"purpose": purpose, "name": PROVIDERS.get(name, name), "last": last, "is_well": is_well}
 
 
 def _spaces() -> dict[str, Any]:
@@ -346,12 +347,7 @@ def _worded(request: HttpRequest, happenings: Iterable[Happening]) -> list[Happe
     An event whose row is gone, or that is about no single row, keeps neither words nor a link.
     """
     latest = sorted(happenings, key=lambda each: each.at)[: -MOST_HAPPENINGS - 1 : -1]
-    words: dict[tuple[type[Model], str], str] = {}
-    for model in {each.model for each in latest}:
-        screen: Any = admin.site._registry[model]
-        keys = {key_in(model, each.key) for each in latest if each.model is model} - {None}
-        for row in screen.get_queryset(request).filter(pk__in=keys) if keys else ():
-            words[model, str(row.pk)] = screen.words_of(row)
+    words = rows_in_words(request, ((each.model, each.key) for each in latest))
     found = [(each, words.get((each.model, str(each.key)))) for each in latest]
     return [replace(each, words=text or "", key=text and each.key) for each, text in found]
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
@@ -37,6 +37,7 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
+from memoryhub.admin.stored_words import job_label
 from memoryhub.admin.times import full_time
 from memoryhub.auth.actions import cancel_jobs, retry_jobs
 from memoryhub.auth.models import AuditEntry
@@ -89,7 +90,7 @@ class KindFilter(DropdownFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(kind, kind) for kind in sorted(KINDS)]
+        return sorted(((kind, str(job_label(kind))) for kind in KINDS), key=lambda each: each[1])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(kind=self.value()) if self.value() else queryset
@@ -150,7 +151,7 @@ OPPOSITE = {"send_back": "take_out", "take_out": "send_back"}
 PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
     (_("Failed or dead"), ENDED_BADLY, "state__in=failed,dead"),
     (_("Dead letters"), (State.DEAD,), "state__exact=dead"),
-    (_("Waiting"), (State.QUEUED,), "state__exact=queued"),
+    (_("Queued"), (State.QUEUED,), "state__exact=queued"),
     (_("Running"), (State.RUNNING,), "state__exact=running"),
 )
 
@@ -161,7 +162,15 @@ class JobAdmin(ReadOnlyAdmin):
 
     list_per_page = 45  # wide rows: a page stays under 350 KB
 
-    list_display = ("created_at", "kind", "shown_state", "attempts", "whose", "shown_error", "finished_at")
+    list_display = (
+        "created_at",
+        "shown_kind",
+        "shown_state",
+        "attempts",
+        "whose",
+        "shown_error",
+        "finished_at",
+    )
     list_filter = (("state", ChoicesDropdownFilter), KindFilter, ("created_at", PeriodFilter))
     list_select_related = ("actor",)
     list_deferred = ("payload",)
@@ -169,7 +178,7 @@ class JobAdmin(ReadOnlyAdmin):
     ordering = ("-created_at", "-id")
     actions = ("send_back", "take_out")
     fields = (
-        ("kind", "shown_state_in_words"),
+        ("shown_kind", "shown_state_in_words"),
         ("whose", "key"),
         ("attempts", "excused"),
         "error",
@@ -185,14 +194,23 @@ class JobAdmin(ReadOnlyAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         state = jobs_status(clock())
         presets = [
-            {"title": title, "count": sum(state.jobs.get(each, 0) for each in states), "query": f"?{query}"}
+            {
+                "title": title,
+                "count": sum(state.jobs.get(each, 0) for each in states),
+                "query": f"?{query}",
+                "is_chosen": QueryDict(query) == request.GET,
+            }
             for title, states, query in PRESETS
         ]
         extra = {"background": background_status(state), "presets": presets}
         return super().changelist_view(request, {**(extra_context or {}), **extra})
 
     def title_of(self, row: Any) -> str:
-        return title_with_time(row.kind, row.created_at)
+        return title_with_time(job_label(row.kind), row.created_at)
+
+    @admin.display(description=_("kind"), ordering="kind")
+    def shown_kind(self, job: Job) -> Any:
+        return format_html('<span title="{}">{}</span>', job.kind, job_label(job.kind))
 
     shown_state, shown_state_in_words = choice_displays(
         "state", STATE_WORDS, STATE_COLOURS, description=_("state")
@@ -231,7 +249,7 @@ class JobAdmin(ReadOnlyAdmin):
                 examples=[
                     format_html(
                         "{} ({}) {}",
-                        job.kind,
+                        job_label(job.kind),
                         STATE_WORDS[job.state],
                         excerpt(job.error) if job.error else "",
                     )

@@ -28,6 +28,7 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
+from memoryhub.admin.stored_words import SCOPES
 from memoryhub.admin.times import full_time
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope
@@ -132,7 +133,7 @@ class KeyAdmin(ActionAdmin):
         "agents",
         "bound_to",
         "state",
-        "is_trusted",
+        "shown_trust",
         "last_used_at",
         "expires_at",
     )
@@ -141,7 +142,7 @@ class KeyAdmin(ActionAdmin):
     date_hierarchy = "created_at"
     actions = ("revoke",)
     fields = (
-        "name", "shown_prefix", ("shown_scopes", "agents"), ("bound_to", "is_trusted"), ("shown_state", "expires_at"),
+        "name", "shown_prefix", ("shown_scopes", "agents"), ("bound_to", "shown_trust"), ("shown_state", "expires_at"),
         ("created_at", "last_used_at", "revoked_at"),
     )  # fmt: skip
     add_fieldsets = (
@@ -155,7 +156,14 @@ class KeyAdmin(ActionAdmin):
 
     @admin.display(description=_("scopes"))
     def shown_scopes(self, key: ApiKey) -> str:
-        return ", ".join(key.scopes)
+        return ", ".join(str(SCOPES.get(scope, scope)) for scope in key.scopes)
+
+    @admin.display(description=_("trust"), ordering="is_trusted")
+    def shown_trust(self, key: ApiKey) -> Any:
+        """Return whether what the key writes is trusted; of a key that writes nothing there is nothing to say."""
+        if not {Scope.WRITE, Scope.CURATE, Scope.ADMIN} & set(key.scopes):
+            return "-"
+        return _("trusted") if key.is_trusted else _("untrusted")
 
     @admin.display(description=_("agents"))
     def agents(self, key: ApiKey) -> Any:

@@ -3,7 +3,7 @@
 Models name their fields in English, as the API does; where a page shows such a name it is looked up in the catalogue.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.apps import apps
@@ -13,7 +13,7 @@ from django.db.models import Model
 from django.utils import translation
 from django.utils.html import format_html
 from django.utils.text import capfirst
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import excerpt
@@ -58,58 +58,60 @@ PRINCIPAL_KINDS: Final[Mapping[str, Any]] = {
 """What kind of hand it was; every screen says it with these words."""
 
 VERBS: Final[Mapping[str, Any]] = {
-    "accept": _("accepted"),
-    "append": _("added to"),
-    "approve": _("approved"),
-    "archive": _("archived"),
-    "believe": _("trusted"),
-    "cancel": _("taken out of the queue"),
-    "compaction": _("compacted"),
-    "confirm": _("confirmed"),
-    "correct": _("corrected"),
-    "create": _("created"),
-    "delete": _("deleted"),
-    "dismiss": _("dismissed"),
-    "doubt": _("marked as untrusted"),
-    "edit": _("edited"),
-    "end": _("ended"),
-    "erase": _("erased"),
-    "export": _("exported"),
-    "impact": _("impact recorded"),
-    "import": _("imported"),
-    "issue": _("issued"),
-    "keep": _("stored"),
-    "lift": _("lifted"),
-    "lock": _("locked"),
-    "merge": _("merged"),
-    "move": _("moved"),
-    "open": _("opened"),
-    "order": _("ordered"),
-    "pin": _("pinned"),
-    "preview": _("previewed"),
-    "reactivate": _("reactivated"),
-    "reject": _("rejected"),
-    "reopen": _("reopened"),
-    "restore": _("restored"),
-    "retry": _("retried"),
-    "return": _("returned"),
-    "revoke": _("revoked"),
-    "sleep": _("sleep run started"),
-    "supersede": _("superseded"),
-    "sync": _("taken from a file"),
-    "uncorrect": _("correction undone"),
-    "undo": _("undone"),
-    "unlock": _("unlocked"),
-    "unmerge": _("unmerged"),
-    "unpin": _("unpinned"),
-    "update": _("changed"),
-    "use": _("used"),
-    "write": _("written"),
+    "accept": pgettext_lazy("done", "accepted"),
+    "append": pgettext_lazy("done", "added to"),
+    "approve": pgettext_lazy("done", "approved"),
+    "archive": pgettext_lazy("done", "archived"),
+    "believe": pgettext_lazy("done", "trusted"),
+    "cancel": pgettext_lazy("done", "taken out of the queue"),
+    "compaction": pgettext_lazy("done", "compacted"),
+    "confirm": pgettext_lazy("done", "confirmed"),
+    "correct": pgettext_lazy("done", "corrected"),
+    "create": pgettext_lazy("done", "created"),
+    "delete": pgettext_lazy("done", "deleted"),
+    "dismiss": pgettext_lazy("done", "dismissed"),
+    "doubt": pgettext_lazy("done", "marked as untrusted"),
+    "edit": pgettext_lazy("done", "edited"),
+    "end": pgettext_lazy("done", "ended"),
+    "erase": pgettext_lazy("done", "erased"),
+    "export": pgettext_lazy("done", "exported"),
+    "impact": pgettext_lazy("done", "impact recorded"),
+    "import": pgettext_lazy("done", "imported"),
+    "issue": pgettext_lazy("done", "issued"),
+    "keep": pgettext_lazy("done", "stored"),
+    "lift": pgettext_lazy("done", "lifted"),
+    "lock": pgettext_lazy("done", "locked"),
+    "merge": pgettext_lazy("done", "merged"),
+    "move": pgettext_lazy("done", "moved"),
+    "open": pgettext_lazy("done", "opened"),
+    "order": pgettext_lazy("done", "ordered"),
+    "pin": pgettext_lazy("done", "pinned"),
+    "preview": pgettext_lazy("done", "previewed"),
+    "reactivate": pgettext_lazy("done", "reactivated"),
+    "reject": pgettext_lazy("done", "rejected"),
+    "reopen": pgettext_lazy("done", "reopened"),
+    "restore": pgettext_lazy("done", "restored"),
+    "retry": pgettext_lazy("done", "retried"),
+    "return": pgettext_lazy("done", "returned"),
+    "revoke": pgettext_lazy("done", "revoked"),
+    "sleep": pgettext_lazy("done", "sleep run started"),
+    "supersede": pgettext_lazy("done", "superseded"),
+    "sync": pgettext_lazy("done", "taken from a file"),
+    "uncorrect": pgettext_lazy("done", "correction undone"),
+    "undo": pgettext_lazy("done", "undone"),
+    "unlock": pgettext_lazy("done", "unlocked"),
+    "unmerge": pgettext_lazy("done", "unmerged"),
+    "unpin": pgettext_lazy("done", "unpinned"),
+    "update": pgettext_lazy("done", "changed"),
+    "use": pgettext_lazy("done", "used"),
+    "write": pgettext_lazy("done", "written"),
 }
 
 WITHOUT_PAGE: Final[Mapping[str, Any]] = {
     "reviewinstructions": _("instructions for reviewers"),
     "savedview": _("saved view"),
+    "memories": _("memories"),
+    "projects": _("projects"),
 }
 """Kinds of rows that have no page of their own."""
 
@@ -137,6 +139,28 @@ def key_in(model: type[Model], text: object) -> Any:
         return model._meta.pk.to_python(text)
     except ValidationError:
         return None
+
+
+def rows_in_words(
+    request: Any, named: Iterable[tuple[type[Model], object]]
+) -> dict[tuple[type[Model], str], str]:
+    """Return the words of named rows by model and key, read by one statement for each kind that the person may see.
+
+    What names no row, or one that is gone, is left out.
+    """
+    wanted: dict[type[Model], set[Any]] = {}
+    for model, key in named:
+        wanted.setdefault(model, set()).add(key_in(model, key))
+    found: dict[tuple[type[Model], str], str] = {}
+    for model, keys in wanted.items():
+        screen: Any = admin.site._registry[model]
+        keys -= {None}
+        if keys and screen.has_view_permission(request):
+            found |= {
+                (model, str(row.pk)): screen.words_of(row)
+                for row in screen.get_queryset(request).filter(pk__in=keys)
+            }
+    return found
 
 
 def kind_label(kind: str) -> str:

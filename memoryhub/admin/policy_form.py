@@ -34,6 +34,9 @@ from memoryhub.tenancy.policies import effective_values, policy_classes
 FIELD: Final = "policy_"
 RESET: Final = "reset_"
 SWITCH: Final[Mapping[str, Any]] = {"true": _("on"), "false": _("off")}
+LARGEST_SHOWN: Final = 10**12
+"""An upper end beyond it stands for none."""
+
 EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
@@ -145,8 +148,16 @@ def shown_range(check: Check) -> SafeString:
     """Return what is allowed, where the field does not show it by itself."""
     if check.input in (Input.SWITCH, Input.CHOICE):
         return SafeString("")
-    names = "|".join(("null", *check.parts))
-    return with_code(re.sub(rf"\b({names})\b", r"`\1`", str(check.allowed), flags=re.ASCII))
+    if check.input is Input.WHOLE and check.high is not None and check.high > LARGEST_SHOWN:
+        return with_code(format_lazy(_("a whole number, {low} or more"), low=check.low))
+    text = _in_words(check.allowed)
+    names = "|".join(check.parts)
+    return with_code(re.sub(rf"\b({names})\b", r"`\1`", text, flags=re.ASCII) if names else text)
+
+
+def _in_words(text: Any) -> str:
+    """Return a text for a form, where what the API calls null is a field left empty."""
+    return re.sub(r"`?\bnull\b`?", gettext("empty"), str(text), flags=re.ASCII)
 
 
 class PolicyForm(ActionForm):
@@ -218,7 +229,9 @@ class PolicyForm(ActionForm):
         elif check.holds(value):
             overrides[key] = value
         else:
-            self.add_error(FIELD + key, format_lazy(_("This must be {allowed}."), allowed=check.allowed))
+            self.add_error(
+                FIELD + key, format_lazy(_("This must be {allowed}."), allowed=_in_words(check.allowed))
+            )
 
     @property
     def changed_policy(self) -> dict[str, Any]:
@@ -243,7 +256,8 @@ class PolicyForm(ActionForm):
     def _row(self, key: str, check: Check) -> dict[str, Any]:
         field: BoundField = self[FIELD + key]
         return {
-            "key": key, "field": field, "about": f"about_{key}", "meaning": with_code(capfirst(str(check.meaning))),
+            "key": key, "field": field, "about": f"about_{key}",
+            "meaning": with_code(capfirst(_in_words(check.meaning))),
             "unit": check.unit, "allowed": shown_range(check), "is_changed": key in self.stored,
             "default": shown_value(check, self.default[key]), "value": shown_value(check, self.held[key]),
             "of_agent": shown_value(check, self.below[key]) if self.below[key] != self.default[key] else "",

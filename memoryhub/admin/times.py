@@ -1,4 +1,4 @@
-"""Times in lists: relative to now, with the full time and its zone as the hint."""
+"""Times in lists: relative to now, with the full time and its zone as the hint, and the day on phones."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -38,14 +38,18 @@ def full_time(moment: datetime) -> str:
 
 
 def relative_time(moment: datetime, at: datetime) -> str:
-    """Return a moment as its distance from `at`, such as `3 d`; the full time is its hint."""
+    """Return a moment as its distance from `at`, such as `3 d`; the full time is its hint.
+
+    The day stands behind it for style sheets to show where there are no hints.
+    """
     unit, count = rounded_age(moment, at)
     words = (PAST if count > 0 else FUTURE)[unit] % {"count": abs(count)} if count else gettext("just now")
     return format_html(
-        '<time datetime="{}" title="{}" class="hub-when">{}</time>',
+        '<time datetime="{}" title="{}" class="hub-when">{}</time> <span class="hub-date">{}</span>',
         moment.isoformat(),
         full_time(moment),
         words,
+        date_format(localtime(moment), "SHORT_DATE_FORMAT"),
     )
 
 

@@ -2,20 +2,21 @@
 
 import csv
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
-from decimal import Decimal
-from typing import Any
+from datetime import date, datetime, timedelta, tzinfo
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import number_format
-from django.utils.timezone import get_default_timezone, localdate
+from django.utils.timezone import get_default_timezone, localdate, localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import FieldTextFilter
+from unfold.contrib.filters.admin import DropdownFilter, FieldTextFilter
 from unfold.widgets import UnfoldAdminDateWidget
 
 from memoryhub.admin.base import (
@@ -28,6 +29,7 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.dashboard import Curve, Offer, Section, Tile
+from memoryhub.admin.stored_words import OPERATIONS, OUTCOMES, PROVIDERS
 from memoryhub.admin.times import full_time
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy
@@ -35,6 +37,7 @@ from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
     DailyBudget,
     between,
+    by_agent,
     by_day,
     capped_agents,
     daily_budgets,
@@ -43,14 +46,25 @@ from memoryhub.llm.usage.spending import (
     today_start,
 )
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.zones import day_end, day_start
 
 MOST_DAYS_SHOWN = 20
 ADDED_UP = timedelta(days=31)
 """Older calls are listed, and no longer added up above the list."""
 
 
+CENTS: Final = Decimal("0.0001")
+"""Amounts are shown to a hundredth of a cent; sums are those of what is shown."""
+
+
 def dollars(amount: Any) -> str:
-    return "-" if amount is None else f"{number_format(amount, decimal_pos=4, force_grouping=True)} USD"
+    if amount is None:
+        return "-"
+    return f"{number_format(rounded(amount), decimal_pos=4, force_grouping=True)} USD"
+
+
+def rounded(amount: Decimal | None) -> Decimal:
+    return Decimal(amount or 0).quantize(CENTS, rounding=ROUND_HALF_UP)
 
 
 def usage_tiles(now: datetime) -> list[Offer]:
@@ -76,9 +90,20 @@ def _state(now: datetime) -> str:
     if latest is None:
         return gettext("no calls yet")
     if latest.outcome == OK:
-        return gettext("%(provider)s answers") % {"provider": latest.provider}
-    failure = {"provider": latest.provider, "code": latest.outcome}
+        return gettext("%(provider)s answers") % {"provider": PROVIDERS.get(latest.provider, latest.provider)}
+    failure = {"provider": PROVIDERS.get(latest.provider, latest.provider), "code": latest.outcome}
     return gettext("%(provider)s failed last: %(code)s") % failure
+
+
+class OperationFilter(DropdownFilter):
+    title = _("operation")
+    parameter_name = "operation"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return list(OPERATIONS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(operation=self.value()) if self.value() else queryset
 
 
 @admin.register(LedgerEntry)
@@ -87,12 +112,12 @@ class LedgerAdmin(ReadOnlyAdmin):
 
     list_per_page = 28  # wide rows: a page stays under 350 KB
     list_display = (
-        "created_at", "agent_id", "operation", "model", "shown_outcome", "input_tokens", "estimated_tokens",
+        "created_at", "agent_id", "shown_operation", "model", "shown_outcome", "input_tokens", "estimated_tokens",
         "output_tokens", "latency_ms", "cost",
     )  # fmt: skip
     list_filter = (
         ("agent_id", FieldTextFilter),
-        ("operation", FieldTextFilter),
+        OperationFilter,
         ("outcome", FieldTextFilter),
         ("model", FieldTextFilter),
         ("created_at", PeriodFilter),
@@ -102,7 +127,7 @@ class LedgerAdmin(ReadOnlyAdmin):
     fields = (
         ("created_at", "latency_ms"),
         ("agent_id", "actor"),
-        ("operation", "outcome"),
+        ("shown_operation", "outcome"),
         ("provider", "model"),
         ("input_tokens", "output_tokens", "cost"),
         ("cache_read_tokens", "cache_write_tokens"),
@@ -112,12 +137,16 @@ class LedgerAdmin(ReadOnlyAdmin):
     list_before_template = "admin/memoryhub/ledgerentry/totals.html"
 
     def title_of(self, row: LedgerEntry) -> str:
-        return title_with_time(row.operation, row.created_at)
+        return title_with_time(OPERATIONS.get(row.operation, row.operation), row.created_at)
+
+    @admin.display(description=_("operation"), ordering="operation")
+    def shown_operation(self, entry: LedgerEntry) -> Any:
+        return OPERATIONS.get(entry.operation, entry.operation)
 
     @coloured({OK: "success", "failed": "danger"})
     @admin.display(description=_("outcome"), ordering="outcome")
-    def shown_outcome(self, entry: LedgerEntry) -> tuple[str, str]:
-        return (OK if entry.outcome == OK else "failed", entry.outcome)
+    def shown_outcome(self, entry: LedgerEntry) -> tuple[str, Any]:
+        return (OK if entry.outcome == OK else "failed", OUTCOMES.get(entry.outcome, entry.outcome))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         answer = super().changelist_view(request, extra_context)
@@ -218,6 +247,8 @@ class FactorsAdmin(ReadOnlyAdmin):
 
 PERIODS = (7, 30, 90)
 MOST_ROWS = 300
+MOST_AGENTS = 100
+FIGURES = ("calls", "failures", "read", "written")
 MOST_LINES = 100_000
 NEEDS = ("memoryhub.view_ledgerentry",)
 COLUMNS = ("day", "agent_id", "calls", "failures", "input_tokens", "output_tokens", "cost_usd")
@@ -274,30 +305,77 @@ def spending(request: HttpRequest) -> HttpResponse:
     zone = get_default_timezone()
     calls = between(first, last, zone)
     rows = list(by_day(calls, zone, "agent_id")[: MOST_ROWS + 1])
+    is_whole = len(rows) <= MOST_ROWS
+    days = _summed(rows, "day") if is_whole else list(by_day(calls, zone))
+    agents = _summed(rows, "agent_id") if is_whole else list(by_agent(calls))
     spent = spent_in(calls)
+    listed = f"{reverse('admin:memoryhub_ledgerentry_changelist')}?{_period_query(first, last, zone)}"
     return render_page(
         request,
         "admin/memoryhub/spending.html",
         title=_("Spending"),
         form=form,
-        periods=[{"days": days, "query": _days_query(*_last_days(days))} for days in PERIODS],
-        total=_words(spent.cost, spent.tokens),
-        bars=_bars(list(by_day(calls, zone))),
+        periods=list(_periods()),
+        total=_words(
+            sum((rounded(each["dollars"]) for each in agents), Decimal()) if is_whole else spent.cost,
+            spent.tokens,
+        ),
+        bars=_bars(days),
         by_cost=bool(spent.cost),
-        rows=[
-            {
-                **row,
-                "agent": row["agent_id"],
-                "tokens": number_format(row["read"] + row["written"], force_grouping=True),
-                "cost": dollars(row["dollars"]),
-            }
-            for row in rows[:MOST_ROWS]
-        ],
-        left_out=len(rows) > MOST_ROWS,
+        agents=[_figures(row, listed) for row in sorted(agents, key=_dearest)[:MOST_AGENTS]],
+        agents_left_out=len(agents) > MOST_AGENTS,
+        rows=[_figures(row, listed) for row in rows[:MOST_ROWS]],
+        left_out=not is_whole,
         caps=list(_caps()),
         paused=[paused_sentence(standing) for standing in paused_agents(now=clock())],
         file=reverse("spending_totals") + _days_query(first, last),
     )
+
+
+def _periods() -> Iterator[dict[str, Any]]:
+    this = localdate(clock()).replace(day=1)
+    before = this - timedelta(days=1)
+    yield {"title": _("this month"), "query": _days_query(this, localdate(clock()))}
+    yield {"title": _("last month"), "query": _days_query(before.replace(day=1), before)}
+    for days in PERIODS:
+        text = ngettext("the last %(days)d day", "the last %(days)d days", days)
+        yield {"title": text % {"days": days}, "query": _days_query(*_last_days(days))}
+
+
+def _period_query(first: date, last: date, zone: tzinfo) -> str:
+    """Return the filter of the list of calls that shows the same days, in the person's own zone."""
+    ends = {"from": day_start(first, zone), "to": day_end(last, zone) - timedelta(microseconds=1)}
+    parts: dict[str, Any] = {}
+    for name, moment in ends.items():
+        local = localtime(moment)
+        parts |= {f"created_at_{name}_0": local.date(), f"created_at_{name}_1": local.time()}
+    return urlencode(parts)
+
+
+def _summed(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """Return the sums of rows by one of their columns, in their order; an amount counts as it is shown."""
+    sums: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        seen = sums.setdefault(row[name], dict.fromkeys(FIGURES, 0) | {name: row[name], "dollars": None})
+        for figure in FIGURES:
+            seen[figure] += row[figure]
+        if row["dollars"] is not None:
+            seen["dollars"] = (seen["dollars"] or 0) + rounded(row["dollars"])
+    return list(sums.values())
+
+
+def _dearest(row: dict[str, Any]) -> tuple[Any, ...]:
+    return -(row["dollars"] or 0), -(row["read"] + row["written"]), row["agent_id"]
+
+
+def _figures(row: dict[str, Any], listed: str) -> dict[str, Any]:
+    return {
+        **row,
+        "agent": row["agent_id"],
+        "href": f"{listed}&{urlencode({'agent_id': row['agent_id']})}",
+        "tokens": number_format(row["read"] + row["written"], force_grouping=True),
+        "cost": dollars(row["dollars"]),
+    }
 
 
 def totals(request: HttpRequest) -> HttpResponse:

@@ -47,7 +47,7 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth import audit
-from memoryhub.auth.login import unlock
+from memoryhub.auth.login import end_sessions, unlock
 from memoryhub.auth.models import FailedLogin
 from memoryhub.auth.roles import (
     ADMINISTRATOR,
@@ -166,6 +166,15 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
     )
     readonly_fields = ("last_login", "date_joined")
     actions = ("turn_off_second_factor",)
+    fieldsets = (
+        (None, {"fields": ("username", "groups", ("is_active", "is_staff"))}),
+        (_("Personal info"), {"fields": (("first_name", "last_name"), "email")}),
+        (_("Dates"), {"fields": (("last_login", "date_joined"),)}),
+        (
+            _("For experts: password and single permissions"),
+            {"classes": ["collapse"], "fields": ("password", "is_superuser", "user_permissions")},
+        ),
+    )
     add_fieldsets = (
         (None, {"fields": ("username", "role", "usable_password", "password1", "password2")}),
         (_("Personal info"), {"fields": (("first_name", "last_name"), "email")}),
@@ -334,6 +343,22 @@ def own_password(request: HttpRequest) -> HttpResponse:
     return answer
 
 
+def own_sessions(request: HttpRequest) -> HttpResponse:
+    """Sign this person out everywhere but here."""
+    if request.method != "POST":
+        return render_page(request, "admin/memoryhub/own_sessions.html", title=_("Sign out everywhere else"))
+    person, now = cast(User, request.user), clock()
+    with transaction.atomic():
+        ended = end_sessions(person, but=request.session.session_key, now=now)
+        details = {"fields": ["Sessions"], "ended": ended}
+        audit.record(by=principal(request), verb="update", row=person, details=details, now=now)
+    text = ngettext("%(count)d other session was ended.", "%(count)d other sessions were ended.", ended) % {
+        "count": ended
+    }
+    messages.success(request, text if ended else gettext("You are signed in nowhere else."))
+    return HttpResponseRedirect(reverse("own_sessions"))
+
+
 COOKIE_SECONDS = 365 * 86_400
 
 
@@ -358,5 +383,6 @@ def own_time_zone(request: HttpRequest) -> HttpResponse:
 
 PAGES = [
     Page("password_change/", "own_password", own_password, needs=()),
+    Page("sessions/", "own_sessions", own_sessions, needs=()),
     Page("time-zone/", "time_zone", own_time_zone, needs=()),
 ]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from strength.domain.memories import Status, TombstoneReason
 from strength.domain.profile import Generator, Verb
@@ -34,22 +35,22 @@ STATUSES: Final[Words] = {
 }
 STATUS_COLOURS: Final = {"active": "success", "pending": "warning", "archived": "info", "rejected": "danger"}
 VERBS: Final[Words] = {
-    "create": _("written"),
-    "confirm": _("confirmed"),
-    "edit": _("edited"),
-    "pin": _("pinned"),
-    "unpin": _("unpinned"),
-    "archive": _("archived"),
-    "reactivate": _("reactivated"),
-    "approve": _("approved"),
-    "reject": _("rejected"),
-    "restore": _("restored"),
-    "return": _("returned"),
-    "supersede": _("ended by another"),
-    "merge": _("merged"),
-    "unmerge": _("unmerged"),
-    "undo": _("undone"),
-    "sleep": _("by a sleep run"),
+    "create": pgettext_lazy("done", "written"),
+    "confirm": pgettext_lazy("done", "confirmed"),
+    "edit": pgettext_lazy("done", "edited"),
+    "pin": pgettext_lazy("done", "pinned"),
+    "unpin": pgettext_lazy("done", "unpinned"),
+    "archive": pgettext_lazy("done", "archived"),
+    "reactivate": pgettext_lazy("done", "reactivated"),
+    "approve": pgettext_lazy("done", "approved"),
+    "reject": pgettext_lazy("done", "rejected"),
+    "restore": pgettext_lazy("done", "restored"),
+    "return": pgettext_lazy("done", "returned"),
+    "supersede": pgettext_lazy("done", "ended by another"),
+    "merge": pgettext_lazy("done", "merged"),
+    "unmerge": pgettext_lazy("done", "unmerged"),
+    "undo": pgettext_lazy("done", "undone"),
+    "sleep": pgettext_lazy("done", "by a sleep run"),
 }
 FIELDS: Final[Words] = {
     "content": _("text"),
@@ -82,7 +83,7 @@ RUN_STATES: Final[Words] = {
 }
 RUN_COLOURS: Final = {"running": "warning", "done": "success", "undone": "danger", "preview": "info"}
 CHANGES: Final[Words] = {
-    ChangeKind.DECAY: _("decays"),
+    ChangeKind.DECAY: _("fades"),
     ChangeKind.LEVEL: _("changes its level"),
     ChangeKind.ARCHIVE: _("is archived"),
     ChangeKind.MERGE: _("is merged into another"),

@@ -86,7 +86,7 @@ GOING: Final = "sleep_round"
 
 # The columns of counts, with their names in lists and on pages.
 COUNTS: Final = {
-    "decayed_count": (_("decayed"), _("Decayed")),
+    "decayed_count": (_("faded"), _("Faded")),
     "archived_count": (_("archived"), _("Archived")),
     "consolidated_count": (_("levels"), _("Level changed")),
     "merged_count": (_("merged"), _("Merged")),

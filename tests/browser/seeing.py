@@ -76,6 +76,26 @@ def accessible(page: Any) -> None:
     assert not found, f"{page.url} keeps people out:\n" + "\n".join(found)
 
 
+LEAST_TARGET_PX = 24
+LEAST_FIELD_PX = 16
+
+SMALL_TARGETS = """least => [...document.querySelectorAll("a[href], button, summary, [role=button], input, select, textarea")]
+    .filter(each => each.type !== "hidden" && !each.closest("[aria-hidden=true]") && each.checkVisibility({visibilityProperty: true}))
+    .map(each => [each, each.getBoundingClientRect()])
+    .filter(([each, at]) => at.width > 2 && at.height > 2 && Math.min(at.width, at.height) < least - 0.5)
+    .map(([each, at]) => `${each.outerHTML.slice(0, 120)} is ${Math.round(at.width)} × ${Math.round(at.height)} px`)"""
+SMALL_FIELDS = """least => [...document.querySelectorAll("input, select, textarea")]
+    .filter(each => !["hidden", "checkbox", "radio"].includes(each.type) && each.checkVisibility())
+    .filter(each => parseFloat(getComputedStyle(each).fontSize) < least)
+    .map(each => `the text in ${each.outerHTML.slice(0, 120)} is below ${least} px: phones zoom in`)"""
+
+
+def fits_fingers(page: Any) -> None:
+    """Fail where something is too small to be touched, or a phone would zoom into a field."""
+    small = page.evaluate(SMALL_TARGETS, LEAST_TARGET_PX) + page.evaluate(SMALL_FIELDS, LEAST_FIELD_PX)
+    assert not small, f"{page.url}:\n" + "\n".join(small)
+
+
 def scrolls_sideways(page: Any) -> bool:
     """Return whether the page is wider than its window."""
     return bool(page.evaluate("() => document.scrollingElement.scrollWidth > window.innerWidth"))

@@ -21,7 +21,7 @@ from strength.actions.large_batches import order_curation
 from strength.domain.sleep import RunState
 from strength.models import Memory, SleepRun
 from summaries.models import Document, Project, Summary
-from tests.browser.seeing import accessible, scrolls_sideways
+from tests.browser.seeing import accessible, fits_fingers, scrolls_sideways
 
 ROWS: dict[str, Callable[[], Any]] = {
     "summaries_summary_change": lambda: Summary.objects.latest("end_time"),
@@ -146,7 +146,12 @@ def sweep(page: Any, place: Place, as_seen: Sweep) -> None:
     assert page.evaluate("document.documentElement.lang") == as_seen.language
     assert page.evaluate("document.documentElement.classList.contains('dark')") is as_seen.dark
     assert not scrolls_sideways(page), f"wider than {as_seen.width} pixels"
+    if as_seen.width < PHONE_PX:
+        fits_fingers(page)
     accessible(page)
+
+
+PHONE_PX = 768
 
 
 def opened(page: Any, place: Place) -> bool:

@@ -41,7 +41,7 @@ def test_a_budget_a_pin_and_its_undoing(page: Any, stage: Stage) -> None:
     expect(page.locator("#candidates")).to_contain_text("included whole")
     accessible(page)
     press(page, "1,000 tokens")
-    expect(page.locator("#result")).to_contain_text("Token budget")
+    expect(page.locator("#result")).to_contain_text("Token limit")
     expect(page.locator("#sides")).to_contain_text("of 800 tokens are used")
     page.locator("[data-hub-show=left]").click()
     expect(page.locator("#candidates tr[data-entered=yes]").first).to_be_hidden()

@@ -35,7 +35,8 @@ from summaries.metrics import SUMMARIES
 README = CHECKOUT / "README.md"
 DOCS = CHECKOUT / "docs"
 REFERENCE = DOCS / "reference"
-PAGES = [README, CHECKOUT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+README_JA = CHECKOUT / "README.ja.md"
+PAGES = [README, README_JA, CHECKOUT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NOT_OPERATORS = {"MEMORYHUB_PROCESS"}
@@ -60,6 +61,16 @@ def _paste(block: str, environment: Mapping[str, str]) -> tuple[list[Any], str]:
         documents.append(document)
         rest = rest[end:].strip()
     return documents, done.stderr
+
+
+def test_both_readmes_name_the_same_commands_and_the_same_ways_in() -> None:
+    english, japanese = README.read_text(), README_JA.read_text()
+    assert BLOCK.findall(english) == BLOCK.findall(japanese)
+    ways_in = [
+        link for link in LINK.findall(english.split("## Ways in")[1].split("\n## ")[0]) if "#" not in link
+    ]
+    assert ways_in and set(ways_in) <= set(LINK.findall(japanese))
+    assert "(README.ja.md)" in english and "(README.md)" in japanese
 
 
 @pytest.mark.django_db(transaction=True)

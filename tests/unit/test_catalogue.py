@@ -1,9 +1,12 @@
 """What asks for a translation is found, and what is wrong with a catalogue is named."""
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from babel.messages import Catalog
+from django.conf import settings
 
 from memoryhub.catalogue import Found, compiled, merged, problems_of, read, source_of, texts_of
 
@@ -98,3 +101,27 @@ def test_a_catalogue_that_is_not_there_is_empty(tmp_path: object) -> None:
     from pathlib import Path
 
     assert [message.id for message in read(Path(str(tmp_path)) / "none.po") if message.id] == []
+
+
+ONE_WORD = {
+    "睡眠": "スリープ", "文書": "ドキュメント", "承認待ち": "確認待ち", "ピン留め": "固定", "強さ": "強度", "ダッシュボード": "ホーム",
+    "キュレーター": "担当者", "フィルタ": "絞り込み", "ブラウザ(?!ー)": "ブラウザー", "取り消(?!し線)": "元に戻す", "省察": "振り返り",
+    "書き込み防止": "再登録の防止", "冪等": "二重実行防止の記録", "オーナーモード": "単一ユーザーモード", "アクター": "記憶の持ち主",
+    "配信不能": "再試行を終えたジョブ",
+}  # fmt: skip
+"""What must not be said, and what the interface says instead."""
+
+A_SPACE_BEFORE_A_PARTICLE = re.compile(
+    r"(%\(\w+\)[sd]|\{\w*\}|[ぁ-ヿ㐀-鿿]) (を|が|に|は|の|と|で|も|へ|から|まで|件|回|個)"
+)
+
+
+def test_the_japanese_interface_says_one_word_for_one_thing() -> None:
+    wrong = []
+    for message in read(Path(settings.LOCALE_PATHS[0]) / "ja/LC_MESSAGES/django.po"):
+        texts = message.string if isinstance(message.string, tuple | list) else (message.string,)
+        for text in texts if message.id else ():
+            wrong += [f"{text}: {said}" for banned, said in ONE_WORD.items() if re.search(banned, text)]
+            if A_SPACE_BEFORE_A_PARTICLE.search(text):
+                wrong.append(f"{text}: a space before a particle")
+    assert not wrong, "\n".join(wrong)

@@ -153,6 +153,11 @@ def by_day(rows: QuerySet[LedgerEntry], zone: tzinfo, *names: str) -> QuerySet[L
     return days
 
 
+def by_agent(rows: QuerySet[LedgerEntry]) -> QuerySet[LedgerEntry, Any]:
+    """Return calls, failures, tokens and cost by agent, by name."""
+    return rows.order_by().values("agent_id").annotate(**TOTALS).order_by("agent_id")
+
+
 def between(first: date, last: date, zone: tzinfo) -> QuerySet[LedgerEntry]:
     begins_at, ends_at = day_start(first, zone), day_end(last, zone)
     return LedgerEntry.objects.filter(created_at__gte=begins_at, created_at__lt=ends_at)

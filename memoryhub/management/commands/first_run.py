@@ -1,12 +1,18 @@
 """Everything a new installation needs before somebody opens it: a space, an admin, a key, a demo."""
 
+import json
+import os
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
+from unicodedata import east_asian_width
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
+from django.utils import translation
+from django.utils.translation import gettext as _
 
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
@@ -19,6 +25,7 @@ from memoryhub.runtime.supervisor import web_url
 from memoryhub.tenancy.models import Agent
 
 ADMIN = "admin"
+CHANGE: Final = ".venv/bin/python manage.py changepassword"
 FIRST_KEY = "first run"
 FIRST = command("first_run")
 FIRST_WITH_DEMO = command("first_run_with_demo")
@@ -56,20 +63,39 @@ class Command(BaseCommand):
             load_demo(by=command("demo"), now=datetime.now(UTC))
 
     def _print(self, url: str, password: str | None, key: str | None) -> None:
-        lines = ["", f"  Admin      {url}/admin/", f"  API docs   {url}/api/v1/docs"]
-        if password:
-            lines.append(f"  Login      {ADMIN} / {password}   (shown once)")
-        else:
-            lines.append(
-                f"  Login      as before; lost it? .venv/bin/python manage.py changepassword {ADMIN}"
-            )
-        if key:
-            request = f"agents -H 'Authorization: Bearer {key}'"
-            if read_environment().demo:
-                body = '{"agent_id": "release-assistant", "message": "What do you remember?"}'
-                request = f"context -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{body}'"
-            lines += [f"  API key    {key}   (shown once)", "  Try it:", f"  curl -s {url}/api/v1/{request}"]
-        else:
-            lines.append("  API key    as before; a new one: admin, API keys, Add")
+        with translation.override(terminal_language(os.environ)):
+            lines = ["", _line(_("Admin"), f"{url}/admin/"), _line(_("API docs"), f"{url}/api/v1/docs")]
+            once = _("(shown once)")
+            if password:
+                lines.append(_line(_("Login"), f"{ADMIN} / {password}   {once}"))
+            else:
+                lost = _("as before; lost it? {command}").format(command=f"{CHANGE} {ADMIN}")
+                lines.append(_line(_("Login"), lost))
+            if key:
+                lines += [_line(_("API key"), f"{key}   {once}"), f"  {_('Try it:')}", f"  {_try(url, key)}"]
+            else:
+                lines.append(_line(_("API key"), _("as before; a new one: admin, API keys, Add")))
         self.stdout.write("\n".join([*lines, ""]))
         self.stdout.flush()
+
+
+def terminal_language(environment: Mapping[str, str]) -> str:
+    """Return the language of a terminal, of those that the interface speaks, from the POSIX variables for it."""
+    names = (environment.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    first = next(filter(None, names), "")
+    return "ja" if first.lower().startswith("ja") else "en"
+
+
+def _line(name: str, value: str) -> str:
+    """Return a name and its value in columns; a Japanese letter is as wide as two others."""
+    width = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in name)
+    return f"  {name}{' ' * max(1, 11 - width)}{value}"
+
+
+def _try(url: str, key: str) -> str:
+    request = f"agents -H 'Authorization: Bearer {key}'"
+    if read_environment().demo:
+        agent, message = _("release-assistant"), _("What do you remember?")
+        body = json.dumps({"agent_id": agent, "message": message}, ensure_ascii=False)
+        request = f"context -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{body}'"
+    return f"curl -s {url}/api/v1/{request}"

@@ -128,7 +128,7 @@
             if (opens) {
                 text.after(shown);
                 text.addEventListener("input", later);
-                show().catch(() => {});
+                show().then(() => shown.scrollIntoView({block: "nearest"})).catch(() => {});
             } else {
                 shown.remove();
                 text.removeEventListener("input", later);

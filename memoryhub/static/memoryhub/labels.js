@@ -45,5 +45,12 @@ function giveKeys() {
     }
 }
 
+// On a phone what stands before or after the text is folded; whoever was led to a part of the page finds it open.
+function foldOnPhones() {
+    if (!matchMedia("(max-width: 767px)").matches || location.hash) { return; }
+    for (const part of document.querySelectorAll("details[data-folds-on-phone]")) { part.open = false; }
+}
+
+addEventListener("DOMContentLoaded", foldOnPhones);
 // They draw when the page has loaded; this script was here first, so it waits until they have.
 addEventListener("load", () => setTimeout(() => { nameBoxes(); nameHints(); hideIcons(); giveKeys(); }));

@@ -46,7 +46,7 @@ def test_jobs_are_called_by_agent_and_user_and_by_kind_and_time(admin_client: Cl
     for address in (LIST, f"{LIST}{made.pk}/change/"):
         text = admin_client.get(address).content.decode()
         assert "<bdi>kana</bdi> / <bdi><bdi>mio</bdi></bdi>" in text and str(made.actor) not in text
-    assert "<bdi>Embed, " in text and str(made) not in text
+    assert "<bdi>Embed an actor’s texts, " in text and str(made) not in text
 
 
 def worker(seen_ago: timedelta) -> Worker:
@@ -160,7 +160,7 @@ def test_presets_count_and_lead_to_their_jobs(boss: Client) -> None:
     job("dead", error="One that is dead")
     job("failed", error="One that failed")
     page = boss.get(LIST).content.decode()
-    assert "Failed or dead (2)" in page and "Dead letters (1)" in page and "Waiting (0)" in page
+    assert "Failed or dead (2)" in page and "Dead letters (1)" in page and "Queued (0)" in page
     dead = boss.get(f"{LIST}?state__exact=dead").content.decode()
     assert "One that is dead" in dead and "One that failed" not in dead
 
@@ -206,7 +206,7 @@ def test_first_page_shows_what_ended_badly_before_what_waits(boss: Client) -> No
     listed = boss.get(f"{LIST}?state__in=failed,dead").content.decode()
     assert "One that is dead" in listed
     assert "One that failed" in listed
-    assert "2 results" in listed
+    assert "2 in all" in listed
 
 
 def test_a_jobs_page_tells_what_went_wrong(boss: Client) -> None:

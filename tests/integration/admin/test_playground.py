@@ -237,7 +237,7 @@ def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) 
     second = run(boss, hub, session=str(hub.session.pk), run=first.context["run"], instead="max_tokens=1000")
     text = second.content.decode()
     assert second.context["compared"] and second.context["budget"]["limit_before"] == 80_000
-    assert [str(what) for what, _was, _now in second.context["changed"]] == ["Token budget"]
+    assert [str(what) for what, _was, _now in second.context["changed"]] == ["Token limit"]
     assert "had entered before" in text and "left out: the token limit was reached" in text
     assert second.context["form"]["max_tokens"].value() == "1000"
 

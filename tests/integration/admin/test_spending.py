@@ -58,6 +58,39 @@ def test_days_are_bars_with_words_and_rows_by_agent(boss: Client) -> None:
     assert context["total"] == "1.5000 USD, 360 tokens"
 
 
+def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -> None:
+    for days_ago in range(3):
+        call(days_ago=days_ago, cost=Decimal("0.00009"))
+        call("yuno", days_ago=days_ago, cost=Decimal("0.00014"))
+    response = spending(boss)
+    context = response.context
+    assert [row["cost"] for row in context["rows"]] == ["0.0001 USD"] * 6
+    assert [(row["agent"], row["cost"], row["calls"]) for row in context["agents"]] == [
+        ("kana", "0.0003 USD", 3), ("yuno", "0.0003 USD", 3)
+    ]  # fmt: skip
+    assert context["total"].startswith("0.0006 USD")
+    assert [bar["words"] for bar in context["bars"]] == ["0.0002 USD, 240 tokens"] * 3
+
+
+def test_an_agents_calls_are_listed_for_the_same_days(boss: Client) -> None:
+    old, new = call(days_ago=3), call()
+    day = (timezone.now() - timedelta(days=3)).date().isoformat()
+    for zone in ("", "Asia/Tokyo"):
+        boss.post(reverse("time_zone"), {"time_zone": zone})
+        (row,) = spending(boss, first=day, last=day).context["agents"]
+        assert list(boss.get(row["href"]).context["cl"].result_list) == [old], zone
+    assert new in boss.get(row["href"].split("?")[0]).context["cl"].result_list
+
+
+def test_months_are_one_click_away(boss: Client) -> None:
+    this, last = spending(boss).context["periods"][:2]
+    today = timezone.now().date()
+    first = today.replace(day=1)
+    assert this["query"] == f"?first={first}&last={today}"
+    assert last["query"].endswith(f"&last={first - timedelta(days=1)}")
+    assert boss.get(reverse("spending") + last["query"]).context["form"].is_valid()
+
+
 def test_tokens_are_shown_where_no_price_is_known(boss: Client) -> None:
     call(cost=None)
     response = spending(boss)

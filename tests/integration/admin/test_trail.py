@@ -5,10 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
+from memoryhub.admin.audit import AUDITED
 from memoryhub.admin.labels import PRINCIPAL_KINDS, VERBS, audit_title, kind_label, model_of
 from memoryhub.auth import audit
 from memoryhub.auth.domain import PrincipalKind
@@ -67,6 +69,36 @@ def test_a_row_without_a_screen_is_told_without_a_link(boss: Client) -> None:
     assert model_of("odd_thing") is None and audit_title("do_it", "odd_thing") == "Odd thing do it"
     page = boss.get(page_of(odd)).content.decode()
     assert "<b>1</b>" not in page and "&lt;b&gt;1&lt;/b&gt;" in page
+
+
+def test_an_entry_names_its_row_by_the_rows_words(boss: Client, hub: Hub) -> None:
+    boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
+    found = AuditEntry.objects.get(verb="pin")
+    for address in (list_of(AuditEntry), page_of(found)):
+        assert "Likes matcha" in boss.get(address).content.decode(), address
+    hub.memory.delete()
+    assert str(found.object_id) in boss.get(list_of(AuditEntry)).content.decode()
+
+
+def test_verbs_and_kinds_are_chosen_and_found_by_their_words(boss: Client) -> None:
+    rejected, opened = entry(verb="reject"), entry(verb="open", object_kind="session", object_id="s")
+    assert rows(boss, verb="reject") == [rejected] and rows(boss, object_kind="session") == [opened]
+    assert rows(boss, q="rejected") == [rejected] and rows(boss, q="session opened") == [opened]
+    boss.cookies[settings.LANGUAGE_COOKIE_NAME] = "ja"
+    assert rows(boss, q="却下") == [rejected] and rows(boss, q="セッション") == [opened]
+    page = boss.get(list_of(AuditEntry)).content.decode()
+    assert '<option value="reject">却下</option>' in " ".join(page.split()).replace(" >", ">")
+
+
+def test_details_are_said_in_words(boss: Client) -> None:
+    page = boss.get(page_of(entry(details={"fields": ["content", "tags"], "version": 3}))).content.decode()
+    assert "fields: <code>content, tags</code>" in page and "version: <code>3</code>" in page
+    assert "{}" not in boss.get(page_of(entry())).content.decode()
+
+
+def test_every_kind_that_is_written_can_be_chosen(boss: Client, hub: Hub) -> None:
+    kinds = set(AuditEntry.objects.values_list("object_kind", flat=True))
+    assert kinds and kinds <= set(AUDITED)
 
 
 def test_kinds_are_called_as_their_screens() -> None:

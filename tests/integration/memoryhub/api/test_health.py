@@ -133,6 +133,19 @@ def first_run(settings: Any) -> str:
     return out.getvalue()
 
 
+def test_first_run_speaks_the_terminals_language(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LC_ALL", raising=False)
+    monkeypatch.delenv("LC_MESSAGES", raising=False)
+    monkeypatch.setenv("LANG", "ja_JP.UTF-8")
+    said = first_run(settings)
+    assert "管理画面   http://127.0.0.1:9/admin/" in said and "ログイン" in said
+    assert "Login" not in said
+    monkeypatch.setenv("LC_ALL", "C")
+    assert "Login" in first_run(settings)
+
+
 def test_first_run_makes_login_key_and_demo_once(
     db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

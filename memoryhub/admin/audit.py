@@ -1,0 +1,214 @@
+"""Screen of the audit trail: who did what to which row, in words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, FieldTextFilter
+
+from memoryhub.admin.base import PeriodFilter, ReadOnlyAdmin, as_uuid, excerpt, link_to, title_with_time
+from memoryhub.admin.labels import VERBS, audit_title, kind_label, model_of, principal_label, rows_in_words
+from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.models import AuditEntry
+
+MOST_PEOPLE = 200
+
+
+class PersonFilter(DropdownFilter):
+    """Filter by the person who acted."""
+
+    title = _("person")
+    parameter_name = "person"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        people = User.objects.order_by("username").values_list("pk", "username")[:MOST_PEOPLE]
+        return [(str(pk), name) for pk, name in people]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        person = self.value()
+        return queryset.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else queryset
+
+
+AUDITED: Final = (
+    "actor", "agent", "api_key", "compaction", "document", "group", "import", "invitation", "job", "memories",
+    "memory", "merge", "person", "project", "projects", "receipt", "reviewinstructions", "routing", "savedview",
+    "session", "sleep_run", "summary", "task", "tombstone",
+)  # fmt: skip
+"""The kinds of rows that the trail is about."""
+
+
+class VerbFilter(DropdownFilter):
+    title = _("verb")
+    parameter_name = "verb"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return sorted(((verb, str(label)) for verb, label in VERBS.items()), key=lambda each: each[1])
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(verb=self.value()) if self.value() else queryset
+
+
+class KindFilter(DropdownFilter):
+    title = _("kind of row")
+    parameter_name = "object_kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return sorted(((kind, kind_label(kind)) for kind in AUDITED), key=lambda each: each[1])
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(object_kind=self.value()) if self.value() else queryset
+
+
+DETAILS: Final[Mapping[str, Any]] = {
+    "address": _("address"),
+    "anonymised": _("anonymised"),
+    "batch": _("selection"),
+    "decision_id": _("routing decision"),
+    "document_id": _("document"),
+    "document_ids": _("documents"),
+    "ended": _("ended"),
+    "entries": _("entries"),
+    "erased": _("erased"),
+    "event": _("event"),
+    "event_id": _("event"),
+    "failures": _("wrong passwords"),
+    "fields": _("fields"),
+    "form": _("file format"),
+    "format": _("file format"),
+    "into": _("merged into"),
+    "made": _("created"),
+    "memories": _("memories"),
+    "missing": _("missing"),
+    "order": _("selection"),
+    "prefix": _("prefix"),
+    "projects": _("projects"),
+    "tables": _("tables"),
+    "verb": _("verb"),
+    "version": _("version"),
+}
+"""Names of an entry's details; what is not here is shown as it was stored."""
+
+
+def details_of(details: Mapping[str, Any]) -> str:
+    """Return an entry's details as lines of a name and its value."""
+    lines = [
+        (
+            DETAILS.get(name, name.replace("_", " ")),
+            ", ".join(map(str, value)) if isinstance(value, list) else value,
+        )
+        for name, value in sorted(details.items())
+        if value not in (None, "", [], {})
+    ]
+    return format_html_join("", "<div>{}: <code>{}</code></div>", lines) or "-"
+
+
+@admin.register(AuditEntry)
+class AuditAdmin(ReadOnlyAdmin):
+    list_display = ("at", "who", "deed", "shown_object", "whose", "why")
+    list_filter = (
+        PersonFilter,
+        ("at", PeriodFilter),
+        ("who_kind", ChoicesDropdownFilter),
+        VerbFilter,
+        KindFilter,
+        ("agent_id", FieldTextFilter),
+        ("user_id", FieldTextFilter),
+    )
+    search_fields = ("object_id", "who_name", "verb", "reason")
+    search_help_text = _("A name, what was done, a kind of row, words of a reason, or the id of a row.")
+    id_fields = ("pk", "object_id")
+    fields = (
+        ("at", "deed"),
+        ("who", "who_kind", "who_id"),
+        ("shown_object", "object_id"),
+        ("agent_id", "user_id"),
+        "reason",
+        "details_in_words",
+        ("stored_verb", "stored_kind"),
+    )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find verbs and kinds by what the page calls them as well."""
+        if as_uuid(search_term) is not None:
+            return super().get_search_results(request, queryset, search_term)
+        for word in search_term.casefold().split():
+            either = Q(verb__in=[verb for verb, label in VERBS.items() if word in str(label).casefold()])
+            either |= Q(object_kind__in=[kind for kind in AUDITED if word in kind_label(kind).casefold()])
+            for name in self.search_fields:
+                either |= Q((f"{name}__icontains", word))
+            queryset = queryset.filter(either)
+        return queryset, False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Name the rows of the entries shown by their words, as the first page does."""
+        answer = super().changelist_view(request, extra_context)
+        listed = (getattr(answer, "context_data", None) or {}).get("cl")
+        if listed is not None:
+            self._name_rows(request, listed.result_list)
+        return answer
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        self._name_rows(request, [row])
+        return {}
+
+    def _name_rows(self, request: HttpRequest, entries: Sequence[AuditEntry]) -> None:
+        models = {entry.pk: model_of(entry.object_kind) for entry in entries}
+        words = rows_in_words(
+            request, ((model, entry.object_id) for entry in entries if (model := models[entry.pk]))
+        )
+        for entry in entries:
+            entry.row_words = words.get((models[entry.pk], entry.object_id))  # type: ignore[attr-defined, arg-type]
+
+    def title_of(self, row: AuditEntry) -> str:
+        return title_with_time(audit_title(row.verb, row.object_kind), row.at)
+
+    @admin.display(description=_("who"), ordering="who_name")
+    def who(self, entry: AuditEntry) -> str:
+        if entry.who_kind == PrincipalKind.CURATOR:
+            return excerpt(entry.who_name, 60)
+        return principal_label(entry.who_name, entry.who_kind)
+
+    @admin.display(description=_("what"), ordering="verb")
+    def deed(self, entry: AuditEntry) -> str:
+        return audit_title(entry.verb, entry.object_kind)
+
+    @admin.display(description=_("verb"))
+    def stored_verb(self, entry: AuditEntry) -> str:
+        return format_html("<code>{}</code>", entry.verb)
+
+    @admin.display(description=_("object kind"))
+    def stored_kind(self, entry: AuditEntry) -> str:
+        return format_html("<code>{}</code>", entry.object_kind)
+
+    @admin.display(description=_("row"))
+    def shown_object(self, entry: AuditEntry) -> Any:
+        if not entry.object_id:
+            return "-"
+        model, words = model_of(entry.object_kind), getattr(entry, "row_words", None)
+        text = excerpt(words or entry.object_id, 60 if words else 40)
+        if model is None:
+            return text
+        return link_to(
+            f"admin:{model._meta.app_label}_{model._meta.model_name}_change", entry.object_id, text
+        )
+
+    @admin.display(description=_("agent and user"))
+    def whose(self, entry: AuditEntry) -> Any:
+        if not entry.user_id:
+            return excerpt(entry.agent_id, 60) if entry.agent_id else "-"
+        return format_html("{} / {}", excerpt(entry.agent_id, 60), excerpt(entry.user_id, 60))
+
+    @admin.display(description=_("reason"))
+    def why(self, entry: AuditEntry) -> str:
+        return excerpt(entry.reason) if entry.reason else "-"
+
+    @admin.display(description=_("details"))
+    def details_in_words(self, entry: AuditEntry) -> str:
+        return details_of(entry.details)
