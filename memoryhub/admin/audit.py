@@ -36,8 +36,8 @@ class PersonFilter(DropdownFilter):
 
 AUDITED: Final = (
     "actor", "agent", "api_key", "compaction", "document", "group", "import", "invitation", "job", "memories",
-    "memory", "merge", "person", "project", "projects", "receipt", "reviewinstructions", "routing", "savedview",
-    "session", "sleep_run", "summary", "task", "tombstone",
+    "memory", "merge", "person", "profile", "project", "projects", "receipt", "reviewinstructions",
+    "routing", "savedview", "session", "sleep_run", "summary", "task", "tombstone",
 )  # fmt: skip
 """The kinds of rows that the trail is about."""
 

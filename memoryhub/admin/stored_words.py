@@ -31,6 +31,8 @@ JOBS: Final[Mapping[str, Any]] = {
     "summarize": _("Summarise a session"),
     "summarize_due": _("Find sessions to summarise"),
     "update_project": _("Update the documents of projects"),
+    "write_profile": _("Write the profile of a user"),
+    "write_profiles_due": _("Find profiles to write"),
     "vacuum": _("Tidy the database after an erasure"),
 }
 OPERATIONS: Final[Mapping[str, Any]] = {

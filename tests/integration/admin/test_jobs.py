@@ -11,12 +11,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
+from memoryhub.admin.stored_words import JOBS
 from memoryhub.auth.actions import TAKEN_OUT
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import enqueue, offer_of
+from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.tasks import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.tenancy.models import Agent
@@ -154,6 +156,10 @@ def test_buttons_take_no_get(boss: Client) -> None:
     dead = job("dead")
     assert boss.get(button(dead, "send_back")).status_code == 405
     assert boss.get(button(dead, "take_out")).status_code == 405
+
+
+def test_every_kind_of_job_has_words() -> None:
+    assert set(JOBS) == set(KINDS)
 
 
 def test_presets_count_and_lead_to_their_jobs(boss: Client) -> None:

@@ -53,7 +53,7 @@ SCREENS = {
 ACTIONS = {"conversations_session_end": ALL}
 # Pages that belong to no single model.
 PAGES = {
-    "review": ALL, "playground": ALL, "own_password": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
+    "review": ALL, "playground": ALL, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
     "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_piece": NOTHING,
 }  # fmt: skip
@@ -119,7 +119,7 @@ CLOSABLE = [
     each
     for each in addresses()
     if each.name
-    not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "own_sign_in", "time_zone", "palette"}
+    not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "own_sessions", "own_sign_in", "time_zone", "palette"}
 ]
 
 
