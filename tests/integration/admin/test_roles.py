@@ -119,7 +119,9 @@ CLOSABLE = [
     each
     for each in addresses()
     if each.name
-    not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "own_sessions", "own_sign_in", "time_zone", "palette"}
+    not in FOR_ALL_STAFF
+    | FOR_EVERYBODY
+    | {"own_password", "own_sessions", "own_sign_in", "time_zone", "palette"}
 ]
 
 
