@@ -19,6 +19,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "forget_old_calls": _("Delete old calls"),
     "forget_old_jobs": _("Delete old jobs"),
     "forget_old_receipts": _("Delete old receipts"),
+    "forget_old_sessions": _("Delete expired logins"),
     "forget_old_uploads": _("Delete uploaded files that were not imported"),
     "forget_old_uses": _("Delete old reports of use"),
     "import_file": _("Import a file"),
