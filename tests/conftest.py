@@ -38,9 +38,8 @@ UNTRACED = [
         "browser", "integration/admin/test_demo_screens.py", "integration/admin/test_japanese.py",
         "integration/admin/test_pages.py", "integration/admin/test_roles.py", "integration/strength/test_clock.py",
         "integration/strength/test_decisions_hold.py", "integration/strength/test_formulas.py",
-        "integration/strength/test_nights.py", "integration/summaries/test_project_life.py",
-        "integration/test_fuzz.py", "integration/test_taint.py", "integration/test_tenants.py",
-        "integration/test_transport.py",
+        "integration/strength/test_nights.py", "integration/test_fuzz.py", "integration/test_taint.py",
+        "integration/test_tenants.py", "integration/test_transport.py",
     )
 ]  # fmt: skip
 
