@@ -194,7 +194,6 @@ def test_an_e_mail_address_or_a_name_takes_over_nobody_s_account(
         {"signed": "other key"},
         {"issuer_of_discovery": "https://elsewhere.example"},
     ],
-    ids=str,
 )
 def test_a_token_that_is_not_for_this_sign_in_is_refused(server: OidcServer, spoilt: dict[str, Any]) -> None:
     browser = Client()
