@@ -71,11 +71,12 @@ def extract_all(actor: Actor, texts: list[str], *, is_trusted: bool = True) -> C
 
 @pytest.mark.parametrize("number", range(len(REWORDED)), ids=lambda number: REWORDED[number]["text"])
 @pytest.mark.parametrize("judge", ["right", "silent"])
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_rewordings_of_a_liking_decided_against_do_not_come_back(
-    actor: Actor, write: Write, llm: LLMServer, number: int, judge: str
+    actor: Actor, write: Write, llm: LLMServer, number: int, judge: str, half: int
 ) -> None:
-    """Each text meets both judges and both decisions, and each decision both judges."""
-    case, decision = REWORDED[number], ("reject", "edit")[(number + (judge == "silent")) % 2]
+    """Each text meets both judges with both decisions, half of that every day."""
+    case, decision = REWORDED[number], ("reject", "edit")[(number + (judge == "silent") + half) % 2]
     text, rewordings = case["text"], case["rewordings"]
     decide(write(text, kind="preference", namespace=PREFERENCES), decision, case["right"])
     Model(llm, {}, {(each, text): "same" for each in rewordings} if judge == "right" else None)
