@@ -21,6 +21,7 @@ from tests.integration.admin.conftest import list_of, logged_in
 EMPTY = {
     "memoryhub.FailedLogin": "nobody has failed to log in",
     "memoryhub.IdempotencyRecord": "no client has sent a key that makes a request repeatable",
+    "memoryhub.Invitation": "nobody is invited yet",
     "memoryhub.Job": "queued by a running worker",
     "memoryhub.ScheduleState": "written by a running worker",
     "memoryhub.TokenFactors": "fitted to a hundred real calls",

@@ -343,7 +343,9 @@ def news_of(messages: list[Any]) -> list[NewMemory]:
 
 def state_of(actor: Any) -> list[Any]:
     """Return what may differ between two ways of writing the same."""
-    rows = Memory.objects.of([actor.pk]).joined_with_numbers().order_by("content", "kind", "namespace")
+    rows = (
+        Memory.objects.of([actor.pk]).joined_with_numbers().order_by("content", "kind", "namespace", "status")
+    )
     return [
         (row.content, row.kind, row.namespace.replace(actor.user_id, "*"), row.status, row.version,
          row.numbers.access_count, round(row.strength, 9), row.numbers.last_accessed_at,

@@ -151,7 +151,7 @@ class MemoryhubStore(BaseStore):
         known = self._of_key(op.namespace, op.key, status="all", ended=True)
         for each in known[1:] if op.value is not None else known:
             if each["status"] == "active":
-                self._become("archived", each, self._hub.memory_archive, "LangGraph deleted it.")
+                self._change(self._hub.memory_archive, each, "LangGraph deleted it.")
         if op.value is None:
             return self._delete_by_id(op)
         text, metadata = self._as_memory(op, op.value)
@@ -164,19 +164,19 @@ class MemoryhubStore(BaseStore):
             return None
         self._hub.memory_update(known[0]["id"], content=text, metadata=metadata, valid_to=ends)
         if known[0]["status"] == "archived":
-            self._become("active", known[0], self._hub.memory_reactivate, "LangGraph put it again.")
+            self._change(self._hub.memory_reactivate, known[0], "LangGraph put it again.")
         return None
 
     def _delete_by_id(self, op: PutOp) -> None:
         if memory := self._by_id(GetOp(op.namespace, op.key)):
-            self._become("archived", memory, self._hub.memory_archive, "LangGraph deleted it.")
+            self._change(self._hub.memory_archive, memory, "LangGraph deleted it.")
 
-    def _become(self, status: str, memory: t.Memory, act: Callable[..., Any], reason: str) -> None:
-        """Change a memory's status, which another writer of the item may do at the same time."""
+    def _change(self, act: Callable[..., Any], memory: t.Memory, reason: str) -> None:
+        """Archive or reactivate a memory. Refused, it was so at that moment: other writers of the item do the same."""
         try:
             act(memory["id"], reason=reason)
         except Conflict:
-            if self._hub.memory_get(memory["id"])["status"] != status:
+            if self._hub.memory_get(memory["id"])["status"] not in ("active", "archived"):
                 raise
 
     def _as_memory(self, op: PutOp, value: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
