@@ -62,6 +62,7 @@ from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.actions.workroom import UnusableView, delete_view, save_view
 from strength.admin.bulk import DELETE, LABELS, batch_view, bulk, take_back_many
+from strength.admin.kept_out import kept_out_of, with_old_wording
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
 from strength.admin.memory_detail import memory_context, retrieved
 from strength.admin.memory_forms import MemoryForm, NewMemoryForm
@@ -220,13 +221,16 @@ class MemoryAdmin(CuratedAdmin):
                 )
                 self.message_user(request, text, messages.WARNING)
             return memory
-        former = row.version
+        former = Memory.objects.get(
+            pk=row.pk, actor_id=row.actor_id
+        )  # the form has written its values into the row
         edited = edit_memory(
             memory=row, values=form.values(), expected_version=form.cleaned_data["expected_version"], by=by,
             reason=form.cleaned_data["reason"], now=now,
         )  # fmt: skip
-        if edited.version != former:
-            self.offer_undo(request, gettext("The memory was saved."), undo_of(request, edited))
+        if edited.version != former.version:
+            text = with_old_wording(request, gettext("The memory was saved."), edited, former)
+            self.offer_undo(request, text, undo_of(request, edited))
         return edited
 
     def delete_model(self, request: HttpRequest, obj: Memory) -> None:
@@ -323,7 +327,8 @@ class MemoryAdmin(CuratedAdmin):
             )  # fmt: skip
             is_new = changed.version != memory.version
             undo = undo_of(request, changed) if is_new else None
-            return Done(gettext("Done: %(verb)s.") % {"verb": label}, undo=undo)
+            text = gettext("Done: %(verb)s.") % {"verb": label}
+            return Done(with_old_wording(request, text, changed, memory), undo=undo)
 
         answer = run_object_action(self, request, object_id, act, logged=verb)
         if next_url(request) and "Location" in answer:
@@ -377,7 +382,8 @@ class MemoryAdmin(CuratedAdmin):
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
             undo = undo_of(request, changed) if changed.version != memory.version else None
-            return Done(gettext("Revision %(number)d was restored.") % {"number": revision.number}, undo=undo)
+            text = gettext("Revision %(number)d was restored.") % {"number": revision.number}
+            return Done(with_old_wording(request, text, changed, memory), undo=undo)
 
         return run_object_action(self, request, object_id, act, logged="restore")
 
@@ -434,6 +440,7 @@ class MemoryAdmin(CuratedAdmin):
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
             "memory": stored,
+            "kept_out": kept_out_of(request, stored),
             "has_ended": stored.valid_to is not None and stored.valid_to <= clock(),
             "edits_whole": may_change and bool(too_long),
             "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in too_long],

@@ -302,12 +302,13 @@ def may_read_memories(request: HttpRequest) -> bool:
     return bool(user.has_perm("strength.view_memory") or user.has_perm("strength.change_memory"))
 
 
-def memory_links(request: HttpRequest, actor_id: UUID, keys: Iterable[Any]) -> dict[str, SafeString]:
-    """Return linked excerpts of an actor's memories by id, in one query; ids for those who may not read memories."""
+def memory_links(request: HttpRequest, actor_id: UUID | None, keys: Iterable[Any]) -> dict[str, SafeString]:
+    """Return linked excerpts of memories by id, in one query; ids for those who may not read memories."""
     wanted = list({str(key) for key in keys if key})
     if not may_read_memories(request):
         return {key: SafeString(excerpt(key)) for key in wanted}
-    rows = Memory.objects.of([actor_id]).filter(pk__in=wanted)
+    rows = Memory.objects.of([actor_id]) if actor_id else Memory.objects.all()
+    rows = rows.filter(pk__in=wanted)
     found = {str(pk): text for pk, text in rows.values_list("pk", Left("content", READ_FOR_EXCERPT))}
     gone = gettext("a memory that no longer exists")
     return {

@@ -1,18 +1,27 @@
 """Forms of memories: a new one with its owner, and an edit."""
 
-from typing import Any
+from typing import Any, Final
 
 from django import forms
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from memoryhub.admin.base import ActionForm
 from memoryhub.admin.curated import OwnerForm, VersionedForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values
+from memoryhub.tenancy.domain import actor_id
 from strength.actions.curation import EDITABLE
 from strength.actions.memories import NewMemory
+from strength.actions.tombstones import find_tombstone
+from strength.admin.labels import DECISIONS
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel
-from strength.models import Memory
+from strength.models import Memory, Tombstone
 
 
 class MemoryValuesForm(ActionForm):
@@ -53,12 +62,40 @@ class NewMemoryForm(MemoryValuesForm, OwnerForm):
         self.fields["scope_project"].help_text = _("Empty: the agent's current project.")
         self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
 
+    def clean(self) -> dict[str, Any]:
+        values = super().clean()
+        agent, content = values.get("agent"), values.get("content")
+        if agent is not None and content and not self.data.get(DESPITE):
+            user_id = agent.fixed_user_id or values.get("user_id", "")
+            decided = find_tombstone(actor_id=actor_id(agent.pk, user_id), text=content)
+            if decided is not None:
+                self.add_error("content", _decided_against(decided))
+        return values
+
     def memory(self) -> NewMemory:
         # The admin's own Meta of this form names agent and user as well.
         values = {name: self.cleaned_data[name] for name in MemoryValuesForm.Meta.fields}
         values |= {name: values[name] or None for name in ("namespace", "scope_domain", "scope_project")}
         values |= {"kind": Kind(values["kind"]), "scope_level": ScopeLevel(values["scope_level"])}
         return NewMemory(**values)
+
+
+DESPITE: Final = "despite"
+"""Checked where a person writes what was decided against."""
+
+
+def _decided_against(decided: Tombstone) -> SafeString:
+    told = gettext("A text that says this was %(decision)s on %(day)s by %(who)s, and is kept out.") % {
+        "decision": DECISIONS[decided.decision],
+        "day": date_format(localtime(decided.created_at), "DATE_FORMAT"),
+        "who": decided.who_name,
+    }
+    return format_html(
+        '{} <a class="hub-link" href="{}">{}</a><label class="block mt-2"><input type="checkbox" name="{}" value="1"> '
+        "{}</label>",
+        told, reverse("admin:strength_tombstone_change", args=[decided.pk]), gettext("See the decision"), DESPITE,
+        gettext("Write it all the same: it may then be written by programs, too"),
+    )  # fmt: skip
 
 
 class MemoryForm(VersionedForm, MemoryValuesForm):

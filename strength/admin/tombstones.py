@@ -15,13 +15,13 @@ from memoryhub.admin.base import (
     UserFilter,
     choice_displays,
     clock,
-    link_to,
     principal,
     title_with_time,
 )
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action_urls
 from strength.actions.tombstones import lift_tombstone
+from strength.admin.kept_out import shown_texts
 from strength.admin.labels import DECISION_COLOURS, DECISIONS
 from strength.admin.memory_detail import memory_links
 from strength.models import Tombstone
@@ -29,10 +29,11 @@ from strength.models import Tombstone
 
 @admin.register(Tombstone)
 class TombstoneAdmin(OwnedMixin, DecisionAdmin):
-    """Tombstones; their texts are not stored. Those who may change them may lift them."""
+    """Tombstones; what a memory still holds of their texts is shown. Those who may change them may lift them."""
 
     list_display = (
         "created_at",
+        "kept_out",
         "owner",
         "shown_decision",
         "who",
@@ -59,7 +60,20 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return title_with_time(row.get_decision_display(), row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
-        return super().get_queryset(request).defer("digest", "terms", "marks", "order")
+        return super().get_queryset(request).defer("terms", "marks", "order")
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list; the texts of all its rows are read at once."""
+        answer = super().changelist_view(request, extra_context)
+        found = (getattr(answer, "context_data", None) or {}).get("cl")
+        if found is not None:
+            rows = list(found.result_list)
+            texts = shown_texts(request, rows)
+            links = memory_links(request, None, [row.memory_id for row in rows])
+            for row in rows:
+                row.text, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
+            found.result_list = rows
+        return answer
 
     shown_decision, decision_in_words = choice_displays(
         "decision", DECISIONS, DECISION_COLOURS, description=_("decision")
@@ -69,10 +83,13 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     def who(self, tombstone: Tombstone) -> str:
         return principal_label(tombstone.who_name, tombstone.who_kind)
 
+    @admin.display(description=_("kept out"))
+    def kept_out(self, tombstone: Any) -> Any:
+        return tombstone.text or gettext("(the text is stored nowhere)")
+
     @admin.display(description=_("replaced by"))
-    def stands_in(self, tombstone: Tombstone) -> str:
-        key = tombstone.memory_id
-        return link_to("admin:strength_memory_change", key, str(key)[:13]) if key else "-"
+    def stands_in(self, tombstone: Any) -> Any:
+        return tombstone.instead or "-"
 
     def get_urls(self) -> list[URLPattern]:
         return [*object_action_urls(self, {"lift": self.lift_view}), *super().get_urls()]
@@ -87,4 +104,8 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         shown = memory_links(request, row.actor_id, [row.memory_id]) if row.memory_id else {}
-        return {"may_lift": self.has_decide_permission(request), "stands_in": shown.get(str(row.memory_id))}
+        return {
+            "may_lift": self.has_decide_permission(request),
+            "kept_out": shown_texts(request, [row]).get(row.pk),
+            "stands_in": shown.get(str(row.memory_id)),
+        }

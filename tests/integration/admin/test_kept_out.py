@@ -1,0 +1,95 @@
+"""What was decided against: where the old wording still stands, what is kept out, and writing it again by hand."""
+
+from typing import Any
+
+from django.test import Client
+
+from strength.models import Memory, Tombstone
+from tests.integration.admin.conftest import SECRET_USER, Hub, form_of, list_of, page_of
+
+
+def saved(browser: Client, memory: Memory, **values: str) -> str:
+    form = form_of(browser.get(page_of(memory)))
+    return browser.post(page_of(memory), {**form, **values, "_continue": "1"}, follow=True).content.decode()
+
+
+def rejected(browser: Client, memory: Memory) -> str:
+    return browser.post(page_of(memory, "curate"), {"verb": "reject"}, follow=True).content.decode()
+
+
+def added(browser: Client, content: str, **values: str) -> Any:
+    empty = form_of(browser.get(list_of(Memory, "add")))
+    given = {**empty, "agent": "kana", "user_id": SECRET_USER, "content": content, **values}
+    return browser.post(list_of(Memory, "add"), given)
+
+
+def test_an_edit_says_that_the_old_wording_is_kept_out_and_where_it_still_stands(
+    boss: Client, hub: Hub
+) -> None:
+    hub.say("Who is on call?", "Ken is on call only until 20:00.", "Ken is on call until 18:00, he says.")
+    quoted = hub.session.messages.get(content__contains="20:00")
+    memory = hub.remember("Ken is on call until 20:00.")
+    page = saved(boss, memory, content="Ken is on call until 18:00.")
+    decided = Tombstone.objects.get()
+    assert "The old wording is kept out." in page and page_of(decided) in page
+    assert "It also stands in 1 message" in page
+    assert f"?at={quoted.pk}#message-{quoted.pk}" in page
+
+
+def test_a_change_of_other_fields_and_words_that_nobody_said_are_not_talked_about(
+    boss: Client, hub: Hub
+) -> None:
+    memory = hub.remember("Ken is on call until 20:00.")
+    assert "kept out" not in saved(boss, memory, tags="work")
+    page = saved(boss, memory, content="Ken is never on call.")
+    assert "is kept out" in page and "also stands in" not in page
+
+
+def test_a_rejected_memory_and_its_decision_lead_to_each_other(boss: Client, hub: Hub) -> None:
+    page = rejected(boss, hub.memory)
+    decided = Tombstone.objects.get()
+    assert "It is kept out." in page
+    assert "This text is kept out since" in page and page_of(decided) in page
+    for shown in (page_of(decided), list_of(Tombstone)):
+        text = boss.get(shown).content.decode()
+        assert hub.memory.content in text and page_of(hub.memory) in text
+
+
+def test_the_list_shows_the_former_text_beside_the_one_that_replaced_it(boss: Client, hub: Hub) -> None:
+    saved(boss, hub.memory, content="Likes hojicha ice cream")
+    for shown in (page_of(Tombstone.objects.get()), list_of(Tombstone)):
+        text = boss.get(shown).content.decode()
+        assert "Likes matcha ice cream" in text and "Likes hojicha ice cream" in text
+    assert "A former wording is kept out since" in boss.get(page_of(hub.memory)).content.decode()
+
+
+def test_what_was_deleted_for_good_is_shown_nowhere(boss: Client, hub: Hub) -> None:
+    content = hub.memory.content
+    boss.post(page_of(hub.memory, "delete"), {"post": "yes"})
+    for shown in (page_of(Tombstone.objects.get()), list_of(Tombstone)):
+        text = boss.get(shown).content.decode()
+        assert content not in text and "stored nowhere" in text
+
+
+def test_texts_are_for_those_who_may_read_memories(staff: Any, boss: Client, hub: Hub) -> None:
+    rejected(boss, hub.memory)
+    browser = staff("view_tombstone")
+    for shown in (page_of(Tombstone.objects.get()), list_of(Tombstone)):
+        assert hub.memory.content not in browser.get(shown).content.decode()
+
+
+def test_who_writes_a_rejected_text_again_is_asked_first(boss: Client, hub: Hub) -> None:
+    rejected(boss, hub.memory)
+    decided = Tombstone.objects.get()
+    answer = added(boss, "likes matcha ice-cream")
+    text = answer.content.decode()
+    assert answer.status_code == 200 and Memory.objects.filter(status="active").count() == 0
+    assert "was rejected on" in text and "by boss" in text and page_of(decided) in text
+    assert 'name="despite"' in text
+    assert added(boss, "Likes matcha ice cream", despite="1").status_code == 302
+    assert Memory.objects.filter(status="active").count() == 1 and not Tombstone.objects.exists()
+
+
+def test_another_users_decision_asks_nobody_else(boss: Client, hub: Hub) -> None:
+    rejected(boss, hub.memory)
+    assert added(boss, "Likes matcha ice cream", user_id="mika").status_code == 302
