@@ -6,7 +6,7 @@ in the form: only a POST assembles a context.
 """
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -50,13 +50,15 @@ from conversations.admin.context_breakdown import (
 from conversations.admin.playground_form import (
     NO_PROJECT,
     OPTIONS,
+    OWN,
     SWITCHES,
     PlaygroundForm,
     receipt_settings,
+    session_label,
 )
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
-from conversations.domain.layers import PROJECT, SESSION_SUMMARY
+from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import Page, as_uuid, clock, excerpt, grouped, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
@@ -172,7 +174,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         answer["Cache-Control"] = "no-store"
         return answer
     if request.method == "GET" and request.headers.get("accept") == "application/json":
-        return JsonResponse({**_suggested(form), "sessions": form.sessions})
+        return JsonResponse({**_suggested(form), "sessions": form.sessions, "own": str(OWN)})
     memory = as_uuid(submitted_text(request, "memory"))
     context: dict[str, Any] = {
         "form": form,
@@ -180,6 +182,8 @@ def playground(request: HttpRequest) -> HttpResponse:
         "may_keep": may_keep,
         "memory": memory,
     }
+    if result is not None and result.request.session is None:
+        result.notices.extend(_sessions_continued(result))
     if result is not None and memory is not None:
         result.notices.insert(0, _fate(result, str(memory)))
     if not form.is_bound and submitted_text(request, "run"):
@@ -283,6 +287,16 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
     return notices
 
 
+def _sessions_continued(result: Result) -> Iterator[str]:
+    """Yield in words whose messages a context without a session goes on from."""
+    working = [each["source_id"] for each in result.items if each["layer"] == WORKING and each["included"]]
+    said = Session.objects.filter(actor_id=result.tenant.actor_id, messages__pk__in=working).distinct()
+    names = [session_label(each.title or each.channel, each.started_at) for each in said if working]
+    if names:
+        text = gettext("No session was chosen: the last messages are those of %(sessions)s.")
+        yield text % {"sessions": " / ".join(f"“{name}”" for name in names)}
+
+
 def _fate(result: Result, memory: str) -> str:
     """Return what became of the memory that the person came from."""
     item = next(
@@ -377,7 +391,10 @@ def _suggested(form: PlaygroundForm) -> Mapping[str, Any]:
     )
     found = list(rows)
     form.offer_sessions([row for row in found if row[0] is not None])
-    return {"projects": [AUTO, NO_PROJECT], "users": [row[1] for row in found if row[0] is None]}
+    names = [row[1] for row in found if row[0] is None]
+    if len(names) < MOST_SUGGESTED:  # of more, any can be typed
+        form.offer_users(names)
+    return {"projects": [AUTO, NO_PROJECT], "users": names, "is_whole": len(names) < MOST_SUGGESTED}
 
 
 PAGES = [Page("playground/", "playground", playground, NEEDS)]

@@ -24,6 +24,7 @@ from memoryhub.admin.fields import ProseField
 from memoryhub.tenancy.models import Agent
 
 NO_PROJECT: Final = "-"
+OWN: Final = _("none: the agent itself")
 LONGEST_MESSAGE: Final = 100_000
 
 SWITCHES: Final = {
@@ -153,9 +154,16 @@ class PlaygroundForm(forms.Form):
         others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
         return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
 
+    def offer_users(self, users: Sequence[str]) -> None:
+        """Make the user a list to choose from; one that was asked for stays in it."""
+        asked = str(self["user"].value() or "")
+        names = [*users, *([asked] if asked and asked not in users else [])]
+        choices = [("", str(OWN)), *((name, truncated(name, 60)) for name in names)]
+        self.fields["user"].widget, self["user"].help_text = UnfoldAdminSelectWidget(choices=choices), ""
+
     def offer_sessions(self, sessions: Sequence[tuple[UUID, str, str, datetime]]) -> None:
         """Fill the list of sessions; one that was asked for stays in it."""
-        choices = [(str(key), _session_label(title or channel, at)) for key, title, channel, at in sessions]
+        choices = [(str(key), session_label(title or channel, at)) for key, title, channel, at in sessions]
         asked = str(self["session"].value() or "")
         if asked and asked not in dict(choices):
             choices.append((asked, asked))
@@ -175,7 +183,7 @@ class PlaygroundForm(forms.Form):
         return any(self[name].value() or self[name].errors for name in FURTHER)
 
 
-def _session_label(name: str, at: datetime) -> str:
+def session_label(name: str, at: datetime) -> str:
     return f"{truncated(name, 60)} · {date_format(timezone.localtime(at), 'SHORT_DATE_FORMAT')}"
 
 

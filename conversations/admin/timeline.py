@@ -17,6 +17,7 @@ from django.db.models.functions import Left, Length
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.dateparse import parse_date
+from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.content import one_line
@@ -26,7 +27,7 @@ from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import as_uuid, grouped
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.tenancy.policies import zone_of
-from memoryhub.zones import day_start
+from memoryhub.zones import day_start, local_time
 
 MAX_ENTRIES_PER_KIND = 60
 """Entries of one kind on a page; the page says which kinds have more."""
@@ -161,6 +162,7 @@ class TimelineQuery:
     words: str = field(default="", repr=False)
     chosen: frozenset[str] = frozenset()
     zone: tzinfo = UTC
+    speakers_zone: tzinfo = UTC
 
     @property
     def kept(self) -> list[tuple[str, str]]:
@@ -202,8 +204,10 @@ def _day(text: str) -> date | None:
 
 
 def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
-    zone = zone_of(session.actor.agent, session.actor)
-    query = replace(parse_query(request), zone=zone)
+    zone = get_current_timezone()
+    query = replace(
+        parse_query(request), zone=zone, speakers_zone=zone_of(session.actor.agent, session.actor)
+    )
     allowed = [kind for kind in ENTRY_KINDS if request.user.has_perms(kind.needs)]
     shown = [kind for kind in allowed if not query.chosen or kind.name in query.chosen]
     shows_messages = not query.chosen or "message" in query.chosen
@@ -259,7 +263,7 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
         if len(found) > MAX_ENTRIES_PER_KIND:
             left_out.append(kind.label)
         entries += found[:MAX_ENTRIES_PER_KIND]
-    first, message_rows = _interleaved(messages, entries, query.zone)
+    first, message_rows = _interleaved(messages, entries, query)
     return {**vars(part), "messages": message_rows, "first": first, "left_out": left_out}
 
 
@@ -346,7 +350,7 @@ def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
 
 
 def _interleaved(
-    messages: Sequence[Any], entries: Iterable[TimelineEntry], zone: tzinfo
+    messages: Sequence[Any], entries: Iterable[TimelineEntry], query: TimelineQuery
 ) -> tuple[list[TimelineEntry], list[dict[str, Any]]]:
     """Return the entries before the first message, and the messages, each with the entries that follow it."""
     places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
@@ -354,8 +358,8 @@ def _interleaved(
         places[_place(entry, messages)].append(entry)
     message_rows, day = [], None
     for message, after in zip(messages, places[1:], strict=True):
-        said_at = message.local_time(zone)
-        today = said_at.date()
+        said_at = local_time(message.created_at, query.zone)
+        by_speaker, today = message.local_time(query.speakers_zone), said_at.date()
         references = _references(message.named or [])
         row = {
             "message": message,
@@ -363,6 +367,7 @@ def _interleaved(
             "references": references,
             "tools": tool_lines(message.tools or []),
             "said_at": said_at,
+            "by_speaker": by_speaker if by_speaker.utcoffset() != said_at.utcoffset() else None,
         }
         message_rows.append({**row, "day": today if today != day else None, "entries": after})
         day = today

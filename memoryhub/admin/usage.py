@@ -13,7 +13,7 @@ from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import number_format
-from django.utils.timezone import get_default_timezone, localdate, localtime
+from django.utils.timezone import get_current_timezone, get_default_timezone, localdate, localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import DropdownFilter, FieldTextFilter
@@ -157,7 +157,7 @@ class LedgerAdmin(ReadOnlyAdmin):
 
 
 def _totals(listed: Any) -> dict[str, Any]:
-    rows = listed.filter(created_at__gte=today_start(clock(), get_default_timezone()) - ADDED_UP)
+    rows = listed.filter(created_at__gte=today_start(clock(), get_current_timezone()) - ADDED_UP)
     caps, spent = cap_labels(), spent_in(rows)
     table = {
         "headers": [
@@ -169,7 +169,7 @@ def _totals(listed: Any) -> dict[str, Any]:
                 number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
-            for day in by_day(rows, get_default_timezone(), "agent_id")[:MOST_DAYS_SHOWN]
+            for day in by_day(rows, get_current_timezone(), "agent_id")[:MOST_DAYS_SHOWN]
         ],
     }  # fmt: skip
     return {
@@ -264,7 +264,7 @@ class DayField(forms.DateField):
 
 
 class PeriodForm(forms.Form):
-    """The first and the last day, in UTC."""
+    """The first and the last day, in the person's zone."""
 
     first = DayField(label=_("From"))
     last = DayField(label=_("To"))
@@ -302,7 +302,7 @@ def _period(request: HttpRequest) -> tuple[PeriodForm, date, date]:
 
 def spending(request: HttpRequest) -> HttpResponse:
     form, first, last = _period(request)
-    zone = get_default_timezone()
+    zone = get_current_timezone()
     calls = between(first, last, zone)
     rows = list(by_day(calls, zone, "agent_id")[: MOST_ROWS + 1])
     is_whole = len(rows) <= MOST_ROWS
@@ -387,7 +387,7 @@ def totals(request: HttpRequest) -> HttpResponse:
     answer["Content-Disposition"] = f'attachment; filename="spending-{first}-{last}.csv"'
     writer = csv.writer(answer)
     writer.writerow(COLUMNS)
-    zone = get_default_timezone()
+    zone = get_current_timezone()
     for row in by_day(between(first, last, zone), zone, "agent_id")[:MOST_LINES]:
         cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
         agent = row["agent_id"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import date, timedelta, tzinfo
+from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern
 from django.utils.http import content_disposition_header
+from django.utils.timezone import get_current_timezone, localdate
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
@@ -51,8 +52,7 @@ from memoryhub.admin.usage import token_count_label
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
-from memoryhub.tenancy.policies import zone_of
-from memoryhub.zones import day_end, day_start, local_day
+from memoryhub.zones import day_end, day_start
 from summaries.actions.compaction import compaction_states
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
@@ -307,7 +307,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             try:
                 day = date.fromisoformat(submitted_text(request, "day"))
             except ValueError:
-                day = local_day(clock(), _zone(project))
+                day = localdate(clock())
             made = self._digest(request, project, day) if request.method == "POST" else None
             sees_events = person_may(request, "view_projectevent")
             events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
@@ -334,7 +334,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
         if not self._may_digest(request, project):
             raise PermissionDenied
         tenant = tenant_for_reading(principal(request), project.actor.agent_id, project.actor.user_id or None)
-        zone = _zone(project)
+        zone = get_current_timezone()
         name = project.name if submitted_text(request, "of") != "all" else None
         try:
             return digest(tenant=tenant, since=day_start(day, zone), until=day_end(day, zone), project=name)
@@ -348,7 +348,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
-        today = local_day(clock(), _zone(stored))
+        today = localdate(clock())
         rows = (
             Document.objects.of(stored.actor_id).kept().filter(project=stored).defer("text").order_by("name")
         )
@@ -381,20 +381,18 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
         }
 
 
-def _zone(project: Project) -> tzinfo:
-    return zone_of(project.actor.agent, project.actor)
-
-
 def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
     language = "ja" if (get_language() or "").startswith("ja") else "en"
-    days = daily(actor_id=project.actor_id, first=first, last=last, project=project.name, zone=_zone(project))
+    days = daily(
+        actor_id=project.actor_id, first=first, last=last, project=project.name, zone=get_current_timezone()
+    )
     if not days and first == last:
         days = [DayTotals(first)]
     return [{"day": each.day, "words": day_in_words(each, language=language)} for each in days]
 
 
 def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
-    zone = _zone(project)
+    zone = get_current_timezone()
     rows = ProjectEvent.objects.filter(
         actor_id=project.actor_id, project_name=project.name, created_at__gte=day_start(day, zone),
         created_at__lt=day_end(day, zone),

@@ -30,7 +30,7 @@ def test_users_and_sessions_are_those_of_the_agent(page: Any, stage: Stage) -> N
 def ask(page: Any, button: str = "Show the context") -> None:
     page.goto("/admin/playground/")
     page.locator("#id_agent").select_option(RELEASE)
-    page.locator("#id_user").fill(MAYA)
+    page.locator("#id_user").select_option(MAYA)
     page.locator("#id_message").fill(QUESTION)
     press(page, button)
 
@@ -108,7 +108,7 @@ def test_it_is_used_on_a_phone_in_japanese_and_in_the_dark(
     page = page_as(language="ja", width=360, dark=dark)
     page.goto("/admin/playground/")
     page.locator("#id_agent").select_option(RELEASE)
-    page.locator("#id_user").fill(MAYA)
+    page.locator("#id_user").select_option(MAYA)
     page.locator("#id_message").fill(QUESTION)
     page.locator("#playground-form button[type=submit]:not([name])").click()
     page.wait_for_load_state()

@@ -17,6 +17,10 @@
         button.setAttribute("aria-pressed", String(button.dataset.hubShow === what));
       }
       for (const row of table.querySelectorAll("tr[data-entered]")) row.hidden = !isShown(row, what);
+      for (const body of table.tBodies) {
+        const rows = [...body.querySelectorAll("tr[data-entered]")];
+        body.hidden = rows.length > 0 && rows.every((row) => row.hidden);
+      }
       for (const panel of document.querySelectorAll("[data-hub-panel]")) {
         panel.hidden = (panel.dataset.hubPanel === "prompt") !== (what === "prompt");
       }
@@ -32,17 +36,28 @@
   // Another agent or user has other users and sessions to choose from.
   function lists(form) {
     const agent = form.querySelector("[name=agent]");
-    const user = form.querySelector("[name=user]");
-    async function load() {
-      const query = new URLSearchParams({ agent: agent.value, user: user.value });
+    // A few users are a list to choose from; of many, any can be typed.
+    function offerUsers(found, user) {
+      const field = document.createElement(found.is_whole ? "select" : "input");
+      Object.assign(field, { id: user.id, name: user.name, className: user.className });
+      if (found.is_whole) field.append(new Option(found.own, ""), ...found.users.map((each) => new Option(each, each)));
+      else field.setAttribute("list", "users");
+      if (found.users.includes(user.value)) field.value = user.value; // chosen while the list was on its way
+      user.replaceWith(field);
+    }
+    async function load(event) {
+      const user = form.querySelector("[name=user]");
+      const query = new URLSearchParams({ agent: agent.value, user: event.target === agent ? "" : user.value });
       const answer = await fetch(`${form.dataset.hubLists}?${query}`, { headers: { Accept: "application/json" } });
       if (!answer.ok) return;
       const found = await answer.json();
+      if (event.target === agent) offerUsers(found, user);
       document.getElementById("users").replaceChildren(...found.users.map((each) => new Option(each, each)));
       document.getElementById("id_session").replaceChildren(...found.sessions.map(([key, label]) => new Option(label, key)));
     }
-    agent.addEventListener("change", load);
-    user.addEventListener("change", load);
+    form.addEventListener("change", (event) => {
+      if (["agent", "user"].includes(event.target.name)) load(event);
+    });
   }
 
   // A link to a message names it after the "#", which no server sees: go to the page that holds it.

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django.fixtures import Settings
 
+from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
@@ -388,6 +389,8 @@ def test_a_day_is_told_and_digested(boss: Client, project: Project) -> None:
     today = f"{NOW:%Y-%m-%d}"
     shown = boss.get(page_of(project)).content.decode()
     assert f"{today}:" in shown and "Today (UTC)" in shown
+    boss.cookies[TIME_ZONE_COOKIE] = "Asia/Tokyo"
+    assert "Today (Asia/Tokyo)" in boss.get(page_of(project)).content.decode()
     day = boss.get(page_of(project, "day"), {"day": today})
     assert "Activity" in day.content.decode() and len(day.context["events"]) >= 2
     assert "nothing was done" in boss.get(page_of(project, "day"), {"day": "2020-01-01"}).content.decode()

@@ -18,6 +18,7 @@ from conversations.actions.sessions import open_session
 from conversations.admin import timeline as pages
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message, Session
+from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
@@ -311,7 +312,8 @@ def test_it_opens_in_japanese_and_without_messages(boss: Client, hub: Hub) -> No
     assert "There are no messages yet" in timeline(boss, empty).content.decode()
 
 
-def test_days_and_times_are_the_speakers(boss: Client, hub: Hub) -> None:
+def test_days_and_times_are_the_readers_and_the_speakers_clock_is_the_hint(boss: Client, hub: Hub) -> None:
+    boss.cookies[TIME_ZONE_COOKIE] = "Asia/Tokyo"
     hub.agent.policy = {"time_zone": "America/New_York"}
     hub.agent.save()
     session, _ = open_session(actor=hub.actor, session_id=None, channel="web", by=BY, now=NOW)
@@ -325,10 +327,9 @@ def test_days_and_times_are_the_speakers(boss: Client, hub: Hub) -> None:
     response = timeline(boss, session)
 
     assert [str(each["day"]) for each in response.context["page"]["messages"]] == ["2026-02-27", "2026-02-28"]
-    assert (
-        "08:00 UTC+09:00</time>" in response.content.decode()
-        and "00:00 EST</time>" in response.content.decode()
-    )
+    shown = response.content.decode()
+    assert ">08:00 JST</time>" in shown and ">14:00 JST</time>" in shown and "UTC" not in shown
+    assert 'title="by the speaker’s clock: 28 Feb 2026, 00:00 EST">14:00 JST' in shown
     assert numbers(timeline(boss, session, date="2026-02-28")) == [2]
 
 
