@@ -94,6 +94,11 @@ def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> 
     messages.success(request, text, extra_tags=f"{UNDO}{undo}" if undo else "")
 
 
+def offers_undo(request: HttpRequest) -> bool:
+    """Return whether the page will show a message with an undo button."""
+    return any((each.extra_tags or "").startswith(UNDO) for each in messages.get_messages(request))
+
+
 def act_on_each(
     screen: Any, request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], object], *, logged: str
 ) -> int:

@@ -183,11 +183,16 @@ def _archived(run: SleepRun) -> list[Change]:
 def _merges(run: SleepRun) -> list[Change]:
     return [
         _change(
-            ChangeKind.PROPOSE_MERGE if each.state != MergeState.MERGED else ChangeKind.MERGE, each.absorbed_id,
+            ChangeKind.MERGE if _is_own_merge(each, run) else ChangeKind.PROPOSE_MERGE, each.absorbed_id,
             Why.SAME, into=str(each.kept_id), likeness=each.likeness, merge_id=str(each.pk), state=each.state,
         )
         for each in Merge.objects.filter(actor_id=run.actor_id, run=run)[:MOST_CHANGES]
     ]  # fmt: skip
+
+
+def _is_own_merge(merge: Merge, run: SleepRun) -> bool:
+    """Return whether the run merged the two itself; what a person has merged since, it had proposed."""
+    return merge.state == MergeState.MERGED and merge.decided_at == run.now
 
 
 def compare_with_preview(
@@ -338,6 +343,15 @@ def _undo_values(run: SleepRun) -> dict[str, Any]:
     return {"actor_id": run.actor_id, "number": run.number, "former": None if is_same else former}
 
 
+def why_not_undone(run: SleepRun) -> WrongState | None:
+    """Return why an undo would be refused now; None where it would not."""
+    try:
+        _check_undoable(run, SleepState.objects.filter(actor_id=run.actor_id).first() or SleepState())
+    except WrongState as error:
+        return error
+    return None
+
+
 def _check_undoable(run: SleepRun, state: SleepState) -> None:
     if run.dry_run:
         raise WrongState(_("A preview has changed nothing; there is nothing to undo."))
@@ -348,7 +362,9 @@ def _check_undoable(run: SleepRun, state: SleepState) -> None:
     if state.runs != run.number:
         raise WrongState(_("Only an actor's latest sleep can be undone; it has slept again since."))
     if not run.before:
-        raise WrongState(_("This sleep came in by an import; it cannot be undone here."))
+        raise WrongState(
+            _("This sleep came with an import: only its counts are known, and it cannot be undone.")
+        )
 
 
 def _memory_ids(merges: list[Merge]) -> list[UUID]:

@@ -23,7 +23,7 @@ from memoryhub.admin.object_actions import submitted_reason, submitted_text
 from memoryhub.errors import DomainError
 from memoryhub.zones import day_end, day_start
 from strength.actions.sleep_runs import undo_sleeps
-from strength.domain.sleep import RunState
+from strength.domain.sleep import RunState, Trigger
 from strength.models import SleepRun
 
 PARTS: Final = ("decayed_count", "archived_count", "proposed_count")
@@ -35,8 +35,12 @@ LABELS: Final = {
 RECENT: Final = timedelta(hours=36)
 MOST_UNDONE: Final = 500
 FIRST_YEAR: Final = 2000
-LATEST: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number")) & ~Q(before={})
+LATEST_OF_ACTOR: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number"))
+LATEST: Final = LATEST_OF_ACTOR & ~Q(before={})
 """A run that may be undone: its actor's latest, and not from an import, which lacks what was before."""
+
+IMPORTED: Final = LATEST_OF_ACTOR & Q(before={})
+"""A run that could be undone if it had not come with an import."""
 
 CHANGE: Final = "strength.change_sleeprun"
 LIST: Final = "admin:strength_sleeprun_changelist"
@@ -50,6 +54,7 @@ class Night:
     runs: int
     undone: int
     undoable: int
+    imported: int
     decayed_count: int
     archived_count: int
     merged_count: int
@@ -106,6 +111,7 @@ def nights_of(rows: QuerySet[SleepRun], first: date, last: date) -> list[Night]:
             runs=Count("pk"),
             undone=Count("pk", filter=~stands),
             undoable=Count("pk", filter=LATEST),
+            imported=Count("pk", filter=IMPORTED),
             at=Max("now"),
             **sums,
         )
@@ -121,7 +127,8 @@ def _within(rows: QuerySet[SleepRun], first: date, last: date) -> QuerySet[Sleep
 def last_night(now: datetime) -> Iterable[Sentence]:
     """Yield the latest night as a sentence of the dashboard."""
     today = timezone.localdate(now)
-    nights = nights_of(SleepRun.objects.all(), today - timedelta(days=1), today)
+    runs = SleepRun.objects.filter(trigger=Trigger.SCHEDULE)
+    nights = nights_of(runs, today - timedelta(days=1), today)
     if nights and now - nights[-1].at < RECENT:
         night = nights[-1]
         undo = reverse("sleep_undo", args=[night.day.isoformat()]) if night.undoable else ""

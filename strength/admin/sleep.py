@@ -38,10 +38,12 @@ from memoryhub.admin.base import (
 from memoryhub.admin.curated import OwnerForm
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import (
+    CONFIRMED,
     DecisionAdmin,
     Done,
     change_url,
     object_action_urls,
+    offers_undo,
     report_done,
     submitted_number,
     submitted_reason,
@@ -61,10 +63,12 @@ from strength.actions.sleep_runs import (
     sleep_many,
     undo_sleep,
     undo_sleeps,
+    why_not_undone,
 )
 from strength.admin.labels import (
     CHANGE_COLOURS,
     CHANGES,
+    MERGE_STATES,
     RUN_COLOURS,
     RUN_STATES,
     TRIGGERS,
@@ -72,7 +76,7 @@ from strength.admin.labels import (
 )
 from strength.admin.memory_detail import memory_links
 from strength.admin.nights import LATEST
-from strength.domain.sleep import CHANGE_ORDER, ChangeKind, RunState, Trigger
+from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Trigger
 from strength.models import Memory, SleepRun
 
 MOST_ERRORS: Final = 50
@@ -81,6 +85,7 @@ STEP: Final = 10
 
 MOST_UNDONE: Final = 200
 PREVIEW, SLEEP = "preview", "sleep"
+PROPOSED: Final = MergeState.PROPOSED
 GOING: Final = "sleep_round"
 
 
@@ -89,7 +94,7 @@ COUNTS: Final = {
     "decayed_count": (_("faded"), _("Faded")),
     "archived_count": (_("archived"), _("Archived")),
     "consolidated_count": (_("levels"), _("Level changed")),
-    "merged_count": (_("merged"), _("Merged")),
+    "merged_count": (_("merged"), _("Merged by the run")),
     "proposed_count": (_("proposed"), _("Proposed to be merged")),
 }
 
@@ -138,7 +143,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     )
     list_before_template = "admin/strength/sleeprun/begin_link.html"
     change_form_outer_before_template = "admin/strength/sleeprun/buttons.html"
-    change_form_outer_after_template = "admin/strength/sleeprun/changes.html"
 
     def title_of(self, row: SleepRun) -> str:
         return title_with_time(gettext("Preview") if row.dry_run else row._meta.verbose_name, row.now)
@@ -191,6 +195,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             dry_run = request.POST.get("verb") != SLEEP
             try:
                 actor = form.actor(principal(request))
+                if not dry_run and CONFIRMED not in request.POST:
+                    return self._begin_page(request, form, asks=True)
                 ahead = (form.cleaned_data["ahead_days"] or 0) if dry_run else 0
                 if form.cleaned_data["all_users"]:
                     return self._go_on(request, SleepRound(new_id(), actor.agent_id, None, dry_run, ahead))
@@ -201,12 +207,26 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
                 self.log_change(request, run, PREVIEW if dry_run else SLEEP)
                 report_done(request, _summary(1, dry_run=dry_run), undo=_undo_url(run))
                 return HttpResponseRedirect(change_url(run))
-        page, title, media = (
-            "admin/strength/sleeprun/begin.html",
-            _("Start a sleep run"),
-            self.media + form.media,
+        return self._begin_page(request, form)
+
+    def _begin_page(self, request: HttpRequest, form: "SleepForm", *, asks: bool = False) -> HttpResponse:
+        """Show the form; `asks` whether the memory of what it names shall sleep now."""
+        agent, user = (str(form[name].value() or "") for name in ("agent", "user_id"))
+        whose = (
+            gettext("%(agent)s and all its users.") if form["all_users"].value() else "%(agent)s / %(user)s."
         )
-        return render_page(request, page, title=title, opts=self.opts, form=form, media=media)
+        return render_page(
+            request,
+            "admin/strength/sleeprun/begin.html",
+            title=_("Start a sleep run"),
+            opts=self.opts,
+            form=form,
+            media=self.media + form.media,
+            asks=asks,
+            whose=(whose if user or form["all_users"].value() else "%(agent)s.")
+            % {"agent": agent, "user": user},
+            here=request.path,
+        )
 
     def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         if not self.has_decide_permission(request):
@@ -306,6 +326,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         changes = changes_of(row)
         may = self.has_decide_permission(request)
         groups = groups_of(request, row, changes)
+        refusal = why_not_undone(row)
         return {
             "groups": groups,
             "changes": [change for group in groups for change in group["changes"]],
@@ -315,7 +336,10 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "figures": [(title, getattr(row, name)) for name, (_column, title) in COUNTS.items()],
             "is_unfinished": row.state == RunState.RUNNING,
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
-            "may_undo": may and _can_be_undone(row),
+            # Where it was just done, the message above has the button.
+            "may_undo": may and refusal is None and not offers_undo(request),
+            "not_undoable": refusal if row.state == RunState.DONE and not row.dry_run else None,
+            "is_ahead": row.dry_run and row.now > clock(),
             "may_pin": row.dry_run and request.user.has_perm("strength.change_memory"),
             "here": request.get_full_path(),
             "of_round": _round_list(row.group) if row.group else None,
@@ -426,6 +450,11 @@ class SleepForm(OwnerForm):
         return actor
 
 
+def _is_decided(change: Mapping[str, Any]) -> bool:
+    """Return whether somebody has decided on a proposal since."""
+    return bool(change["change"] == ChangeKind.PROPOSE_MERGE and change.get("state", PROPOSED) != PROPOSED)
+
+
 MOST_OF_KIND: Final = 20
 """Changes of a kind on the first page; each kind has pages of its own."""
 
@@ -435,7 +464,8 @@ KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     wanted = request.GET.get("kind", "")
-    by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in CHANGE_ORDER}
+    visible = [each for each in changes if not _is_invisible(each)]
+    by_kind = {kind: [each for each in visible if each["change"] == kind] for kind in CHANGE_ORDER}
     is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
     size = MOST_ON_A_PAGE if is_narrowed else MOST_OF_KIND
     page = max(1, submitted_number(request, "page") or 1) if is_narrowed else 1
@@ -460,6 +490,13 @@ def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, A
         }
         for kind, part in parts.items()
     ]
+
+
+def _is_invisible(change: Mapping[str, Any]) -> bool:
+    """Return whether it is a loss that the page's figures would not show."""
+    return bool(
+        change["change"] == ChangeKind.DECAY and round(change["before"], 3) == round(change["after"], 3)
+    )
 
 
 def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -494,6 +531,7 @@ def _shown_changes(
             "label": CHANGES.get(change["change"], change["change"]),
             "colour": CHANGE_COLOURS.get(change["change"], ""),
             "why": WHYS.get(change["why"], change["why"]),
+            "decided": MERGE_STATES.get(change.get("state"), "") if _is_decided(change) else "",
             "percent": round(100 * change["likeness"]) if "likeness" in change else None,
             "is_pinned": change["memory_id"] in pinned,
             "may_be_kept": change["change"] in KEPT_BY_PINNING,

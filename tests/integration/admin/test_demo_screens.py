@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.db.models import Sum
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -14,9 +15,12 @@ from memoryhub.admin.base import PAGES
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.importexport.demo import load_demo
+from memoryhub.tenancy.models import Actor
+from strength.actions.sleep import SleepRequest, sleep
 from strength.admin.review import badge
-from strength.models import Merge, SleepRun
-from tests.integration.admin.conftest import list_of, logged_in
+from strength.domain.sleep import Trigger
+from strength.models import Memory, MemoryRevision, Merge, SleepRun
+from tests.integration.admin.conftest import BY, list_of, logged_in
 
 EMPTY = {
     "memoryhub.FailedLogin": "nobody has failed to log in",
@@ -90,3 +94,17 @@ def test_nights_of_the_demo_are_not_offered_for_undo(browser: Client) -> None:
         reverse("admin:strength_sleeprun_change", args=[run.pk]),
     ]
     assert ["/undo/" in browser.get(page).content.decode() for page in pages] == [False] * 3
+    assert "came with an import" in browser.get(pages[-1]).content.decode()
+    assert "Came with an import" in browser.get(pages[1]).content.decode()
+
+
+def test_numbers_of_the_demo_fit_its_nights(browser: Client) -> None:
+    """A first sleep of one's own goes on from last night, and nights archived what stands archived by a sleep."""
+    archived = MemoryRevision.objects.filter(verb="sleep", changed_after__status="archived").count()
+    assert SleepRun.objects.aggregate(sum=Sum("archived_count"))["sum"] == archived
+    actor = Actor.objects.get(agent_id="release-assistant", user_id="maya")
+    before = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers([actor.pk])}
+    sleep(actor=actor, request=SleepRequest(Trigger.CURATOR, BY, timezone.now()))
+    after = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers([actor.pk])}
+    assert max(before.values()) == 2.2
+    assert all(after[key] > 0.9 * strength for key, strength in before.items())

@@ -16,8 +16,8 @@ from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.sleep_runs import preview_sleep
 from strength.domain.sleep import Trigger
-from strength.models import Memory, SleepRun
-from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
+from strength.models import Memory, Merge, SleepRun
+from tests.integration.admin.conftest import BY, NOW, SECRET_USER, Hub, list_of, page_of
 
 DAY = timedelta(days=1)
 SOON = NOW + DAY + timedelta(minutes=1)
@@ -26,7 +26,7 @@ MOST_QUERIES = 25
 
 
 def begin(browser: Client, **values: Any) -> Any:
-    sent = {"agent": "kana", "user_id": "", "all_users": "on", "verb": "preview", **values}
+    sent = {"agent": "kana", "user_id": "", "all_users": "on", "verb": "preview", "confirmed": "1", **values}
     return browser.post(reverse(BEGIN), sent)
 
 
@@ -198,3 +198,44 @@ def test_a_round_of_nobody_ends(boss: Client, hub: Hub) -> None:
     assert not page.context["goes_on"] and "data-goes-on" not in page.content.decode()
     assert boss.post(address, {"agent": "nobody", "after": "x"})["Location"].startswith(list_of(SleepRun))
     assert boss.get(reverse("admin:strength_sleeprun_undo_round", args=[new_id()])).status_code == 405
+
+
+def test_a_sleep_asks_before_it_acts_and_a_page_has_one_undo(boss: Client, hub: Hub) -> None:
+    sent = {"agent": "kana", "user_id": SECRET_USER, "verb": "sleep"}
+    asked = boss.post(reverse(BEGIN), sent)
+    assert "Start a sleep run now?" in asked.content.decode() and not SleepRun.objects.exists()
+    done = boss.post(reverse(BEGIN), {**sent, "confirmed": "1"}, follow=True)
+    assert done.content.decode().count(page_of(SleepRun.objects.get(), "undo")) == 1
+    again = boss.get(page_of(SleepRun.objects.get()))
+    assert again.content.decode().count(page_of(SleepRun.objects.get(), "undo")) == 1
+
+
+def test_what_a_person_merged_since_is_no_merge_of_the_run(boss: Client, hub: Hub) -> None:
+    other = hub.remember("Likes matcha icecream")
+    run = slept(hub)
+    proposal = Merge.objects.create(
+        actor=hub.actor, run=run, kept=hub.memory, kept_version=hub.memory.version, absorbed=other,
+        absorbed_version=other.version, likeness=0.9,
+    )  # fmt: skip
+    boss.post(page_of(proposal, "decide"), {"verb": "accept"})
+    response = boss.get(page_of(run))
+    [group] = [each for each in response.context["groups"] if each["kind"] == "propose_merge"]
+    assert "merge" not in [each["kind"] for each in response.context["groups"]]
+    assert str(group["changes"][0]["decided"]) == "merged"
+
+
+def test_a_run_says_why_it_cannot_be_undone(boss: Client, hub: Hub) -> None:
+    first = slept(hub)
+    sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, SOON + DAY))
+    assert "it has slept again since" in boss.get(page_of(first)).content.decode()
+
+
+def test_losses_that_no_figure_shows_are_not_listed(boss: Client, hub: Hub) -> None:
+    run = preview_sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, NOW + DAY / 10_000))
+    assert run.decayed_count and run.changes
+    assert boss.get(page_of(run)).context["groups"] == []
+
+
+def test_a_preview_ahead_does_not_promise_a_sleep_then(boss: Client, hub: Hub) -> None:
+    begin(boss, all_users="", user_id=SECRET_USER, ahead_days="30")
+    assert "Sleep now (not as of " in boss.get(page_of(SleepRun.objects.get())).content.decode()

@@ -290,7 +290,9 @@ def test_sleep_page_shows_the_first_of_each_kind(boss: Client, nights: Nights) -
 
 def begin(browser: Client, **values: Any) -> Any:
     return browser.post(
-        reverse(BEGIN), {"agent": "kana", "user_id": SECRET_USER, "verb": "preview", **values}, follow=True
+        reverse(BEGIN),
+        {"agent": "kana", "user_id": SECRET_USER, "verb": "preview", "confirmed": "1", **values},
+        follow=True,
     )
 
 
