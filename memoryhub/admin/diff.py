@@ -76,13 +76,24 @@ def shared_words(text: str, other: str) -> list[Marked]:
             for at, pair in enumerate(map("".join, pairwise(run))):
                 if pair in terms:
                     shared[at] = shared[at + 1] = True
-            pieces = list(zip(run, shared, strict=True))
+            pieces = list(zip(run, _whole_words(run, shared), strict=True))
         for piece, is_shared in pieces:
             if parts and parts[-1].is_shared == is_shared:
                 parts[-1] = Marked(parts[-1].text + piece, is_shared)
             else:
                 parts.append(Marked(piece, is_shared))
     return parts
+
+
+NEVER_FIRST: Final = "んンーゃゅょャュョ"
+"""Kana that begin no word: a mark goes on over them."""
+
+
+def _whole_words(run: str, shared: Sequence[bool]) -> list[bool]:
+    return [
+        is_shared or (place > 0 and shared[place - 1] and run[place] in NEVER_FIRST)
+        for place, is_shared in enumerate(shared)
+    ]
 
 
 def page_deadline(seconds: float = SECONDS) -> float:

@@ -43,6 +43,10 @@ def memories_as_csv(whose: Selection) -> Iterator[bytes]:
     yield from rows_as_csv(Memory.objects.filter(actor__in=whose.actors()))
 
 
+CSV_DECIMALS: Final = 3
+"""As pages show numbers; an export as JSON Lines holds them whole."""
+
+
 def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
     """Yield memories as CSV with a header; formulas are escaped by a `'`."""
     yield (MARK + _line(list(COLUMNS))).encode()
@@ -59,6 +63,8 @@ def _cell(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return round(value, CSV_DECIMALS)
     text = ", ".join(value) if isinstance(value, list) else value
     return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
 

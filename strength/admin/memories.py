@@ -8,12 +8,13 @@ from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import escape, format_html
-from django.utils.translation import gettext
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import (
@@ -33,8 +34,10 @@ from memoryhub.admin.base import (
     principal,
     render_page,
     title_with_time,
+    truncated,
 )
 from memoryhub.admin.curated import CuratedAdmin, without_fields
+from memoryhub.admin.labels import verb_label
 from memoryhub.admin.object_actions import (
     NEXT,
     Done,
@@ -58,6 +61,7 @@ from strength.actions.curation import (
 )
 from strength.actions.memories import write_memory
 from strength.actions.merges import undo_merge
+from strength.actions.review import open_merges
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.actions.workroom import UnusableView, delete_view, save_view
@@ -224,12 +228,22 @@ class MemoryAdmin(CuratedAdmin):
         former = Memory.objects.get(
             pk=row.pk, actor_id=row.actor_id
         )  # the form has written its values into the row
+        either = Q(kept=former) | Q(absorbed=former)
+        proposals = open_merges(now).filter(either, actor_id=former.actor_id).count()
         edited = edit_memory(
             memory=row, values=form.values(), expected_version=form.cleaned_data["expected_version"], by=by,
             reason=form.cleaned_data["reason"], now=now,
         )  # fmt: skip
         if edited.version != former.version:
-            text = with_old_wording(request, gettext("The memory was saved."), edited, former)
+            said: Any = gettext("The memory was saved.")
+            if proposals:
+                dropped = ngettext(
+                    "%(count)d merge proposal was about its former version, and is dropped.",
+                    "%(count)d merge proposals were about its former version, and are dropped.",
+                    proposals,
+                )
+                said = f"{said} {dropped % {'count': proposals}}"
+            text = with_old_wording(request, said, edited, former)
             self.offer_undo(request, text, undo_of(request, edited))
         return edited
 
@@ -320,14 +334,14 @@ class MemoryAdmin(CuratedAdmin):
                 raise WrongState(_("There is no such button."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
             check_was_read(verb, submitted_number(request, "version"))
-            label = button_label(verb, memory)
             changed = apply_transition(
                 memory=memory, verb=verb, by=principal(request), reason=reason,
                 expected_version=submitted_number(request, "version"), now=clock(),
             )  # fmt: skip
             is_new = changed.version != memory.version
             undo = undo_of(request, changed) if is_new else None
-            text = gettext("Done: %(verb)s.") % {"verb": label}
+            done = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
+            text = gettext("%(done)s: %(text)s") % done
             return Done(with_old_wording(request, text, changed, memory), undo=undo)
 
         answer = run_object_action(self, request, object_id, act, logged=verb)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.urls import reverse
@@ -181,10 +181,11 @@ def _life(memory: Memory, now: datetime) -> dict[str, Any]:
 
 
 def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
-    """Return when it was archived and by what, the latest first."""
-    rows = MemoryRevision.objects.filter(
-        actor_id=memory.actor_id, memory_id=memory.pk, changed_after__status=Status.ARCHIVED
-    ).order_by("-number")[:LATEST_MERGES]
+    """Return when it was archived and by what, the latest first; without what was undone at once."""
+    of_memory = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
+    undone = of_memory.filter(number=OuterRef("number") + 1, verb="undo")
+    archived = of_memory.filter(~Exists(undone), changed_after__status=Status.ARCHIVED)
+    rows = archived.order_by("-number")[:LATEST_MERGES]
     return [
         (row.created_at, WHYS.get(row.reason) or row.reason or principal_label(row.who_name, row.who_kind))
         for row in rows

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
@@ -57,7 +58,7 @@ ROW_VERBS: Final = {
     Status.ARCHIVED: ("reactivate",),
     Status.REJECTED: (),
 }
-ROW_KEYS: Final = {"archive": "a", "reactivate": "a", "approve": "a", "pin": "p", "unpin": "p"}
+ROW_KEYS: Final = {"archive": "v", "reactivate": "v", "approve": "a", "pin": "p", "unpin": "p"}
 SHORT_LABELS: Final = {**LABELS, "reject": _("Reject")}
 
 
@@ -163,6 +164,7 @@ def list_context(request: HttpRequest, found: MemoryList) -> dict[str, Any]:
         "show_summaries": found.get_query_string({SUMMARIES: SHOWN}, ["p"]),
         "asked": question,
         "meaning": meaning,
+        "compares_spellings": question is not None and settings.EMBEDDING.provider == "hashing",
         "is_cut": meaning is not None and len(meaning.found) >= MOST_FOUND,
         "agent": agent,
         "user": user,

@@ -364,7 +364,9 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
         messages.warning(request, str(_already_decided(None)))
         return _go(request, asked)
     open_ = count_pending(narrowed, now=now)
-    place = None if wanted else round_.count + 1
+    is_elsewhere = bool(wanted and asked.about) and not still_pending(wanted, narrowed, now=now)
+    place = None if is_elsewhere else round_.count + 1
+    everything = count_pending(QueueFilter(), now=now) if asked.about else open_
     if item in skipped:  # these come last
         behind = round_.count + open_ - len(skipped) + skipped.index(item) + 1
         place = behind if open_ <= MOST_COUNTED else None
@@ -384,7 +386,8 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
         "done": _latest(request, round_), "count": round_.count, "filters": filters,
         "tally": [(words, round_.tally[verb]) for verb, words in TALLY.items() if round_.tally.get(verb)],
         "here": asked.address(), "whole": reverse("review"), "instructions": review_instructions(),
-        "may_instruct": request.user.has_perm(MAY_INSTRUCT), "open": open_,
+        "may_instruct": request.user.has_perm(MAY_INSTRUCT), "open": everything,
+        "outside_filter": max(0, everything - open_),
         "holder": held.get(item.key) if item else None,
         "colleagues": sorted(set(held.values())) if item is None else [],
         "held": [asked.address(each) for each in _items_of(held, narrowed, now)] if item is None else [],

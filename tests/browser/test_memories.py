@@ -73,7 +73,7 @@ def test_a_screen_shows_many_memories_and_one_press_decides(
     expect(page.locator("tr.list-current")).to_contain_text("seal 1")
     page.keyboard.press("x")
     expect(page.locator("tr.list-current input.action-select")).to_be_checked()
-    for key, row, state in (("p", second, ("active", True)), ("a", second, ("archived", False))):
+    for key, row, state in (("p", second, ("active", True)), ("v", second, ("archived", False))):
         curate(page, key)
         expect(page.locator("tr.list-current")).to_contain_text("seal 1")
         row.refresh_from_db()

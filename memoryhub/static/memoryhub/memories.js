@@ -53,12 +53,22 @@ document.addEventListener("keydown", (event) => {
         goTo(current + (key === "j" ? 1 : -1));
     } else if (key === "x" && row) {
         row.querySelector("input.action-select")?.click();
-    } else if (["a", "p"].includes(key) && row) {
+    } else if (["a", "p", "v"].includes(key) && row) {
         row.querySelector(`[data-key=${key}]`)?.click();
     } else {
         return;
     }
     event.preventDefault();
+});
+
+// Leave the text of a memory's page as it was.
+document.addEventListener("click", (event) => {
+    const button = event.target instanceof Element && event.target.closest("[data-cancels]");
+    if (!button) { return; }
+    const box = button.closest("details");
+    for (const field of box.querySelectorAll("textarea")) { field.value = field.defaultValue; }
+    box.open = false;
+    box.querySelector("summary").focus();
 });
 
 addEventListener("DOMContentLoaded", () => {

@@ -106,5 +106,5 @@ def test_numbers_of_the_demo_fit_its_nights(browser: Client) -> None:
     before = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers([actor.pk])}
     sleep(actor=actor, request=SleepRequest(Trigger.CURATOR, BY, timezone.now()))
     after = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers([actor.pk])}
-    assert max(before.values()) == 2.2
+    assert max(before.values()) == pytest.approx(2.2)
     assert all(after[key] > 0.9 * strength for key, strength in before.items())

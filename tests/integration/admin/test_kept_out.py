@@ -4,7 +4,7 @@ from typing import Any
 
 from django.test import Client
 
-from strength.models import Memory, Tombstone
+from strength.models import Memory, MemoryRevision, Merge, Tombstone
 from tests.integration.admin.conftest import SECRET_USER, Hub, form_of, list_of, page_of
 
 
@@ -93,3 +93,37 @@ def test_who_writes_a_rejected_text_again_is_asked_first(boss: Client, hub: Hub)
 def test_another_users_decision_asks_nobody_else(boss: Client, hub: Hub) -> None:
     rejected(boss, hub.memory)
     assert added(boss, "Likes matcha ice cream", user_id="mika").status_code == 302
+
+
+def test_an_edit_says_which_proposals_it_drops(boss: Client, hub: Hub) -> None:
+    other = hub.remember("Likes matcha icecream")
+    Merge.objects.create(
+        actor=hub.actor, kept=hub.memory, kept_version=hub.memory.version, absorbed=other,
+        absorbed_version=other.version, likeness=0.9,
+    )  # fmt: skip
+    page = saved(boss, hub.memory, content="Likes hojicha ice cream")
+    assert "1 merge proposal was about its former version, and is dropped." in page
+
+
+def test_an_archiving_that_was_undone_is_not_part_of_its_life(boss: Client, hub: Hub) -> None:
+    done = boss.post(page_of(hub.memory, "curate"), {"verb": "archive"}, follow=True)
+    assert "Archived: Likes matcha ice cream" in done.content.decode()
+    assert len(done.context["archivings"]) == 1
+    number = MemoryRevision.objects.filter(memory=hub.memory).latest("number").number
+    undone = boss.post(page_of(hub.memory, "take_back"), {"number": number}, follow=True)
+    assert undone.context["archivings"] == []
+
+
+def test_keys_of_a_memory_are_those_of_the_review(boss: Client, hub: Hub) -> None:
+    def keys(memory: Memory) -> dict[str, str]:
+        return {verb: key for verb, _label, key in boss.get(page_of(memory)).context["verbs"]}
+
+    waits = hub.remember("Drinks sencha", confidence=0.1)
+    assert keys(waits)["approve"] == "a" and keys(waits)["reject"] == "r"
+    assert keys(hub.memory)["archive"] == "v"
+
+
+def test_a_search_by_meaning_says_what_hashing_compares(boss: Client, hub: Hub) -> None:
+    asked = {"q": "dessert", "by": "meaning", "actor__agent__agent_id__exact": "kana", "user": SECRET_USER}
+    assert "This server compares spellings" in boss.get(list_of(Memory), asked).content.decode()
+    assert "compares spellings" not in boss.get(list_of(Memory), {"q": "dessert"}).content.decode()

@@ -525,7 +525,7 @@ def test_the_queue_is_narrowed_and_ordered(boss: Client, hub: Hub) -> None:
         {"sort": "merge"}, {"agent": "yuno", "user": "mika", "sort": "memory"}, {"sort": "nonsense", "order": "x"},
     )] == [old.pk, ends.pk, weighty.pk, old.pk, ends.pk, pair.pk, weighty.pk, old.pk]  # fmt: skip
     assert queue(boss).context["total"] == 4
-    assert "matches these filters" in queue(boss, agent="nobody").content.decode()
+    assert "Nothing is left under this filter" in queue(boss, agent="nobody").content.decode()
     response = press(boss, "skip", queue(boss, agent="kana", order="weightiest"))
     assert response.context["here"] == f"{reverse('review')}?agent=kana&order=weightiest"
     assert response.context["item"].key == pair.pk
@@ -836,3 +836,18 @@ def test_every_key_is_a_buttons(boss: Client, hub: Hub, key: str) -> None:
 def test_every_key_of_a_pair_is_a_buttons(boss: Client, hub: Hub, key: str) -> None:
     proposed(hub)
     assert queue(boss).content.decode().count(f'aria-keyshortcuts="{key}"') == 1
+
+
+def test_a_filter_with_nothing_left_does_not_say_that_nothing_waits(boss: Client, hub: Hub) -> None:
+    waiting(hub, "Owns a canoe")
+    response = queue(boss, agent="nobody")
+    text = response.content.decode()
+    assert "Nothing is left under this filter" in text and "1 other item waits." in text
+    assert response.context["open"] == 1 and 'data-open="1"' in text
+
+
+def test_after_an_undo_the_place_is_told_as_before(boss: Client, hub: Hub) -> None:
+    first = waiting(hub, "Owns a canoe")
+    waiting(hub, "Owns a raft")
+    place = queue(boss).context["place"]
+    assert place == 1 and queue(boss, at=f"memory:{first.pk}").context["place"] == 1

@@ -23,6 +23,7 @@ from memoryhub.admin.diff import (
     Run,
     differences,
     inline_diff,
+    shared_words,
     side_by_side,
     word_spans,
 )
@@ -260,3 +261,10 @@ def test_what_is_not_marked_is_in_both(one: str, other: str) -> None:
         assert same[0] == same[1]
         for side, text in ((passage.was, one), (passage.now, other)):
             assert "".join(part.text for part in side) in text
+
+
+def test_a_mark_does_not_cut_the_last_kana_off_a_word() -> None:
+    shared = [
+        each.text for each in shared_words("はるかさんは京都へ。", "はるかさんの猫。") if each.is_shared
+    ]
+    assert "".join(shared).startswith("はるかさん")
