@@ -391,6 +391,7 @@ def test_a_day_is_told_and_digested(boss: Client, project: Project) -> None:
     assert f"{today}:" in shown and "Today (UTC)" in shown
     boss.cookies[TIME_ZONE_COOKIE] = "Asia/Tokyo"
     assert "Today (Asia/Tokyo)" in boss.get(page_of(project)).content.decode()
+    del boss.cookies[TIME_ZONE_COOKIE]
     day = boss.get(page_of(project, "day"), {"day": today})
     assert "Activity" in day.content.decode() and len(day.context["events"]) >= 2
     assert "nothing was done" in boss.get(page_of(project, "day"), {"day": "2020-01-01"}).content.decode()

@@ -5,6 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from io import StringIO
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db import connection
 from django.test import Client
@@ -74,8 +75,8 @@ def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -
 
 def test_an_agents_calls_are_listed_for_the_same_days(boss: Client) -> None:
     old, new = call(days_ago=3), call()
-    day = (timezone.now() - timedelta(days=3)).date().isoformat()
     for zone in ("", "Asia/Tokyo"):
+        day = timezone.localdate(timezone.now() - timedelta(days=3), ZoneInfo(zone or "UTC")).isoformat()
         boss.post(reverse("time_zone"), {"time_zone": zone})
         (row,) = spending(boss, first=day, last=day).context["agents"]
         assert list(boss.get(row["href"]).context["cl"].result_list) == [old], zone
