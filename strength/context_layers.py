@@ -29,7 +29,7 @@ from strength.models import Memory, MemoryRevision, Profile
 MOST_PINNED = 1_000
 
 # Beside a memory that answers, those that share a word with the message by chance are a third as relevant.
-COMPANION_SHARE = 0.35
+COMPANION_SHARE = 0.3
 
 APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("memory_id", flat=True))
 

@@ -28,10 +28,10 @@ def _counts(field: str) -> dict[str, int]:
     return dict(Counter(Memory.objects.values_list(field, flat=True)))
 
 
-def _best(agent_id: str, user_id: str, query: str) -> FoundMemory:
+def _best(agent_id: str, user_id: str, query: str, most: int = 1) -> list[FoundMemory]:
     tenant = tenant_for_reading(BY, agent_id, user_id)
     search = MemorySearch(query=text_query(query))
-    return search_memories(tenant=tenant, search=search, by=BY, mark=False, now=NOW).found[0]
+    return search_memories(tenant=tenant, search=search, by=BY, mark=False, now=NOW).found[:most]
 
 
 def test_loading_twice_loads_once() -> None:
@@ -141,14 +141,15 @@ def _check_curation() -> None:
 
 
 def _check_searches() -> None:
-    assert _best("release-assistant", "maya", "Which licence do we use?").memory.content.startswith(
-        "Tidepool is licensed under Apache-2.0"
-    )
-    assert _best("release-assistant", "ken", "free disk for the migration").memory.content.startswith(
-        "The migration to 1.0 needs about 3 GB"
-    )
-    assert "抹茶アイス" in _best("yuno", "haruka", "好きな甘いものは何？").memory.content
-    assert "出町柳" in _best("yuno", "haruka", "どこに住んでいる？").memory.content
+    episode, fact = _best("release-assistant", "maya", "Which licence do we use?", most=2)
+    assert "licence debate" in episode.memory.content
+    assert fact.memory.content.startswith("Tidepool is licensed under Apache-2.0")
+    (disk,) = _best("release-assistant", "ken", "free disk for the migration")
+    assert disk.memory.content.startswith("The migration to 1.0 needs about 3 GB")
+    (sweet,) = _best("yuno", "haruka", "好きな甘いものは何？")
+    assert "抹茶アイス" in sweet.memory.content
+    (home,) = _best("yuno", "haruka", "どこに住んでいる？")
+    assert "出町柳" in home.memory.content
 
 
 def _check_receipts() -> None:

@@ -712,16 +712,16 @@ def test_what_stands_above_memories_is_for_who_may_read_it(staff: Callable[..., 
 
 def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, hub: Hub) -> None:
     text = text_of(boss, page_of(hub.memory))
-    parts = ('id="memory-text"', 'id="id_content"', 'id="curate"', 'id="id_reason"', 'id="strength-chart"',
+    parts = ('id="memory-text"', 'id="id_content"', 'id="id_reason"', 'id="curate"', 'id="strength-chart"',
              "Where it was said", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete for good")  # fmt: skip
     assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [
         1,
         *(True for _ in parts),
     ]
     assert sorted(parts, key=text.index) == list(parts)
-    assert "In 1 of the last 1 context." in text and "Unused, it fades below 0.1 on" not in text, (
-        "it has not slept yet"
-    )
+    assert (
+        "In the one context put together so far." in text and "Unused, it fades below 0.1 on" not in text
+    ), "it has not slept yet"
     assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
     assert str(hub.session.pk) in text
 
