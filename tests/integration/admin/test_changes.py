@@ -459,7 +459,7 @@ def test_reject_empties_what_old_receipts_quoted(boss: Client, hub: Hub) -> None
 
 def test_delete_goes_through_the_action(boss: Client, hub: Hub) -> None:
     other = hub.remember("Plays the koto")
-    assert b"Likes matcha" not in boss.get(page_of(hub.memory, "delete")).content
+    assert b"Likes matcha" in boss.get(page_of(hub.memory, "delete")).content, "one sees what is asked about"
     boss.post(page_of(hub.memory, "delete"), {"post": "yes"})
     boss.post(list_of(Memory), {"action": "delete_selected", "_selected_action": [other.pk], "post": "yes"})
     assert not Memory.objects.exists()
