@@ -50,7 +50,7 @@ METHODS: Final = "signed_in_by"
 
 
 class Logins(DefaultAccountAdapter):
-    """What memoryhub's logins are: no messages, no mail, and no way to other sites."""
+    """Adapt allauth's logins: without messages and mail, and without redirects to other sites."""
 
     def get_login_stages(self) -> list[str]:
         return ["memoryhub.auth.second_factor.SecondFactorStage"]

@@ -102,7 +102,7 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
 
 
 class Discovery:
-    """What providers publish of themselves, kept for ten minutes in each process."""
+    """Cache providers' descriptions and keys for ten minutes in each process."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,4 +1,4 @@
-"""What a decision kept out: the text of a tombstone with its memory, and where an old wording still stands."""
+"""Find the text that a tombstone keeps out, and the messages in which an old wording still stands."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

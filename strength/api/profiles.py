@@ -60,7 +60,7 @@ class WrittenProfileOut(serializers.ModelSerializer):
 
 
 class ProfileOut(serializers.Serializer):
-    """What contexts are offered about a user, best first; `written` is null where nobody wrote a text."""
+    """The profile that contexts offer of a user, best line first; `written` is null where no text was written."""
 
     agent_id = serializers.CharField()
     user_id = serializers.CharField()

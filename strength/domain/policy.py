@@ -270,7 +270,7 @@ class ExtractionPolicy(Policy):
 
 @dataclass(frozen=True)
 class ProfilePolicy(Policy):
-    """Whether a model writes the profile of a user's standing memories, and when anew (ADR 39)."""
+    """Configure the profile that a model writes of a user's standing memories (ADR 39)."""
 
     write_profile: bool = False
     write_profile_after: int = 5

@@ -2741,7 +2741,7 @@ export interface components {
             /** @description Whether a model or a person wrote it. */
             is_written: boolean;
         };
-        /** @description What contexts are offered about a user, best first; `written` is null where nobody wrote a text. */
+        /** @description The profile that contexts offer of a user, best line first; `written` is null where no text was written. */
         ProfileOut: {
             agent_id: string;
             user_id: string;

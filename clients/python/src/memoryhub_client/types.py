@@ -1024,7 +1024,7 @@ class ProfileLine(TypedDict):
 
 
 class Profile(TypedDict):
-    """What contexts are offered about a user, best first; `written` is null where nobody wrote a text."""
+    """The profile that contexts offer of a user, best line first; `written` is null where no text was written."""
 
     agent_id: str
     user_id: str
