@@ -1,14 +1,11 @@
 """Screen of written profiles: lines with the memories that each rests on; edit, lock, rewrite, restore, delete."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern
-from django.utils.translation import gettext
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
     BooleanRadioFilter,
@@ -21,24 +18,20 @@ from memoryhub.admin.base import (
     UserFilter,
     choice_displays,
     clock,
-    coloured,
     excerpt,
     principal,
     title_with_time,
 )
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.history import HistoryAdmin, address, restored_version, wide
-from memoryhub.admin.labels import PRINCIPAL_KINDS
+from memoryhub.admin.history import restored_version, wide
 from memoryhub.admin.object_actions import (
     Done,
-    object_action_urls,
-    run_object_action,
     submitted_number,
-    submitted_reason,
     submitted_text,
 )
-from memoryhub.auth.tenancy import Tenant, UnknownRow
+from memoryhub.admin.written_texts import WrittenTextAdmin
+from memoryhub.auth.tenancy import Tenant
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.profiles import (
     delete_profile,
@@ -80,7 +73,10 @@ class ProfileForm(VersionedForm):
 
 
 @admin.register(Profile)
-class ProfileAdmin(HistoryAdmin):
+class ProfileAdmin(WrittenTextAdmin):
+    version_model, version_field, stored_text = ProfileVersion, "profile", "lines"
+    versions_name = _("versions of profiles")
+    verbs, generators = PROFILE_VERBS, GENERATORS
     form: type[forms.ModelForm] = ProfileForm
     list_per_page = 30  # wide rows
     list_display = ("shown_text", "owner", "shown_generator", "shown_locked", "version", "updated_at")
@@ -124,94 +120,19 @@ class ProfileAdmin(HistoryAdmin):
         "generator", GENERATORS, GENERATOR_COLOURS, description=_("written by")
     )
 
-    @coloured({"locked": "warning"})
-    @admin.display(description=_("locked"), ordering="locked")
-    def shown_locked(self, profile: Profile) -> Any:
-        return ("locked", _("locked")) if profile.locked else ""
-
     # Changes: every one of them through an action.
 
     def title_of(self, row: Any) -> str:
         return title_with_time(self.opts.verbose_name, row.updated_at)
 
-    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Profile:
-        former = row.version
-        saved = edit_profile(
-            profile=row, values=form.changed_values(frozenset({"text"})),
-            expected_version=form.cleaned_data["expected_version"], by=principal(request),
-            reason=form.cleaned_data["reason"], now=clock(),
-        )  # fmt: skip
-        if saved.version != former:
-            words = gettext("The text was saved, as version %(number)d, and locked.")
-            undo = address("restore", saved, number=former, version=saved.version, exactly=1)
-            self.offer_undo(request, words % {"number": saved.version}, undo)
-        return saved
+    def edit(self, row: Any, **values: Any) -> Profile:
+        return edit_profile(profile=row, **values)
 
-    def delete_model(self, request: HttpRequest, obj: Profile) -> None:
-        with suppress(UnknownRow):
-            reason = submitted_reason(request)
-            delete_profile(
-                profile=obj, expected_version=None, by=principal(request), reason=reason, now=clock()
-            )
+    def remove(self, row: Any, **values: Any) -> None:
+        delete_profile(profile=row, **values)
 
-    def deleted_along(self, rows: Sequence[Profile]) -> Mapping[Any, int]:
-        actors = [each.actor_id for each in rows]
-        versions = ProfileVersion.objects.filter(actor_id__in=actors, profile__in=rows)
-        return {_("versions of profiles"): versions.count()}
-
-    def get_urls(self) -> list[URLPattern]:
-        pages = {"lock": self.lock_view, "rewrite": self.rewrite_view}
-        return [*object_action_urls(self, pages), *super().get_urls()]
-
-    def lock_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        locked = submitted_text(request, "locked") == "1"
-
-        def press(profile: Profile, reason: str) -> Done:
-            former = profile.version
-            saved = edit_profile(
-                profile=profile, values={"locked": locked}, expected_version=submitted_number(request, "version"),
-                by=principal(request), reason=reason, now=clock(),
-            )  # fmt: skip
-            words = gettext("It is locked.") if locked else gettext("It is unlocked.")
-            undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
-            return Done(words, undo=undo if saved.version != former else None)
-
-        return run_object_action(self, request, object_id, press, logged="lock" if locked else "unlock")
-
-    def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(profile: Profile, reason: str) -> Done:
-            enqueue_profile(actor=profile.actor, by=principal(request), now=clock())
-            return Done(
-                gettext(
-                    "It will be written anew in the background. What it says now stays among its versions."
-                )
-            )
-
-        return run_object_action(self, request, object_id, press, logged="rewrite")
-
-    # Versions.
-
-    def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
-        rows = ProfileVersion.objects.filter(actor_id=row.actor_id, profile_id=row.pk, number__lt=before)
-        return [
-            {
-                "number": each.number,
-                "verb": PROFILE_VERBS.get(each.verb, each.verb),
-                "who": each.who_name,
-                "who_kind": PRINCIPAL_KINDS[each.who_kind],
-                "at": each.created_at,
-                "why": each.reason,
-                "is_now": each.number == row.version,
-                "note": ", ".join([str(GENERATORS[each.generator]), *([each.model] if each.model else [])]),
-                "what_changed": address("compare", row, **{"from": each.number - 1, "to": each.number}),
-            }
-            for each in rows.defer("lines")[:number]
-        ]
-
-    def text_at(self, row: Any, number: int) -> str | None:
-        rows = ProfileVersion.objects.filter(actor_id=row.actor_id, profile_id=row.pk, number=number)
-        version = rows.first()
-        return version.text if version else None
+    def write_anew(self, row: Any, **values: Any) -> None:
+        enqueue_profile(actor=row.actor, **values)
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Restore and lock a version; with `exactly`, restore its lock state too."""

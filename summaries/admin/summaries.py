@@ -1,12 +1,9 @@
 """Screen of session summaries: edit, lock, rewrite, restore and delete."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern
+from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
@@ -20,24 +17,19 @@ from memoryhub.admin.base import (
     UserFilter,
     choice_displays,
     clock,
-    coloured,
     excerpt,
     principal,
     title_with_time,
 )
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.history import HistoryAdmin, address, restored_version, wide
-from memoryhub.admin.labels import PRINCIPAL_KINDS
+from memoryhub.admin.history import restored_version, wide
 from memoryhub.admin.object_actions import (
     Done,
-    object_action_urls,
-    run_object_action,
     submitted_number,
-    submitted_reason,
     submitted_text,
 )
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.admin.written_texts import WrittenTextAdmin
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import GENERATORS, SUMMARY_VERBS, TRUSTS
@@ -65,7 +57,10 @@ class SummaryForm(VersionedForm):
 
 
 @admin.register(Summary)
-class SummaryAdmin(HistoryAdmin):
+class SummaryAdmin(WrittenTextAdmin):
+    version_model, version_field, stored_text = SummaryVersion, "summary", "text"
+    versions_name = _("versions of summaries")
+    verbs, generators = SUMMARY_VERBS, GENERATORS
     form = SummaryForm
     list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (
@@ -129,100 +124,20 @@ class SummaryAdmin(HistoryAdmin):
 
     shown_trust, trusted = choice_displays("trust", TRUSTS, TRUST_COLOURS, description=_("trust"))
 
-    @coloured({"locked": "warning"})
-    @admin.display(description=_("locked"), ordering="locked")
-    def shown_locked(self, summary: Summary) -> Any:
-        return ("locked", _("locked")) if summary.locked else ""
-
     # Changes: every one of them through an action.
 
     def title_of(self, row: Any) -> str:
         return title_with_time(self.opts.verbose_name, row.written_at)
 
-    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Summary:
-        former = row.version
-        saved = edit_summary(
-            summary=row,
-            values=form.changed_values(frozenset({"text"})),
-            expected_version=form.cleaned_data["expected_version"],
-            by=principal(request),
-            reason=form.cleaned_data["reason"],
-            now=clock(),
-        )
-        if saved.version != former:
-            words = gettext("The text was saved, as version %(number)d, and locked.") % {
-                "number": saved.version
-            }
-            self.offer_undo(
-                request, words, address("restore", saved, number=former, version=saved.version, exactly=1)
-            )
-        return saved
+    def edit(self, row: Any, **values: Any) -> Summary:
+        return edit_summary(summary=row, **values)
 
-    def delete_model(self, request: HttpRequest, obj: Summary) -> None:
-        with suppress(UnknownRow):
-            reason = submitted_reason(request)
-            delete_summary(
-                summary=obj, expected_version=None, by=principal(request), reason=reason, now=clock()
-            )
+    def remove(self, row: Any, **values: Any) -> None:
+        delete_summary(summary=row, **values)
 
-    def deleted_along(self, rows: Sequence[Summary]) -> Mapping[Any, int]:
-        actors = [each.actor_id for each in rows]
-        versions = SummaryVersion.objects.filter(actor_id__in=actors, summary__in=rows)
-        return {_("versions of summaries"): versions.count()}
-
-    def get_urls(self) -> list[URLPattern]:
-        pages = {"lock": self.lock_view, "rewrite": self.rewrite_view}
-        return [*object_action_urls(self, pages), *super().get_urls()]
-
-    def lock_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        locked = submitted_text(request, "locked") == "1"
-
-        def press(summary: Summary, reason: str) -> Done:
-            former = summary.version
-            saved = edit_summary(
-                summary=summary, values={"locked": locked}, expected_version=submitted_number(request, "version"),
-                by=principal(request), reason=reason, now=clock(),
-            )  # fmt: skip
-            words = gettext("It is locked.") if locked else gettext("It is unlocked.")
-            undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
-            return Done(words, undo=undo if saved.version != former else None)
-
-        return run_object_action(self, request, object_id, press, logged="lock" if locked else "unlock")
-
-    def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(summary: Summary, reason: str) -> Done:
-            session = summary.session
-            session.actor = summary.actor
-            enqueue_summary(session=session, anew=True, by=principal(request), now=clock())
-            words = gettext(
-                "It will be written anew in the background. What it says now stays among its versions."
-            )
-            return Done(words)
-
-        return run_object_action(self, request, object_id, press, logged="rewrite")
-
-    # Versions.
-
-    def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
-        rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk, number__lt=before)
-        return [
-            {
-                "number": each.number,
-                "verb": SUMMARY_VERBS.get(each.verb, each.verb),
-                "who": each.who_name,
-                "who_kind": PRINCIPAL_KINDS[each.who_kind],
-                "at": each.created_at,
-                "why": each.reason,
-                "is_now": each.number == row.version,
-                "note": ", ".join([str(GENERATORS[each.generator]), *([each.model] if each.model else [])]),
-                "what_changed": address("compare", row, **{"from": each.number - 1, "to": each.number}),
-            }
-            for each in rows.defer("text")[:number]
-        ]
-
-    def text_at(self, row: Any, number: int) -> str | None:
-        rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk, number=number)
-        return rows.values_list("text", flat=True).first()
+    def write_anew(self, row: Any, **values: Any) -> None:
+        row.session.actor = row.actor
+        enqueue_summary(session=row.session, anew=True, **values)
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Restore and lock a version; with `exactly`, restore its lock state too."""
