@@ -97,7 +97,7 @@ def preview(page: Page) -> None:
 def playground(page: Page) -> None:
     """Ask for a context, and look at what entered it."""
     page.locator("#id_agent").select_option("release-assistant")
-    page.locator("#id_user").fill("maya")
+    page.locator("#id_user").select_option("maya")
     page.locator("#id_message").fill("Under which licence do we release?")
     page.locator("#playground-form button[type=submit]:not([name])").click()
     page.wait_for_selector("#budget-bar")
