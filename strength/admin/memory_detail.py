@@ -247,19 +247,22 @@ def strength_chart(
             {"label": gettext("archived"), "data": at_archiving, "showLine": False, **ARCHIVED_MARK}
         )
     if fades_at is not None and end > now and threshold > 0 and points[-1].strength > threshold:
-        decline = math.log(threshold / points[-1].strength) / ((fades_at - now) / span)
-        foreseen = [
-            None
-            if slot < last
-            else points[-1].strength * math.exp(decline * (slot - last) / max(1, slots - 1))
-            for slot in range(slots)
-        ]
+        at_fading = last + (slots - 1) * ((fades_at - now) / span)
+        foreseen = _foreseen(points[-1].strength, threshold, last, at_fading, slots)
         datasets.append({"label": gettext("forecast"), "data": foreseen, **AS_LINE, **FORECAST_LINE})
     if threshold > 0:
         label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
         datasets.append({"label": label, "data": [threshold] * slots, **AS_LINE, **THRESHOLD_LINE})
     labels = [date_format(localtime(moment), shape) for moment in moments]
     return json.dumps({"labels": labels, "datasets": datasets})
+
+
+def _foreseen(
+    strength: float, threshold: float, last: int, at_fading: float, slots: int
+) -> list[float | None]:
+    """Return the strength of each slot from `last` on, on its way to the threshold at the slot `at_fading`."""
+    decline = math.log(threshold / strength) / (at_fading - last)
+    return [None if slot < last else strength * math.exp(decline * (slot - last)) for slot in range(slots)]
 
 
 def _strengths_and_marks(

@@ -370,20 +370,12 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
     if item in skipped:  # these come last
         behind = round_.count + open_ - len(skipped) + skipped.index(item) + 1
         place = behind if open_ <= MOST_COUNTED else None
-    filters = {
-        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS]),
-        "agent": narrowed.agent_id,
-        "user": narrowed.user_id,
-        "sorts": [(str(sort), words, sort is narrowed.sort) for sort, words in SORTS.items()],
-        "orders": [(str(order), words, order is narrowed.order) for order, words in ORDERS.items()],
-        "are_set": bool(asked.about),
-    }
     context = {
         "item": item, "part": "merge" if item and item.is_merge else "memory",
         "is_gone": bool(asked.at) and not wanted, "was_skipped": item in skipped,
         "may_go_back": round_.before(item) is not None, "place": place,
         "total": round_.count + min(open_, MOST_COUNTED), "is_more": open_ > MOST_COUNTED,
-        "done": _latest(request, round_), "count": round_.count, "filters": filters,
+        "done": _latest(request, round_), "count": round_.count, "filters": _filters(asked),
         "tally": [(words, round_.tally[verb]) for verb, words in TALLY.items() if round_.tally.get(verb)],
         "here": asked.address(), "whole": reverse("review"), "instructions": review_instructions(),
         "may_instruct": request.user.has_perm(MAY_INSTRUCT), "open": everything,
@@ -395,6 +387,18 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
     if _is_part(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **about})
     return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **about)
+
+
+def _filters(asked: ReviewRequest) -> dict[str, Any]:
+    narrowed = asked.narrowed
+    return {
+        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS]),
+        "agent": narrowed.agent_id,
+        "user": narrowed.user_id,
+        "sorts": [(str(sort), words, sort is narrowed.sort) for sort, words in SORTS.items()],
+        "orders": [(str(order), words, order is narrowed.order) for order, words in ORDERS.items()],
+        "are_set": bool(asked.about),
+    }
 
 
 def _reserved(
