@@ -22,18 +22,8 @@ from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse, is_unspaced
 from summaries.domain.documents import described
 from summaries.domain.projects import LONGEST_DESCRIPTION, Listed, one_line
-from summaries.domain.routing import (
-    Action,
-    Confidence,
-    Prediction,
-    Profile,
-    action_of,
-    evidence,
-    profile_of,
-    question_blocks,
-    route_by_words,
-    usable_prediction,
-)
+from summaries.domain.routing import Action, Confidence, Prediction, action_of, usable_prediction
+from summaries.domain.word_router import Profile, evidence, profile_of, question_blocks, route_by_words
 
 TUNED_ON = Path(__file__).with_name("routing_set.json")
 HELD_OUT = Path(__file__).with_name("routing_held_out_set.json")

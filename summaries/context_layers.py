@@ -21,7 +21,7 @@ from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy, zone_of
-from summaries.actions.documents import untrusted_digests
+from summaries.actions.entries import untrusted_digests
 from summaries.actions.projects import active_project, hold_project, note_event
 from summaries.domain.documents import MEMORY, PINNED, best_sections, document_order, without_lines
 from summaries.domain.policy import ProjectPolicy

@@ -10,13 +10,8 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.mcp.calls import Call, resource, tool
 from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.documents import (
-    append_entry,
-    find_document,
-    put_document,
-    read_document,
-    trusted_text,
-)
+from summaries.actions.documents import append_entry, find_document, put_document, read_document
+from summaries.actions.entries import trusted_text
 from summaries.actions.projects import catalog_of, create_project, documents_of, project_named
 from summaries.api.project_serializers import DocumentIn, EntryIn
 from summaries.models import Document, Project

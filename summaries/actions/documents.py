@@ -1,25 +1,24 @@
 """Read and write the documents of projects; every change keeps the former text as a version (SPEC P1, P4, P6)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time
+from summaries.actions.entries import pending_digests, pending_entries, vouch_for_new_lines
 from summaries.actions.projects import (
     change_project,
     check_active,
@@ -42,7 +41,6 @@ from summaries.domain.documents import (
     entry_line,
     line_digest,
     with_pending_lines,
-    without_lines,
 )
 from summaries.domain.policy import CompactionPolicy
 from summaries.domain.projects import EventKind, free_name, is_stand_in, one_line, propose_name
@@ -62,8 +60,6 @@ EVENT_KINDS: Final[Mapping[DocumentKind, EventKind]] = {
 
 VOUCHED_FOR: Final = (DocumentKind.EDIT, DocumentKind.SYNC)
 """Kinds of texts that a trusted writer made; the others repeat lines that were there."""
-
-TRUST_VERBS: Final = {Trust.TRUSTED: "believe", Trust.UNTRUSTED: "doubt"}
 
 
 class DocumentTooLong(DomainError, ValueError):
@@ -199,7 +195,7 @@ def append_entry(
     digest = line_digest(line)
     if document is not None and digest in map(line_digest, document.text.splitlines()):
         if trust is Trust.TRUSTED:
-            _pending_entries(document, digest).update(trust=trust)
+            pending_entries(document, digest).update(trust=trust)
         return document
     text = appended(document.text if document else "", line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
@@ -208,20 +204,6 @@ def append_entry(
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
     )  # fmt: skip
     return document
-
-
-def is_pending(*, document: Document, text: str, pinned: bool = False, at: datetime) -> bool:
-    """Return whether a line appended at that time is untrusted and waits for approval."""
-    actor = document.project.actor
-    at = local_time(at, zone_of(actor.agent, actor))
-    line = entry_line(text, pinned=pinned, document=document.name, at=at)
-    return _pending_entries(document, line_digest(line)).exists()
-
-
-def _pending_entries(document: Document, digest: bytes) -> QuerySet[DocumentEntry]:
-    return DocumentEntry.objects.filter(
-        actor_id=document.actor_id, document=document, text_digest=digest, trust=Trust.UNTRUSTED
-    )
 
 
 @transaction.atomic
@@ -248,35 +230,6 @@ def backups_of(document: Document) -> list[DocumentVersion]:
     """Return the last texts that a compaction replaced, newest first (SPEC P7)."""
     versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
     return list(versions.filter(kind=DocumentKind.COMPACTION).order_by("-number")[:BACKUPS])
-
-
-def trusted_text(document: Document) -> str:
-    """Return a document's text without its untrusted entries (SPEC M10)."""
-    return trusted_texts([document])[document.pk]
-
-
-def trusted_texts(documents: list[Document]) -> dict[UUID, str]:
-    """Return the texts of documents, by id, without their untrusted entries."""
-    entries = DocumentEntry.objects.filter(
-        actor_id__in={each.actor_id for each in documents}, document__in=documents
-    )
-    untrusted = untrusted_digests(entries)
-    return {each.pk: without_lines(each.text, untrusted.get(each.pk, set())) for each in documents}
-
-
-def pending_digests(document: Document) -> set[bytes]:
-    """Return the digests of a document's untrusted entries, also of lines that only a former text holds."""
-    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-    return untrusted_digests(entries).get(document.pk, set())
-
-
-def untrusted_digests(entries: QuerySet[DocumentEntry]) -> dict[UUID, set[bytes]]:
-    """Return the digests of the untrusted ones of these entries by document."""
-    digests: dict[UUID, set[bytes]] = {}
-    rows = entries.filter(trust=Trust.UNTRUSTED)
-    for document_id, digest in rows.values_list("document_id", "text_digest"):
-        digests.setdefault(document_id, set()).add(bytes(digest))
-    return digests
 
 
 def _locked_with_project(document: Document, expected_version: int | None) -> tuple[Project, Document]:
@@ -328,7 +281,7 @@ def _write(
         document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
     else:
         if kind in VOUCHED_FOR:
-            _vouch_for_new_lines(document, text)
+            vouch_for_new_lines(document, text)
         replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
     description = description_in(text) if name == MEMORY else ""
     if description and description != project.description:
@@ -342,16 +295,6 @@ def _write(
     enqueue_compaction_if_due(project=project, document=document, now=now)
     document.project = project
     return document
-
-
-def _vouch_for_new_lines(document: Document, text: str) -> None:
-    """Trust entries whose line a trusted writer adds; else an untrusted key could hide words before they come."""
-    pending = pending_digests(document)
-    if pending:
-        former = {line_digest(line) for line in document.text.splitlines()}
-        new = pending & {line_digest(line) for line in text.splitlines()} - former
-        entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-        entries.filter(text_digest__in=new).update(trust=Trust.TRUSTED)
 
 
 def enqueue_compaction_if_due(*, project: Project, document: Document, now: datetime) -> None:
@@ -449,30 +392,6 @@ def delete_document(
         actor=project.actor, project=project, kind=EventKind.DELETE, outcome="deleted",
         details={"document_id": str(locked.pk)}, undo={}, now=now,
     )  # fmt: skip
-
-
-@transaction.atomic
-def set_entry_trust(
-    *,
-    document: Document,
-    entry_ids: Collection[UUID],
-    trust: Trust,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
-) -> list[UUID]:
-    """Approve entries, or revoke that (SPEC M10); return the ids that changed. Raises Forbidden, UnknownRow."""
-    check_trusted(by)
-    hold(document.actor_id)
-    rows = DocumentEntry.objects.select_for_update().filter(actor_id=document.actor_id, document=document)
-    changed = list(rows.filter(pk__in=entry_ids).exclude(trust=trust).values_list("pk", flat=True))
-    if changed:
-        DocumentEntry.objects.filter(actor_id=document.actor_id, pk__in=changed).update(trust=trust)
-        audit.record(
-            by=by, verb=TRUST_VERBS[trust], row=document, actor=document.project.actor,
-            reason=reason, details={"entries": len(changed)}, now=now,
-        )  # fmt: skip
-    return changed
 
 
 @transaction.atomic

@@ -22,7 +22,8 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.models import Actor
-from summaries.actions.documents import DocumentTooLong, backups_of, put_document, trusted_text
+from summaries.actions.documents import DocumentTooLong, backups_of, put_document
+from summaries.actions.entries import trusted_text
 from summaries.actions.folder import EditedMeanwhile, Folder, UnusableFile
 from summaries.actions.projects import (
     ProjectArchived,

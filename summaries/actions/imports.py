@@ -13,12 +13,8 @@ from memoryhub.importexport.imports import Writing
 from memoryhub.importexport.models import ImportedRow
 from memoryhub.importexport.records import DOCUMENTS, NEW_FILE, ImportedDocument, Located
 from memoryhub.tenancy.models import Actor
-from summaries.actions.documents import (
-    delete_document,
-    put_document,
-    restore_document,
-    trusted_text,
-)
+from summaries.actions.documents import delete_document, put_document, restore_document
+from summaries.actions.entries import trusted_text
 from summaries.actions.projects import (
     create_project,
     delete_project,

@@ -20,12 +20,8 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.documents import (
-    check_length,
-    enqueue_compaction_if_due,
-    find_document,
-    pending_digests,
-)
+from summaries.actions.documents import check_length, enqueue_compaction_if_due, find_document
+from summaries.actions.entries import pending_digests
 from summaries.actions.projects import (
     ProjectExists,
     check_active,

@@ -36,7 +36,7 @@ from memoryhub.search.analysis import analyse
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.documents import untrusted_digests
+from summaries.actions.entries import untrusted_digests
 from summaries.actions.projects import (
     ProjectExists,
     check_active,
@@ -51,28 +51,30 @@ from summaries.domain.documents import without_lines
 from summaries.domain.policy import AUTO, ProjectPolicy
 from summaries.domain.projects import EventKind, Listed, free_name, is_name, propose_name
 from summaries.domain.routing import (
-    COMPARED,
     MODEL_AWAY,
-    MOST_DOCUMENTS,
     Action,
     Confidence,
-    Example,
     PastDecision,
     Prediction,
-    Profile,
     action_of,
     answer_schema,
+    parse_prediction,
+    session_project,
+    usable_prediction,
+)
+from summaries.domain.word_router import (
+    COMPARED,
+    MOST_DOCUMENTS,
+    Example,
+    Profile,
     candidates_of,
     characters_per_document,
     evidence,
     exact_correction,
     most_similar,
-    parse_prediction,
     profile_of,
     question_blocks,
     route_by_words,
-    session_project,
-    usable_prediction,
 )
 from summaries.models import Document, DocumentEntry, Project, RoutingDecision
 

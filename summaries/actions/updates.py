@@ -28,7 +28,8 @@ from memoryhub.llm.types import Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import zone_of
-from summaries.actions.documents import DocumentTooLong, append_entry, trusted_texts
+from summaries.actions.documents import DocumentTooLong, append_entry
+from summaries.actions.entries import trusted_texts
 from summaries.actions.projects import (
     ProjectArchived,
     active_project,

@@ -43,13 +43,8 @@ from summaries.actions.compaction import (
     enqueue_compaction,
     protected_blocks,
 )
-from summaries.actions.documents import (
-    backups_of,
-    remove_empty_document,
-    restore_document,
-    set_entry_trust,
-    write_document,
-)
+from summaries.actions.documents import backups_of, remove_empty_document, restore_document, write_document
+from summaries.actions.entries import set_entry_trust
 from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, WHYS, file_name
 from summaries.admin.project_life import may_end, move_lines_view
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest

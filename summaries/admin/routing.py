@@ -49,7 +49,8 @@ from summaries.admin.base import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCL
 from summaries.admin.project_life import may_end, misplaced_of, moved_misplaced
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
-from summaries.domain.routing import Action, Confidence, most_similar, reason_parts, similarity
+from summaries.domain.routing import Action, Confidence, reason_parts
+from summaries.domain.word_router import most_similar, similarity
 from summaries.models import Project, RoutingDecision
 
 MOST_OFFERED = 200

@@ -29,12 +29,11 @@ from summaries.actions.documents import (
     backups_of,
     delete_document,
     find_document,
-    is_pending,
-    pending_digests,
     put_document,
     read_document,
     restore_document,
 )
+from summaries.actions.entries import is_pending, pending_digests
 from summaries.actions.projects import (
     catalog_of,
     change_project,

@@ -18,7 +18,7 @@ from conversations.models import Message
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryNumbers, Tombstone
-from summaries.actions.documents import trusted_texts
+from summaries.actions.entries import trusted_texts
 from summaries.models import Document, Project, RoutingDecision
 from tests.conftest import client_with_key, run_jobs
 from tests.database import prepared

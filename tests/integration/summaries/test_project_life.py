@@ -18,7 +18,8 @@ from conversations.domain.messages import NewMessage, Role
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.documents import append_entry, trusted_texts
+from summaries.actions.documents import append_entry
+from summaries.actions.entries import trusted_texts
 from summaries.actions.project_life import (
     DELETED_KEPT,
     NotUndoable,

@@ -13,7 +13,8 @@ from django.urls import reverse
 from memoryhub.auth.domain import Principal, PrincipalKind, command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
-from summaries.actions.documents import append_entry, trusted_text, write_document
+from summaries.actions.documents import append_entry, write_document
+from summaries.actions.entries import trusted_text
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message
 from summaries.domain.documents import DocumentKind, line_digest

@@ -21,10 +21,9 @@ from summaries.actions.documents import (
     delete_document,
     put_document,
     restore_document,
-    set_entry_trust,
-    trusted_text,
     write_document,
 )
+from summaries.actions.entries import set_entry_trust, trusted_text
 from summaries.actions.projects import catalog_of, create_project, delete_project, purge_project
 from summaries.domain.documents import DocumentKind, line_digest
 from summaries.domain.projects import EventKind

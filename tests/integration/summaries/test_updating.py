@@ -12,7 +12,7 @@ from conversations.models import ChatTurn, Message
 from memoryhub.jobs.models import Job
 from memoryhub.llm.config import LLMConfig
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.documents import trusted_text
+from summaries.actions.entries import trusted_text
 from summaries.models import Document, DocumentEntry, Project, ProjectCursor, RoutingDecision
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.summaries.conftest import NOW, Talk, open_talk, ran

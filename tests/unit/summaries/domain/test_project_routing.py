@@ -6,27 +6,29 @@ import pytest
 
 from memoryhub.search.analysis import analyse
 from summaries.domain.routing import (
-    COMPARED,
-    MOST_LISTED,
     REASONS,
     Action,
     Confidence,
-    Example,
     PastDecision,
     Prediction,
     action_of,
     answer_schema,
+    parse_prediction,
+    reason_parts,
+    session_project,
+    usable_prediction,
+)
+from summaries.domain.word_router import (
+    COMPARED,
+    MOST_LISTED,
+    Example,
     characters_per_document,
     evidence,
     exact_correction,
     most_similar,
-    parse_prediction,
     profile_of,
-    reason_parts,
     route_by_words,
-    session_project,
     shortlist,
-    usable_prediction,
     weighted_overlap,
 )
 

@@ -1,0 +1,393 @@
+"""Routing by words, for use without a model, and the blocks of a question to one (SPEC P3). Pure.
+
+A word is weighted by how few projects have it. The words that a message shares with a project are its evidence; the
+confidence depends on the amount of evidence and on the lead over the next project. The thresholds were measured
+(`bench/routing.py`); one common word alone never gives high confidence.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from uuid import UUID
+
+from memoryhub.llm.tokens import is_common_word
+from memoryhub.search.analysis import COMPOUND, HAN, KATAKANA, analyse, fold, is_unspaced
+from summaries.domain.projects import Listed, catalog, free_name, one_line, propose_name
+from summaries.domain.routing import (
+    BEGINS,
+    LIKE_CORRECTED,
+    SAME_CORRECTED,
+    SESSION_OF,
+    SOME_WORDS_OF,
+    SPEAKS_OF,
+    WORDS_OF,
+    WORDS_OF_NONE,
+    WORDS_OF_TWO,
+    Confidence,
+    Prediction,
+)
+
+NAME_WEIGHT: Final = 1.5
+DESCRIPTION_WEIGHT: Final = 1.0
+TEXT_WEIGHT: Final = 0.8
+EXAMPLE_WEIGHT: Final = 0.8
+"""Weights of a shared word in a project's name, description, documents, and in messages corrected to it."""
+
+SHARING: Final = 1.0
+"""Exponent of the number of projects that have a word, by which its weight is divided."""
+
+ENOUGH: Final = 2.2
+"""Evidence for high confidence: more than two words that no other project has, in any place.
+
+"system design" shares both words with a project called design-system, and may be about something else."""
+
+SOME: Final = 0.7
+"""Evidence for medium confidence: about one such word."""
+
+ANOTHER_WORD: Final = 0.4
+"""Size of shared terms beside the longest from which a message shares more than one word."""
+
+LONG_EXPRESSION: Final = 3
+"""Characters of a Japanese expression that tells something by itself: 貸切風呂 does, 地図 does not."""
+
+FAR_AHEAD: Final = 0.5
+AHEAD: Final = 0.25
+"""Lead of the best project over the next, as a share of its evidence, for high and medium confidence."""
+
+SIMILAR: Final = 0.45
+VERY_SIMILAR: Final = 0.7
+"""Similarity to a corrected message for medium and high confidence."""
+
+COMPARED: Final = 1_000
+"""Characters of each message that similarity compares."""
+
+WHOLE_SHARE: Final = 6_000
+LEAST_SHARE: Final = 375
+MOST_TEXT: Final = 240_000
+"""Characters of one document, at most and at least, and of all: to analyse them takes a second or so, once."""
+
+MOST_DOCUMENTS: Final = MOST_TEXT // LEAST_SHARE
+MOST_QUOTED: Final = 5
+LINES_QUOTED: Final = 3
+LONGEST_QUOTED: Final = 200
+"""Projects whose documents a model is shown lines of, lines of each, and characters of a line."""
+
+LONGEST_EXAMPLE: Final = 300
+"""Characters of a corrected message that a model is shown."""
+
+MOST_PROPOSED_WORDS: Final = 4
+
+MOST_OFFERED: Final = 3
+"""Projects that the user is offered where none was found."""
+
+MOST_LISTED: Final = 300
+"""Projects that a model is shown; more would cost more to read than they help."""
+
+_WORDS: Final = re.compile(r"\w+")
+_CHARACTER: Final = 0.1
+_PAIR: Final = 0.25
+_EXPRESSION: Final = 0.5  # its pairs count besides
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Terms of a project with the weight of the best place that each occurs in."""
+
+    name: str
+    terms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Example:
+    message: str
+    project: str
+    decision_id: UUID | None = None
+
+
+def profile_of(name: str, *, description: str, texts: Sequence[str], examples: Sequence[str] = ()) -> Profile:
+    terms: dict[str, float] = {}
+    places = [
+        (NAME_WEIGHT, [name.replace("-", " "), name]),
+        (DESCRIPTION_WEIGHT, [description]),
+        (TEXT_WEIGHT, texts),
+        (EXAMPLE_WEIGHT, examples),
+    ]
+    for weight, written in places:
+        for text in written:
+            for term in _terms(text):
+                terms.setdefault(term, weight)
+    return Profile(name, terms)
+
+
+@lru_cache(maxsize=600)
+def _terms(text: str) -> Set[str]:
+    # Cached: documents and examples are much the same from one message to the next.
+    return frozenset(analyse(text))
+
+
+def characters_per_document(documents: int) -> int:
+    share = WHOLE_SHARE
+    while share > LEAST_SHARE and share * documents > MOST_TEXT:
+        share //= 2
+    return share
+
+
+def shortlist(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -> list[str]:
+    """Return the names of at most MOST_LISTED projects, in their order: `first`, then the most similar ones."""
+    names = [each.name for each in profiles]
+    if len(names) <= MOST_LISTED:
+        return names
+    found = evidence(analyse(message), profiles)
+    ranked = sorted(names, key=lambda name: (name not in first, -found[name]))
+    kept = set(ranked[:MOST_LISTED])
+    return [name for name in names if name in kept]
+
+
+def candidates_of(message: str, profiles: Sequence[Profile]) -> tuple[str, ...]:
+    """Return at most MOST_OFFERED projects that a message may be about, the likeliest first, then in the given order.
+
+    None for a message that says too little to belong anywhere, such as thanks.
+    """
+    terms = frozenset(analyse(message))
+    if _says(terms) < SAYS_SOMETHING:
+        return ()
+    found = evidence(terms, profiles)
+    return tuple(sorted(found, key=lambda name: -found[name])[:MOST_OFFERED])
+
+
+def shared_lines(message: str, profiles: Sequence[Profile], texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return lines of documents that share words with a message, as "project: line", for a model to read.
+
+    Of the MOST_QUOTED projects with most evidence, those LINES_QUOTED whose shared words are the rarest; `texts` are
+    the documents by project.
+    """
+    terms = frozenset(analyse(message))
+    found = evidence(terms, profiles)
+    having = {term: sum(term in each.terms for each in profiles) or 1 for term in terms}
+    quoted: list[str] = []
+    for name in sorted((each for each in found if found[each]), key=lambda each: -found[each])[:MOST_QUOTED]:
+        lines = {one_line(line) for text in texts.get(name, ()) for line in text.splitlines()}
+        scores = {
+            line: sum(_size(term) / having[term] for term in terms & frozenset(analyse(line)))
+            for line in sorted(lines)
+            if line and not line.startswith(("#", ">"))
+        }
+        best = sorted((line for line in scores if scores[line]), key=lambda line: -scores[line])
+        quoted += [f"{name}: {line[:LONGEST_QUOTED]}" for line in best[:LINES_QUOTED]]
+    return quoted
+
+
+def question_blocks(
+    message: str,
+    channel: str,
+    projects: Sequence[Listed],
+    profiles: Sequence[Profile],
+    texts: Mapping[str, Sequence[str]],
+    examples: Sequence[Example],
+    *,
+    current: str | None,
+    count: Callable[[str], int],
+) -> dict[str, str]:
+    """Return the blocks of a question to a model: the catalog, lines of documents, corrections, session, message."""
+    first = [*(each.project for each in examples), *([current] if current else [])]
+    names = set(shortlist(message, profiles, first=first))
+    blocks = {"projects": catalog((each for each in projects if each.name in names), count)}
+    if lines := shared_lines(message, profiles, texts):
+        blocks["lines-of-documents"] = "\n".join(lines)
+    if examples:
+        by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
+        blocks["routed-by-hand"] = "\n".join(by_hand)
+    if current:
+        blocks["session"] = current
+    return {**blocks, "message": f"({channel})\n{message}"}
+
+
+def exact_correction(
+    message: str, examples: Sequence[Example], names: Sequence[str], *, current: str | None = None
+) -> Prediction | None:
+    """Return the project to which the same message was corrected before; None where it never was.
+
+    `examples` come latest first. A message that says little ("Thanks, it works") belongs to `current`, its session's
+    project. Of a long message only the beginning is stored, which others may share.
+    """
+    if len(message) >= COMPARED or (current in names and _says(analyse(message)) < SAYS_SOMETHING):
+        return None
+    folded = fold(message).split()
+    for each in examples:
+        if len(each.message) < COMPARED and each.project in names and fold(each.message).split() == folded:
+            return Prediction(each.project, None, Confidence.HIGH, SAME_CORRECTED)
+    return None
+
+
+def route_by_words(
+    message: str, profiles: Sequence[Profile], examples: Sequence[Example], *, current: str | None = None
+) -> Prediction:
+    """Return the prediction by words: as a similar message was corrected, else by the evidence for each project.
+
+    `examples` come latest first; of equally similar ones the latest counts. A message without evidence stays with
+    `current`, its session's project.
+    """
+    terms = frozenset(analyse(message))
+    names = [each.name for each in profiles]
+    current = current if current in names else None
+    says = _says(terms)
+    if known := exact_correction(message, examples, names, current=current):
+        return known
+    if (current is None or says >= SAYS_SOMETHING) and (
+        known := _similar_correction(message, examples, names)
+    ):
+        return known
+    found = evidence(terms, profiles)
+    scored = sorted(((score, name) for name, score in found.items()), key=lambda each: (-each[0], each[1]))
+    best, name = scored[0] if scored else (0.0, "")
+    second = scored[1][0] if len(scored) > 1 else 0.0
+    lead = (best - second) / best if best else 0.0
+    if lead >= FAR_AHEAD and evidence(terms, profiles, most=1.0).get(name, 0.0) >= ENOUGH:
+        return Prediction(name, None, Confidence.HIGH, WORDS_OF.format(project=name))
+    is_weak = best >= SOME and _says_little(
+        message, terms, next(each for each in profiles if each.name == name)
+    )
+    if best >= SOME and lead >= AHEAD and not is_weak:
+        return Prediction(name, None, Confidence.MEDIUM, SOME_WORDS_OF.format(project=name))
+    if (named := _referred_to(message, profiles)) and found[named] == best >= SOME:
+        return Prediction(named, None, Confidence.MEDIUM, SPEAKS_OF.format(project=named))
+    if current is not None and _continues(message, says, 0.0 if is_weak else best, found[current]):
+        return Prediction(current, None, Confidence.MEDIUM, SESSION_OF.format(project=current))
+    if best >= SOME and not is_weak:
+        return Prediction(None, None, Confidence.LOW, WORDS_OF_TWO.format(project=name, other=scored[1][1]))
+    return _unknown(message, terms, names)
+
+
+def _says_little(message: str, terms: Set[str], profile: Profile) -> bool:
+    """Return whether a message shares one word with a project, which is common or begins something new."""
+    shared = {term.removeprefix(COMPOUND) for term in terms if term in profile.terms}
+    whole = max(shared, key=lambda term: (is_unspaced(term) or _size(term), len(term)), default="")
+    others = sum(
+        _size(term) for term in shared if not (term in whole if is_unspaced(term) else term == whole)
+    )
+    if others >= ANOTHER_WORD:
+        return False
+    written = {word for word in _WORDS.findall(fold(message)) if whole in analyse(word)} or {whole}
+    is_short = is_unspaced(whole) and len(whole) < LONG_EXPRESSION
+    return is_short or any(map(is_common_word, written)) or bool(_BEGINS.search(fold(message)))
+
+
+_REFERENCE: Final = re.compile(
+    rf"\b(?:the|our)\s+(\w+(?:\s+\w+)?)|^([{KATAKANA}]+|[{HAN}]+)(?=[のはがをにで])", re.IGNORECASE
+)
+"""What a message takes as known: a noun with a definite article, and the topic that a Japanese sentence begins with."""
+
+
+def _referred_to(message: str, profiles: Sequence[Profile]) -> str | None:
+    """Return the only project, of those that say little yet, that has something which a message takes as known.
+
+    "Who speaks in the podcast?" asks about the project that was begun with the sentence "Let's set up a podcast",
+    however common the word is; a project with documents is found by more.
+    """
+    if _BEGINS.search(fold(message)):
+        return None
+    phrases = [" ".join(filter(None, match)) for match in _REFERENCE.findall(message)]
+    terms = {term for phrase in phrases for term in analyse(phrase) if _size(term) >= _PAIR}
+    about = {
+        term: [each.name for each in profiles if each.terms.get(term, 0) >= DESCRIPTION_WEIGHT]
+        for term in terms
+    }
+    names = {having[0] for having in about.values() if len(having) == 1}
+    name = names.pop() if len(names) == 1 else None
+    return next((each.name for each in profiles if each.name == name and _says(each.terms) < SAYS_MUCH), None)
+
+
+def _continues(message: str, says: float, best: float, own: float) -> bool:
+    """Return whether a message continues its session's project: no other has more evidence, nothing new begins."""
+    if best >= SOME:
+        return best - own < AHEAD * best
+    return says < BEGINS_ANEW or not _BEGINS.search(fold(message))
+
+
+def evidence(
+    terms: Iterable[str], profiles: Sequence[Profile], *, most: float = NAME_WEIGHT
+) -> dict[str, float]:
+    """Return the evidence for each project; 1 is one word that no other has, `most` limits each word's weight."""
+    terms = set(terms)
+    having = {term: sum(term in each.terms for each in profiles) for term in terms}
+    return {
+        each.name: sum(
+            _size(term) * min(most, each.terms[term]) / having[term] ** SHARING
+            for term in terms
+            if term in each.terms
+        )
+        for each in profiles
+    }
+
+
+def _size(term: str) -> float:
+    """Return the weight of a term in words; Japanese expressions also come as characters and as pairs."""
+    if not is_unspaced(term):
+        return 1.0
+    if term.startswith(COMPOUND):
+        return _EXPRESSION if len(term) > len(COMPOUND) + 2 else _PAIR
+    return _CHARACTER if len(term) == 1 else _PAIR
+
+
+def _says(terms: Iterable[str]) -> float:
+    return sum(_size(term) for term in set(terms))
+
+
+def weighted_overlap(one: Set[str], other: Set[str]) -> float:
+    """Return in [0, 1] the shared part of two sets of terms, weighted by their size."""
+    union = sum(_size(term) for term in one | other)
+    return sum(_size(term) for term in one & other) / union if union else 0.0
+
+
+def _similar_correction(message: str, examples: Sequence[Example], names: Sequence[str]) -> Prediction | None:
+    known, terms = set(names), _terms(message[:COMPARED])
+    usable = [each for each in examples if each.project in known]
+    scored = [
+        (weighted_overlap(terms, _terms(each.message[:COMPARED])), -place)
+        for place, each in enumerate(usable)
+    ]
+    like, place = max(scored, default=(0.0, 0))
+    if like < SIMILAR:
+        return None
+    confidence = Confidence.HIGH if like >= VERY_SIMILAR else Confidence.MEDIUM
+    return Prediction(usable[-place].project, None, confidence, LIKE_CORRECTED)
+
+
+def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
+    """Return a prediction without a project, with a proposed name if the message begins something new."""
+    if _says(terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
+        return Prediction(None, None, Confidence.LOW, WORDS_OF_NONE)
+    kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
+    proposed = free_name(propose_name(" ".join(kept[:MOST_PROPOSED_WORDS])), names)
+    return Prediction(None, proposed, Confidence.LOW, BEGINS)
+
+
+SAYS_SOMETHING: Final = 2.0
+"""Content words that a message needs for a project to be named after it."""
+
+SAYS_MUCH: Final = 25.0
+"""Content words of a project of which more than a sentence is known."""
+
+BEGINS_ANEW: Final = 4.0
+"""The same in a session that is about a project: "start with the second one" begins nothing."""
+
+_BEGINS: Final = re.compile(
+    r"\b(?:start|begin|build|create|launch|plan|organi[sz]e|prototype|new project|we want|i want|set up|draft|idea"
+    r"|propos|let's|i'd like to|we would like to)"
+    r"|新しい|新しく|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を|やりたい|開きたい|開くこと|開催|検討したい|構想"
+    r"|案を|案が|提案"
+)
+"""Wording of messages that begin something new."""
+
+
+def most_similar(message: str, examples: Sequence[Example], number: int) -> list[Example]:
+    """Return so many of the examples, the most similar first; of equally similar ones the latest."""
+    terms = _terms(message[:COMPARED])
+    ranked = sorted(examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED])))
+    return ranked[:number]  # stable: the latest first
+
+
+def similarity(one: str, other: str) -> float:
+    return weighted_overlap(_terms(one[:COMPARED]), _terms(other[:COMPARED]))
