@@ -264,7 +264,7 @@ async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIt
     It is read to its end into a temporary file, whatever the client's pace: a client that stalls would otherwise hold
     a connection and a transaction.
     """
-    loop, grown, gone, size = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), 0
+    loop, grown, gone, size, sent = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), 0, 0
 
     def write() -> None:
         nonlocal size
@@ -282,7 +282,6 @@ async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIt
     with TemporaryFile(buffering=0) as spool, ThreadPoolExecutor(max_workers=1) as thread:
         writing = loop.run_in_executor(thread, write)
         writing.add_done_callback(lambda _: grown.set())
-        sent = 0
         try:
             while True:
                 grown.clear()

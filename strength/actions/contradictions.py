@@ -382,18 +382,7 @@ def compare_waiting(*, actor: Actor, by: Principal, now: datetime, step: Step) -
     waiting = list(revisions.select_related("memory").order_by("created_at", "pk")[:MOST_WAITING])
     if not waiting:
         return
-    extracted = [
-        ExtractedMemory(
-            each.content,
-            Kind(each.kind),
-            each.namespace,
-            1.0,
-            (),
-            each.created_at,
-            each.trust == Trust.TRUSTED,
-        )
-        for each in (revision.memory for revision in waiting)
-    ]
+    extracted = [_as_extracted(each.memory) for each in waiting]
     space, about = active_space(), dict[int, dict[KnownMemory, bool]]()
     for place, new in enumerate(extracted):
         known = known_memories(actor, new, space, now=now)
@@ -409,6 +398,13 @@ def compare_waiting(*, actor: Actor, by: Principal, now: datetime, step: Step) -
             resolution = resolved.get(place, Resolution(Action.WRITE))
             if not resolution.is_uncompared:
                 _settle_compared(actor, revision, resolution, by=by, now=now)
+
+
+def _as_extracted(memory: Memory) -> ExtractedMemory:
+    is_trusted = memory.trust == Trust.TRUSTED
+    return ExtractedMemory(
+        memory.content, Kind(memory.kind), memory.namespace, 1.0, (), memory.created_at, is_trusted
+    )
 
 
 def _settle_compared(

@@ -107,16 +107,7 @@ class MemoryAdmin(CuratedAdmin):
 
     form = MemoryForm
     add_form = NewMemoryForm
-    list_display = (
-        "star",
-        "shown_content",
-        "chips",
-        "kind",
-        "strength",
-        "uses",
-        "created_at",
-        "row_buttons",
-    )
+    list_display = ("star", "shown_content", "chips", "kind", "strength", "uses", "created_at", "row_buttons")
     list_filter = (
         ("status", ChoicesDropdownFilter),
         ("kind", ChoicesDropdownFilter),

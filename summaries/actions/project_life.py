@@ -204,12 +204,11 @@ def move_entries(
         check_document_name(document_name or name)
         writing.add(document, found, document_name or name)
         writing.write(document, without_lines(document.text, wanted))
-    event = None
     if dry_run:
         transaction.set_rollback(created is not None)
-    else:
-        undo = {"created": str(created.pk) if created else None, **writing.undo}
-        event = _note(source, into, EventKind.MOVE, undo, writing, by, reason, now)
+        return Transfer(source.name, into.name, writing.changes)
+    undo = {"created": str(created.pk) if created else None, **writing.undo}
+    event = _note(source, into, EventKind.MOVE, undo, writing, by, reason, now)
     return Transfer(source.name, into.name, writing.changes, event=event)
 
 
