@@ -40,7 +40,7 @@ endif
 
 test-slow: browser
 	@sh memoryhub/bootstrap.sh dev
-	$(PYTEST) -n 2 -m "slow or property" --hypothesis-profile=thorough
+	$(PYTEST) -n 3 -m "slow or property" --hypothesis-profile=thorough
 
 coverage:
 	@$(MAKE) --no-print-directory test COVERAGE=1

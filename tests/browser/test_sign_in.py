@@ -24,7 +24,9 @@ from tests.serving import Web
 
 DESK = {"language": "en", "width": 1280, "dark": False}
 PHONE = {"language": "ja", "width": 360, "dark": True}
-SEEN = pytest.mark.parametrize("seen", [DESK, PHONE], ids=["desk", "phone"])
+SEEN = pytest.mark.parametrize(
+    "seen", [pytest.param(DESK, id="desk"), pytest.param(PHONE, id="phone", marks=pytest.mark.slow)]
+)
 BY = command("test")
 
 

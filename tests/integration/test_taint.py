@@ -449,7 +449,7 @@ def test_every_write_is_tried_and_changes_nothing_believed(client: APIClient, ll
     assert {name: rows for name, rows in after.items() if rows != before[name]} == {}
 
 
-@pytest.mark.parametrize("shape", QUICK)
+@pytest.mark.parametrize("shape", [QUICK[0], pytest.param(QUICK[1], marks=pytest.mark.slow)])
 def test_untrusted_text_is_marked_wherever_it_is_read(client: APIClient, llm: LLMServer, shape: str) -> None:
     walk(client, llm, SHAPES[shape])
 

@@ -152,10 +152,15 @@ def strangers() -> Iterator[tuple[str, Callable[[], APIClient], bool]]:
     )
 
 
+TRIED_DAILY = ("another agent's key", "another user's key")
+
+
 @pytest.mark.parametrize(
     ("make_stranger", "is_closed_to_agent"),
-    [(make, closed) for _, make, closed in strangers()],
-    ids=[name for name, _, _ in strangers()],
+    [
+        pytest.param(make, closed, id=name, marks=[] if name in TRIED_DAILY else pytest.mark.slow)
+        for name, make, closed in strangers()
+    ],
 )
 def test_strangers_learn_and_change_nothing(
     client: APIClient, planted: Planted, make_stranger: Callable[[], APIClient], is_closed_to_agent: bool

@@ -96,7 +96,9 @@ def test_rewordings_of_a_liking_decided_against_do_not_come_back(
     assert sum(rewordings[0] in asked.text for asked in llm.asked) <= 3, "all in one question"
 
 
-@pytest.mark.parametrize("judge", ["right", "terse", "silent"])
+@pytest.mark.parametrize(
+    "judge", ["silent", *(pytest.param(judge, marks=pytest.mark.slow) for judge in ("right", "terse"))]
+)
 def test_neighbours_of_rejected_facts_are_not_blocked(actor: Actor, llm: LLMServer, judge: str) -> None:
     different = {(each, case["text"]): "different" for case in CASES for each in case["neighbours"]}
     Model(llm, {}, {"right": different, "terse": {}, "silent": None}[judge])

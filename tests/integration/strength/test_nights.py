@@ -70,7 +70,7 @@ def stripped(rows: list[Any], agent: str) -> str:
     return repr(rows).replace(agent, "agent")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize(
     "policy", [{}, {"profile_max_tokens": 16}, {"include_profile": False}, {"max_active_memories": 4}]
 )

@@ -308,10 +308,9 @@ def entries_in(text: str) -> list[str]:
 @pytest.mark.property
 @pytest.mark.django_db
 def test_any_life_is_that_of_the_model() -> None:
-    # A sequence takes half a second, so `make test` tries ten, and what fails is shown as it was found.
-    wanted = examples(500)
+    # A sequence takes half a second, so what fails is shown as it was found.
     settings = hypothesis_settings(
-        max_examples=wanted if wanted == 500 else 10,
+        max_examples=examples(150),
         stateful_step_count=STEPS,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -394,6 +394,7 @@ def test_rows_that_refer_to_later_ones_wait_for_them(chained: Actor, saved: Save
     assert "strength_memory: 1300 new, 0 here already, 0 refused" in told
 
 
+@pytest.mark.slow
 def test_rows_that_refer_to_each_other_in_a_circle_come_in(chained: Actor, saved: Save) -> None:
     first, last = Memory.objects.order_by("id").first(), Memory.objects.order_by("id").last()
     assert first is not None and last is not None
@@ -404,6 +405,7 @@ def test_rows_that_refer_to_each_other_in_a_circle_come_in(chained: Actor, saved
     assert exported() == before
 
 
+@pytest.mark.slow
 def test_one_that_cannot_come_in_keeps_out_what_refers_to_it(chained: Actor, saved: Save) -> None:
     lines = objects(exported())
     rows = [line["row"] for line in lines if line.get("table") == "strength_memory"]
