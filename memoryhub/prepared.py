@@ -8,10 +8,10 @@ text (None, True, False). All other values are bound at each call. A condition w
 is compiled as always, so that every condition finds what `filter` would.
 """
 
-from collections.abc import Callable
-from copy import copy
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
@@ -19,8 +19,15 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import EmptyResultSet, FieldError
 from django.db import connections
 from django.db.models import Expression, Field, JSONField, Lookup, Q, QuerySet
+from django.db.models.base import ModelState
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields.related import ForeignObject
+from django.db.models.query import (
+    FlatValuesListIterable,
+    ModelIterable,
+    ValuesListIterable,
+    get_related_populators,
+)
 
 Row = TypeVar("Row")
 Sql = tuple[str, tuple[Any, ...]]
@@ -79,34 +86,31 @@ class PreparedQuery(Generic[Row]):
     def rows(self, where: Q, /, *, most: int | None = None, **params: Any) -> list[Row]:
         """Return the rows that meet a condition; `params` are the values of the queryset's own `Param`s."""
         try:
-            compiler, sql = self._bound(where, params, most)
+            statement, values = self._bound(where, params, most)
         except EmptyResultSet:
             return []
-        compiler = copy(compiler)
-        compiler.connection = connections[compiler.using]  # this thread's
-        compiler.as_sql = lambda *_args, **_kwargs: sql
-        rows: Any = self._base.all()
-        rows.query.get_compiler = lambda *_args, **_kwargs: compiler
-        return list(rows)
+        return statement.rows(values)
 
     def first(self, where: Q, /, **params: Any) -> Row | None:
         return next(iter(self.rows(where, most=1, **params)), None)
 
     def sql(self, where: Q, /, **params: Any) -> Sql:
         """Return the statement, as a part of another one, and its values. Raises EmptyResultSet."""
-        return self._bound(where, params, None)[1]
+        statement, values = self._bound(where, params, None)
+        return statement.sql, values
 
-    def _bound(self, where: Q, params: dict[str, Any], most: int | None) -> tuple[Any, Sql]:
+    def _bound(
+        self, where: Q, params: dict[str, Any], most: int | None
+    ) -> tuple["Statement[Row]", tuple[Any, ...]]:
         values: Values = dict(params.items())
         shape = self._shape(where, values)
-        compiler, (sql, places) = self._compiled(where, most) if shape is None else self._known(shape, most)
-        bound = (values[each.name] if isinstance(each, Param) else each for each in places)
-        return compiler, (sql, tuple(bound))
+        statement = self._compiled(where, most) if shape is None else self._known(shape, most)
+        return statement, tuple(
+            [values[each.name] if isinstance(each, Param) else each for each in statement.places]
+        )
 
-    def _compiled(self, where: Q | Shape, most: int | None) -> tuple[Any, Sql]:
-        rows = self._base.filter(where if isinstance(where, Q) else _condition(where))[:most]
-        compiler = rows.query.get_compiler(rows.db)
-        return compiler, compiler.as_sql()
+    def _compiled(self, where: Q | Shape, most: int | None) -> "Statement[Row]":
+        return Statement(self._base.filter(where if isinstance(where, Q) else _condition(where))[:most])
 
     def _shape(self, where: Q, values: Values) -> Shape | None:
         """Return a condition with places for values, and note these by number; None where it is compiled as it is."""
@@ -144,6 +148,62 @@ class PreparedQuery(Generic[Row]):
         if len(rest) > 1 or isinstance(field, JSONField | ArrayField):
             return path, ""
         return (path.rpartition(LOOKUP_SEP)[0], rest[0]) if rest else (path, "exact")
+
+
+class Statement(Generic[Row]):
+    """A compiled query: its SQL, the places of its values, and how rows are read. It holds nothing of a call."""
+
+    def __init__(self, rows: QuerySet[Any, Row]) -> None:
+        compiler = rows.query.get_compiler(rows.db)
+        self.using = rows.db
+        self.sql, self.places = compiler.as_sql()
+        self._converters = compiler.get_converters([column for column, *_ in compiler.select]).items()
+        self._read = READERS[rows._iterable_class](compiler)
+
+    def rows(self, values: tuple[Any, ...]) -> list[Row]:
+        connection = connections[self.using]  # this thread's
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, values)
+            found: list[Any] = cursor.fetchall()
+        if self._converters:
+            found = [self._converted(list(row), connection) for row in found]
+        return [self._read(row) for row in found]
+
+    def _converted(self, row: list[Any], connection: Any) -> list[Any]:
+        for place, (converters, column) in self._converters:
+            for convert in converters:
+                row[place] = convert(row[place], column, connection)
+        return row
+
+
+def _model_reader(compiler: Any) -> Callable[[Sequence[Any]], Any]:
+    """Return what makes a row a model as `Model.from_db` does, in a fifth of the time: nothing is checked or sent."""
+    model, places = compiler.klass_info["model"], compiler.klass_info["select_fields"]
+    names = [compiler.select[place][0].target.attname for place in places]
+    own = slice(places[0], places[-1] + 1)
+    joined = get_related_populators(compiler.klass_info, compiler.select, compiler.using)
+    annotations = (compiler.annotation_col_map or {}).items()
+
+    def read(row: Sequence[Any]) -> Any:
+        instance = model.__new__(model)
+        state = instance.__dict__["_state"] = ModelState()
+        state.adding, state.db = False, compiler.using
+        instance.__dict__.update(zip(names, row[own], strict=True))
+        for each in joined:
+            each.populate(row, instance)
+        for name, place in annotations:
+            setattr(instance, name, row[place])
+        return instance
+
+    return read
+
+
+READERS: Final[Mapping[Any, Callable[[Any], Callable[[Sequence[Any]], Any]]]] = {
+    ModelIterable: _model_reader,
+    ValuesListIterable: lambda compiler: tuple,
+    FlatValuesListIterable: lambda compiler: itemgetter(0),
+}
+"""By what a queryset yields: what reads a row, given the compiler."""
 
 
 def _condition(shape: Shape) -> Q:

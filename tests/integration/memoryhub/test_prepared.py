@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import Q
+from django.db.models import F, Q
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.ids import new_id
@@ -73,6 +73,23 @@ def test_condition_finds_what_filter_finds(memories: list[Memory], kind: str) ->
         assert prepared.rows(where, most=2) == expected[:2]
         assert prepared.first(where) == (expected[0] if expected else None)
         assert len(sent) <= 1, "what is joined is loaded at once"
+
+
+def test_rows_are_read_as_django_reads_them(memories: list[Memory]) -> None:
+    """Of every table that a prepared query reads, joined rows and annotations included."""
+    prepared = PreparedQuery(
+        lambda: Memory.objects.order_by("id").select_related("actor__agent").annotate(half=F("version") / 2.0)
+    )
+    expected = Memory.objects.order_by("id").select_related("actor__agent").annotate(half=F("version") / 2.0)
+
+    for found, row in zip(prepared.rows(Q()), expected, strict=True):
+        for one, other in ((found, row), (found.actor, row.actor), (found.actor.agent, row.actor.agent)):
+            assert {**vars(one), "_state": None} == {**vars(other), "_state": None}
+            assert (one._state.adding, one._state.db) == (other._state.adding, other._state.db)
+            assert one._state.fields_cache.keys() == other._state.fields_cache.keys()
+    assert PreparedQuery(lambda: expected.values_list("id", "tags", "half")).rows(Q()) == [
+        (each.pk, each.tags, each.half) for each in expected
+    ]
 
 
 def test_compiles_once_for_conditions_of_one_shape(memories: list[Memory]) -> None:
