@@ -100,6 +100,14 @@ LIMITS: Final[Mapping[str, str]] = {
 }
 
 
+KINDS: Final[Mapping[str, str]] = {
+    WORKING: "message",
+    RECALL: "message",
+    **dict.fromkeys((PINNED, SEMANTIC, PROFILE), "memory"),
+}
+"""What is offered, by layers that may offer the same."""
+
+
 class Reason(StrEnum):
     INCLUDED = "included"
     TRIMMED = "trimmed"
@@ -240,10 +248,11 @@ def _admit(
     for place, candidate in enumerate(candidates):
         if candidate.layer != layer:
             continue
-        reason = _refusal(candidate, policy, seen)
+        identities = _identities(candidate)
+        reason = _refusal(candidate, policy) or (Reason.DUPLICATE if identities & seen else None)
         if reason is None:
             places.append(place)
-            seen |= _identities(candidate)
+            seen |= identities
         else:
             refused[place] = reason
     limit = 1 if layer == SESSION_SUMMARY else getattr(policy, LIMITS[layer]) if layer in LIMITS else None
@@ -272,7 +281,7 @@ def _within(
     return kept
 
 
-def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Reason | None:
+def _refusal(candidate: Candidate, policy: ContextPolicy) -> Reason | None:
     switch = SWITCHES.get(candidate.layer)
     if switch is not None and not getattr(policy, switch):
         return Reason.SWITCHED_OFF
@@ -281,7 +290,7 @@ def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Rea
     content = candidate.content
     if not blocks_of(content) or (candidate.layer != WORKING and is_blank(plain_text(content, ENGLISH))):
         return Reason.EMPTY
-    return Reason.DUPLICATE if _identities(candidate) & seen else None
+    return None
 
 
 def _identities(candidate: Candidate) -> frozenset[str]:
@@ -289,8 +298,7 @@ def _identities(candidate: Candidate) -> frozenset[str]:
 
     A line of a written profile equals each of the memories that it rests on.
     """
-    kinds = {WORKING: "message", RECALL: "message", **dict.fromkeys((PINNED, SEMANTIC, PROFILE), "memory")}
-    kind = kinds.get(candidate.layer, candidate.layer)
+    kind = KINDS.get(candidate.layer, candidate.layer)
     ids = [candidate.source_id] if candidate.memory_ids is None else candidate.memory_ids
     keys = {f"{kind} {each}" for each in ids if each is not None}
     if kind == "memory":

@@ -234,12 +234,21 @@ class PromptWriter:
         self.candidates = candidates
         self.form = form
         self.count: CountTokens = cache(count)
+        self._last: tuple[Contents, Prompt, Written] | None = None
+        self._costs: dict[tuple[int, str], int] = {}
 
     def total(self, contents: Contents) -> int:
-        return self.count_written(self._write(render(self.frame, self.candidates, contents)))
+        return self.count_written(self._rendered(contents)[1])
 
     def cost(self, place: int, content: Content) -> int:
         """Return the tokens of the candidate at `place` with this content, counted by itself."""
+        if not isinstance(content, str):
+            return self._cost(place, content)
+        if (place, content) not in self._costs:
+            self._costs[place, content] = self._cost(place, content)
+        return self._costs[place, content]
+
+    def _cost(self, place: int, content: Content) -> int:
         candidate = self.candidates[place]
         if candidate.layer == WORKING:
             system, messages = self._write(Prompt("", tuple(turns_of(self.frame, candidate, content))))
@@ -248,13 +257,20 @@ class PromptWriter:
 
     def write(self, contents: Contents) -> Written:
         """Return system and messages. Raises NonceCollision where a text contains the nonce."""
-        prompt = render(self.frame, self.candidates, contents)
+        prompt, written = self._rendered(contents)
         has_block = any(self.candidates[place].layer in REMEMBERED for place in contents)
         check_nonce(prompt, self.frame.nonce, has_block=has_block)
-        return self._write(prompt)
+        return written
 
     def count_written(self, written: Written) -> int:
         return count_context(*written, self.count)
+
+    def _rendered(self, contents: Contents) -> tuple[Prompt, Written]:
+        """Return a selection as prompt and written; the last one is kept, for what fits is written next."""
+        if self._last is None or self._last[0] != contents:
+            prompt = render(self.frame, self.candidates, contents)
+            self._last = dict(contents), prompt, self._write(prompt)
+        return self._last[1:]
 
     def _write(self, prompt: Prompt) -> Written:
         return FORMATS[self.form](prompt, self.frame.phrases)
