@@ -14,21 +14,20 @@ from typing import Final
 from conversations.domain.layers import Block, Content, Phrases
 from conversations.domain.tools import THINKING, TOOL_RESULT, TOOL_USE, calls_in, traces
 
-_INVISIBLE: Final = re.compile(
-    "["
+_UNSEEN: Final = (
     "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # controls, apart from tab and the line breaks
     "\u00ad\u180e\u200b\u2060-\u2064\ufeff"  # soft hyphen, zero-width spaces, invisible operators
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction marks, overrides, isolates
     "\ufff9-\ufffb"  # annotations
     "\U000e0000-\U000e007f"  # tags: a whole hidden alphabet
-    "]"
 )
+_INVISIBLE: Final = re.compile(f"[{_UNSEEN}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_JOINER: Final = "[\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+_JOINER: Final = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """Joiners and variation selectors. Emoji, Persian and kanji need them, two in a row at most."""
 
-_JOINERS: Final = re.compile(f"({_JOINER}{{2}}){_JOINER}+")
-_UNSEEN: Final = re.compile(rf"(?:{_JOINER}|\s)+")
+_JOINERS: Final = re.compile(f"([{_JOINER}]{{2}})[{_JOINER}]+")
+_SEEN: Final = re.compile(rf"[^\s{_UNSEEN}{_JOINER}]")
 
 
 def visible(text: str) -> str:
@@ -43,7 +42,7 @@ def visible(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    return not _UNSEEN.sub("", visible(text))
+    return _SEEN.search(text) is None
 
 
 def one_line(text: str) -> str:
