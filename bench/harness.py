@@ -9,19 +9,23 @@ there is deleted.
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from http.client import HTTPConnection
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from statistics import median
 from types import FrameType
 from typing import Any
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
@@ -192,6 +196,76 @@ def web_server() -> Iterator[int]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
+
+
+class Client:
+    """A keep-alive connection that opens itself anew where the server closed it."""
+
+    def __init__(self, port: int, key: str = "") -> None:
+        self.port, self.key = port, key
+        self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self.body, self.retry_after_seconds = b"", 0.0
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, float]:
+        """Return status (0 where there was none) and milliseconds; `body` holds what was answered."""
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}", **headers}
+        began = time.perf_counter()
+        for _ in range(2):  # a kept connection may be closed just as it is used
+            try:
+                self.connection.request(method, path, json.dumps(body) if body else None, headers)
+                response = self.connection.getresponse()
+                self.body = response.read()
+                self.retry_after_seconds = float(response.headers.get("Retry-After") or 0)
+                return response.status, (time.perf_counter() - began) * 1000
+            except (OSError, HTTPException):
+                self.connection.close()
+        return 0, (time.perf_counter() - began) * 1000
+
+    def answer(self, method: str, path: str, body: Any = None) -> Any:
+        """Return what a call outside the measurement answers. Raises SystemExit where it fails."""
+        status, _ = self.ask(method, f"/api/v1/{path}", body)
+        if status not in (200, 201):
+            raise SystemExit(f"{method} {path} answered {status}: {self.body[:500]!r}")
+        return json.loads(self.body)
+
+    def rows(self, path: str) -> Iterator[dict[str, Any]]:
+        page, cursor = self.answer("GET", f"{path}limit=500"), "cursor="
+        yield from page["results"]
+        while page["next"]:
+            cursor = re.findall(r"cursor=[^&]*", page["next"])[0]
+            page = self.answer("GET", f"{path}limit=500&{cursor}")
+            yield from page["results"]
+
+
+class Tree:
+    """The processes of a server by what they are: web server, workers, and PostgreSQL, which is nobody's child."""
+
+    def __init__(self, supervisor: int, data_dir: Path) -> None:
+        self.supervisor = psutil.Process(supervisor)
+        pid_file = next(data_dir.glob("postgres/*/postmaster.pid"))
+        self.postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
+
+    def _processes(self) -> Iterator[tuple[str, psutil.Process]]:
+        yield "web", self.supervisor
+        for child in self.supervisor.children():
+            name = "workers" if "run_worker" in child.cmdline() else "web"
+            yield from ((name, each) for each in (child, *child.children(recursive=True)))
+        yield from (("postgresql", each) for each in (self.postmaster, *self.postmaster.children()))
+
+    def megabytes(self) -> dict[str, float]:
+        """Return the proportional set sizes."""
+        return self._sums(lambda process: process.memory_full_info().pss / 1e6)
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Return processor time, that of ended children included."""
+        return self._sums(lambda process: sum(process.cpu_times()[:4]))
+
+    def _sums(self, number: Callable[[psutil.Process], float]) -> dict[str, float]:
+        sums = {"web": 0.0, "workers": 0.0, "postgresql": 0.0}
+        for name, process in self._processes():
+            with suppress(psutil.NoSuchProcess):  # one that has just ended
+                sums[name] += number(process)
+        return {name: round(each, 3) for name, each in sums.items()}
 
 
 def everything_key() -> str:

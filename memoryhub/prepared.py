@@ -154,6 +154,7 @@ class Statement(Generic[Row]):
     """A compiled query: its SQL, the places of its values, and how rows are read. It holds nothing of a call."""
 
     def __init__(self, rows: QuerySet[Any, Row]) -> None:
+        """Compile a queryset. Raises EmptyResultSet, and KeyError for rows as dictionaries or named tuples."""
         compiler = rows.query.get_compiler(rows.db)
         self.using = rows.db
         self.sql, self.places = compiler.as_sql()
