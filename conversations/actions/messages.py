@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -30,6 +31,7 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.registry import Event
 from memoryhub.llm.tokens import count_raw
+from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy, zone_of
@@ -46,6 +48,9 @@ class MessageIdReused(DomainError):
 
 
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
+
+
+MESSAGES: Final = PreparedQuery(lambda: Message.objects.order_by())
 
 
 @dataclass(frozen=True)
@@ -143,10 +148,8 @@ def _known(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:
     client_ids = [message.client_message_id for message in batch if message.client_message_id is not None]
     if not client_ids:
         return {}
-    rows = Message.objects.filter(
-        actor_id=session.actor_id, session_id=session.pk, client_message_id__in=client_ids
-    )
-    return {str(row.client_message_id): row for row in rows}
+    sent = Q(actor_id=session.actor_id, session_id=session.pk, client_message_id__in=client_ids)
+    return {str(row.client_message_id): row for row in MESSAGES.rows(sent)}
 
 
 def _check_repeats(batch: Sequence[NewMessage], known: Mapping[str, Message]) -> None:

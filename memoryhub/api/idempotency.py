@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, OperationalError, connection, models, transaction
@@ -28,6 +28,7 @@ from memoryhub.api.problems import Problem
 from memoryhub.auth.models import ApiKey
 from memoryhub.db_pool import process_lock
 from memoryhub.ids import new_id
+from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import text_problem
 
@@ -58,6 +59,7 @@ class IdempotencyRecord(models.Model):
         return f"{self.route} {self.status}"
 
 
+RECORDS: Final = PreparedQuery(lambda: IdempotencyRecord.objects.order_by())
 KEPT_FOR = timedelta(hours=24)
 LONGEST_KEY = 255
 LONGEST_WAIT_MS = 30_000
@@ -160,10 +162,9 @@ def _locked_here(call: Call) -> Iterator[None]:
 
 
 def _earlier(call: Call, now: datetime) -> IdempotencyRecord | None:
-    rows = IdempotencyRecord.objects.filter(api_key=call.api_key, route=call.route, key=call.key)
-    record = rows.first()
+    record = RECORDS.first(Q(api_key_id=call.api_key.pk, route=call.route, key=call.key))
     if record is not None and now - record.created_at > KEPT_FOR:
-        rows.delete()
+        record.delete()
         return None
     return record
 

@@ -53,6 +53,7 @@ from strength.actions.tasks import GENERAL
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel, Source, Status
 from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
+from strength.models.memory import load_memories
 
 MOST_DIMENSIONS = 16_000
 STRONGEST = 1_000_000.0
@@ -347,11 +348,11 @@ class MemoryView(ApiView):
 
     def answer(self, memory: Memory, status_code: int = 200) -> Response:
         """Return the memory's current state with its ETag."""
-        rows = Memory.objects.of([memory.actor_id]).with_numbers([memory.actor_id])
-        fresh = rows.filter(pk=memory.pk).first()
+        fresh = load_memories([memory.actor_id], [memory.pk], details=True).get(memory.pk)
         if fresh is None:
             raise UnknownRow(f"No memory {memory.pk}.")
-        return Response(MemoryOut(fresh).data, status=status_code, headers={"ETag": etag(fresh.version)})
+        [shown] = self.shown(MemoryOut, [fresh])
+        return Response(shown, status=status_code, headers={"ETag": etag(fresh.version)})
 
     def listed(self, tenant: Tenant, values: dict[str, Any]) -> MemoryQuerySet:
         """Return an actor's memories narrowed by a list's query string."""
