@@ -182,7 +182,7 @@ def _model_reader(compiler: Any) -> Callable[[Sequence[Any]], Any]:
     model, places = compiler.klass_info["model"], compiler.klass_info["select_fields"]
     names = [compiler.select[place][0].target.attname for place in places]
     own = slice(places[0], places[-1] + 1)
-    joined = get_related_populators(compiler.klass_info, compiler.select, compiler.using)
+    joined = get_related_populators(compiler.klass_info, compiler.select, compiler.using)  # type: ignore[call-arg]
     annotations = (compiler.annotation_col_map or {}).items()
 
     def read(row: Sequence[Any]) -> Any:
