@@ -1,4 +1,4 @@
-"""What most tests need: keys, a client per key, and agents."""
+"""Shared fixtures: keys, a client per key, and agents."""
 
 import gc
 import os

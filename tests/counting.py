@@ -1,4 +1,4 @@
-"""How much work a task is, whatever the machine."""
+"""Counts of work that do not depend on the machine."""
 
 import sys
 from collections.abc import Callable

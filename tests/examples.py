@@ -1,4 +1,4 @@
-"""How many examples property tests try: few in `make test`, all of them in `make test-slow`."""
+"""Numbers of examples for property tests: few in `make test`, all of them in `make test-slow`."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What must hold on every page that a test opens: no script fails, nothing is asked of others, everybody can use it."""
+"""Checks of every page that a test opens: no script fails, nothing is asked of others, everybody can use it."""
 
 from dataclasses import dataclass, field
 from importlib.resources import files

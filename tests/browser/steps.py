@@ -1,4 +1,4 @@
-"""What people do on a page again and again."""
+"""Steps that people take on a page again and again."""
 
 from typing import Any
 

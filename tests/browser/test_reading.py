@@ -1,4 +1,4 @@
-"""What is only read: sessions with their messages, receipts, tasks and questions."""
+"""Pages that are only read: sessions with their messages, receipts, tasks and questions."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What docker-compose.yml and the Dockerfile say is true of this checkout, and the two halves run apart.
+"""Checks of docker-compose.yml and the Dockerfile against this checkout; the two halves run apart.
 
 No daemon here builds the image; the commands in it run for real, on one database, in data folders of their own.
 """

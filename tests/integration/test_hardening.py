@@ -1,4 +1,4 @@
-"""What a review found, each as the test that would have found it."""
+"""Findings of a review, each as the test that would have found it."""
 
 import logging
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""How many statements the hot paths send, whatever the number of rows: no query in a loop.
+"""Numbers of statements that hot paths send, whatever the number of rows: no query in a loop.
 
 The figures count a test's savepoints, where a server has BEGIN and COMMIT.
 """

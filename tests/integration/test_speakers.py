@@ -1,4 +1,4 @@
-"""Who said what in a channel of several people: in chats, in contexts, and in what is drawn from them."""
+"""Speakers in a channel of several people: in chats, in contexts, and in what is drawn from them."""
 
 from typing import Any
 

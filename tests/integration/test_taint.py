@@ -1,4 +1,4 @@
-"""What an untrusted key writes, by whatever route, is read back marked or not at all, and enters no trusted prompt.
+"""Texts of an untrusted key, by whatever route, are read back marked or not at all, and enter no trusted prompt.
 
 The model repeats every marked word that it is shown, as a model that obeys it would: what is made of it must be marked too.
 """

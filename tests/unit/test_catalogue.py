@@ -1,4 +1,4 @@
-"""What asks for a translation is found, and what is wrong with a catalogue is named."""
+"""Translatable texts are found, and what is wrong with a catalogue is named."""
 
 import re
 from datetime import UTC, datetime

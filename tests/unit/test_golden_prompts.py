@@ -1,4 +1,4 @@
-"""What the model is told, scenario by scenario, as files in `tests/golden` that people read and review.
+"""Prompts, scenario by scenario, as files in `tests/golden` that people read and review.
 
 After a change on purpose: `GOLDEN=write pytest tests/unit/test_golden_prompts.py`, and review the difference.
 """

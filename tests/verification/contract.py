@@ -1,4 +1,4 @@
-"""What every language model provider promises, as tests that run against a fake and against the live service alike.
+"""Promises of every language model provider, as tests against a fake and against the live service alike.
 
 A class inherits `LLMContract` and brings a fixture `vendor`. The questions are small: a run against a live service
 costs less than a cent.

@@ -1,4 +1,4 @@
-"""What all screens share: a list's action on a row that cannot exist, and one that breaks."""
+"""Behaviour that all screens share: a list's action on a row that cannot exist, and one that breaks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What was decided against: where the old wording still stands, what is kept out, and writing it again by hand."""
+"""Decisions against memories: where the old wording still stands, what is kept out, and writing it again by hand."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What models cost: by agent and day, as bars with words, beside the caps, and as a file."""
+"""Costs of models: by agent and day, as bars with words, beside the caps, and as a file."""
 
 import csv
 from datetime import timedelta

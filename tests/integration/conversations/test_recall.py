@@ -1,4 +1,4 @@
-"""Which messages are recalled: by their day, after a question, and by the author whom a question names."""
+"""Recall of messages: by their day, after a question, and by the author whom a question names."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an assistant does with its memory over MCP, in both protocols."""
+"""An assistant's work with its memory over MCP, in both protocols."""
 
 import asyncio
 import json

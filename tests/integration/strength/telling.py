@@ -1,4 +1,4 @@
-"""Who tells what sessions were about, for tests of those who read it."""
+"""Tellers of what sessions were about, for tests of those who read it."""
 
 from datetime import UTC, datetime
 from uuid import UUID

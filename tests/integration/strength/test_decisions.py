@@ -1,4 +1,4 @@
-"""What people decided holds: nothing comes back, nothing is overwritten, nothing enters before approval (SPEC M8–M10)."""
+"""Decisions of people hold: nothing comes back, nothing is overwritten, nothing enters before approval (SPEC M8–M10)."""
 
 from datetime import timedelta
 from typing import Any

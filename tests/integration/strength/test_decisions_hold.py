@@ -1,4 +1,4 @@
-"""What a person decided against does not come back in other words, and its neighbours do (SPEC M9)."""
+"""Rejected memories do not come back in other words, and their neighbours do (SPEC M9)."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What was said becomes memory in the background: once, with its sources, and by the agent's switches (SPEC L2–L4)."""
+"""Extraction in the background: once, with its sources, and by the agent's switches (SPEC L2–L4)."""
 
 from contextlib import contextmanager
 from datetime import timedelta

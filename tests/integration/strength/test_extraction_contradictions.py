@@ -1,4 +1,4 @@
-"""What ends what: by trusted words alone, within a project, in one row, and when it is approved (SPEC M8–M10)."""
+"""Contradictions that end memories: by trusted words alone, within a project, in one row, when approved (SPEC M8–M10)."""
 
 from datetime import timedelta
 from typing import Any

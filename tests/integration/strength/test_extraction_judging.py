@@ -1,4 +1,4 @@
-"""What is drawn again in other words, what contradicts, and what people decided about it (SPEC M8–M10)."""
+"""Extracted repetitions and contradictions, and what people decided about them (SPEC M8–M10)."""
 
 from datetime import timedelta
 from typing import Any

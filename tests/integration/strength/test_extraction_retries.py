@@ -1,4 +1,4 @@
-"""What happens to messages where a model refuses, or answers what cannot be used: nothing is lost in silence (SPEC L3)."""
+"""Messages where a model refuses, or answers what cannot be used: nothing is lost in silence (SPEC L3)."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What an index row repeats of its memory: always the same, whatever was done to the memory."""
+"""Index rows repeat their memory: always the same, whatever was done to the memory."""
 
 import pytest
 from rest_framework.test import APIClient

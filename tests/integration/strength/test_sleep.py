@@ -1,4 +1,4 @@
-"""What a sleep does to memories, and that it is done once, whole, and can be taken back (SPEC S4–S7)."""
+"""Effects of a sleep on memories: done once, whole, and can be taken back (SPEC S4–S7)."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise

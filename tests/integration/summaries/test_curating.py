@@ -1,4 +1,4 @@
-"""What clients and people do with summaries: read, order, put right, lock, restore, delete, digest (SPEC U1, U7, U9)."""
+"""Curation of summaries: read, order, put right, lock, restore, delete, digest (SPEC U1, U7, U9)."""
 
 from datetime import timedelta
 from typing import Any

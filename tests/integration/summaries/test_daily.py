@@ -1,4 +1,4 @@
-"""What was done with projects, by the day, in figures and in words (SPEC P8)."""
+"""Daily report of projects, in figures and in words (SPEC P8)."""
 
 from datetime import UTC, date, datetime
 from io import StringIO

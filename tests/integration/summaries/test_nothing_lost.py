@@ -1,4 +1,4 @@
-"""What one answer, one order or one failure leaves out comes with the next: nothing is lost for ever (SPEC U1–U5)."""
+"""Messages that one answer, order or failure leaves out come with the next: nothing is lost (SPEC U1–U5)."""
 
 import sys
 from datetime import timedelta

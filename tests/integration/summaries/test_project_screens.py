@@ -1,4 +1,4 @@
-"""What curators see of projects and can do with them."""
+"""Screens of projects: what curators see and can do."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

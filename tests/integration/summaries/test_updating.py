@@ -1,4 +1,4 @@
-"""What sessions tell about a project is added to its documents, with its origin, once (SPEC P6)."""
+"""Project updates from sessions are added to documents, with their origin, once (SPEC P6)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

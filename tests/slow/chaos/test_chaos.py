@@ -1,4 +1,4 @@
-"""What kills and restarts, in seconds; `bench/chaos.py` does the same for minutes, and many times."""
+"""Kills and restarts, in seconds; `bench/chaos.py` does the same for minutes, and many times."""
 
 import os
 import signal

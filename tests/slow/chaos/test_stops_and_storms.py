@@ -1,4 +1,4 @@
-"""What ends an installation, what needs many workers, and everything at once."""
+"""Stops of an installation, many workers, and everything at once."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""When the client repeats a call, and how long it waits before."""
+"""Retries of the client, and how long it waits before."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

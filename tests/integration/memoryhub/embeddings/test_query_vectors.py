@@ -1,4 +1,4 @@
-"""How often the embedder is asked for a query, and for which text (SPEC M4, A5)."""
+"""Number of times that the embedder is asked for a query, and for which text (SPEC M4, A5)."""
 
 from typing import Any
 

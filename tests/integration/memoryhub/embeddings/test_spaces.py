@@ -1,4 +1,4 @@
-"""What the database itself refuses about embedding spaces, and how it lays out vectors."""
+"""Constraints of the database on embedding spaces, and how it lays out vectors."""
 
 from typing import Any
 

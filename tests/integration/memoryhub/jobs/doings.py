@@ -1,4 +1,4 @@
-"""What the tests' jobs do: agents are made, which can be counted."""
+"""Jobs of the tests: agents are made, which can be counted."""
 
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed

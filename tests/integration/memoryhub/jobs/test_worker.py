@@ -1,4 +1,4 @@
-"""When the pool replaces a worker, and when it must not. What real processes do: tests/slow/chaos."""
+"""Replacement of workers by the pool, and when it must not happen. Real processes: tests/slow/chaos."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What the doctor says about the language model."""
+"""The doctor's words about the language model."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is sent to each vendor, and what is read of usage: the wire formats, as the fake saw them."""
+"""Requests to each vendor, and what is read of usage: the wire formats, as the fake saw them."""
 
 import asyncio
 from dataclasses import replace

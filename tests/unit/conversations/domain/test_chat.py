@@ -1,4 +1,4 @@
-"""What a model is sent, and how questions are told apart."""
+"""Messages that a model is sent, and how questions are told apart."""
 
 from conversations.actions.chat import body_digest, key_digest
 from conversations.domain.formats import split_system

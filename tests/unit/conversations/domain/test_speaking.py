@@ -1,4 +1,4 @@
-"""What a message's letters tell: whether it asks, whom it names, by which words it is found."""
+"""Features of a message's letters: whether it asks, whom it names, by which words it is found."""
 
 import time
 from datetime import UTC, datetime

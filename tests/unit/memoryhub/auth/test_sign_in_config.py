@@ -1,4 +1,4 @@
-"""What the environment says of signing in, and how it says what is wrong."""
+"""Settings of signing in from the environment, and the errors of wrong ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the base refuses, whatever a provider hands it."""
+"""Refusals of the base class, whatever a provider hands it."""
 
 from collections.abc import Callable, Sequence
 from typing import Self

@@ -1,4 +1,4 @@
-"""What mem0's and ChatGPT's exports mean, and what of hostile ones is refused."""
+"""Exports of mem0 and ChatGPT, and refusals of hostile ones."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a line of an export is, and which files are whole; the rest is in the round trip."""
+"""Lines of an export, and which files are whole; the rest is in the round trip."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What becomes of a job, and when a schedule is due: tables and properties."""
+"""States of a job, and when a schedule is due: tables and properties."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What vendors say in the middle of a stream, and what `none` says to everything."""
+"""Errors in the middle of a stream, and what `none` says to everything."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is said when the database refuses: to operators the reason and what to look at, to logs its code."""
+"""Errors of the database: to operators the reason and what to look at, to logs its code."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What becomes a term, in English, Japanese and everything else that may come."""
+"""Terms of texts in English, Japanese and everything else that may come."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What may be stored and compared as a vector."""
+"""Vectors that may be stored and compared."""
 
 import math
 from collections import Counter

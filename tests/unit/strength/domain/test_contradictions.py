@@ -1,4 +1,4 @@
-"""What follows from how a new statement relates to what is known."""
+"""Consequences of how a new statement relates to what is known."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

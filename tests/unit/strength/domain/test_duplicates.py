@@ -1,4 +1,4 @@
-"""When two texts state the same fact in nearly the same words.
+"""Texts that state the same fact in nearly the same words.
 
 The tables are the evaluation: a pair of `SAME` is near, one of `MISSED` should be and is not, one of
 `DIFFERENT` must never be. The held-out tables were written when the module was finished, and nothing was changed

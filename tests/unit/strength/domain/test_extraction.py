@@ -1,4 +1,4 @@
-"""What a model reads of a conversation, and what counts of what it answers."""
+"""Conversations as a model reads them, and what counts of what it answers."""
 
 import re
 from datetime import UTC, datetime, timedelta

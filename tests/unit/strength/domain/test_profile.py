@@ -1,4 +1,4 @@
-"""What of a model's profile rests on memories, and what of it may be shown."""
+"""Lines of a model's profile that rest on memories, and what of it may be shown."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What strategies read next: everything once, together where they stand together."""
+"""Choice of what strategies read next: everything once, together where they stand together."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How memories grow and fade: the values of SPEC S1, and what must hold whatever the values are."""
+"""Growth and decay of memories: the values of SPEC S1, and what must hold whatever the values are."""
 
 import math
 from datetime import UTC, datetime, timedelta

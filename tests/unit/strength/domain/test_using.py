@@ -1,4 +1,4 @@
-"""Which offered memories a result used: rules, and precision and recall on a table of cases.
+"""Offered memories that a result used: rules, and precision and recall on a table of cases.
 
 The figures are of single memories. `TUNED` is what the constants were chosen on. `SEEN_ONCE` was written
 afterwards as held out: precision 1.00 and recall 0.82 in English, 1.00 and 0.71 in Japanese; what it

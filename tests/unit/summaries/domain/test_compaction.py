@@ -1,4 +1,4 @@
-"""What a rewrite may touch, what stands for the rest, and what is refused (SPEC P7)."""
+"""Limits of a rewrite: what it may touch, what stands for the rest, and what is refused (SPEC P7)."""
 
 from datetime import UTC, date, datetime
 from random import Random

@@ -1,4 +1,4 @@
-"""What a day brought, summed."""
+"""Sums of a day."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""What is read of messages for a project, and which answers become entries (SPEC P6)."""
+"""Reading messages for a project, and which answers become entries (SPEC P6)."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What projects and documents may be called, and the list of all of them."""
+"""Names of projects and documents, and the list of all of them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What follows from a router's verdict, and the router of words."""
+"""Consequences of a router's prediction, and routing by words."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""When a summary is due: by count, by time, at the end, by hand (SPEC U2)."""
+"""Triggers of a summary: by count, by time, at the end, by hand (SPEC U2)."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model is asked, and how a summary is introduced."""
+"""Prompts of summaries, and how a summary is introduced."""
 
 from datetime import UTC, datetime
 

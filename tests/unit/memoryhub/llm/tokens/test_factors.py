@@ -1,4 +1,4 @@
-"""Which factors a model gets, and that what we do not know is counted high."""
+"""Factors of models, and that what we do not know is counted high."""
 
 from dataclasses import astuple, replace
 
