@@ -140,6 +140,21 @@ UPDATE strength_memorynumbers AS numbers SET
 FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
 WHERE memory.id = numbers.memory_id AND {settled}
 
+-- name: write_archivings
+-- Writes the revisions of sleeps that archived memories, before these change. The sleeps have noted them in the feed.
+SELECT set_config('memoryhub.changes', 'by_set', true);
+INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
+    changed_before, changed_after, after, beside, created_at)
+SELECT history.id, history.actor_id, history.memory_id, history.number, history.verb, history.who_kind, history.who_id,
+    history.who_name, history.reason, history.changed_before, history.changed_after, history.after, history.beside,
+    history.created_at
+FROM strength_memoryhistory AS history JOIN strength_memory AS memory ON memory.id = history.memory_id
+WHERE history.actor_id = %(actor_id)s AND history.memory_id = ANY(%(memory_ids)s)
+    AND history.number = memory.version AND memory.archived_why <> '';
+SELECT set_config('memoryhub.changes', '', true);
+UPDATE strength_memory SET archived_why = ''
+WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND archived_why <> ''
+
 -- name: mark_imported
 -- Marks what was imported by the clock that its actor has here; imports hold strengths of their moment.
 UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END

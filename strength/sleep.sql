@@ -106,7 +106,7 @@ WHERE state.actor_id = ANY(%(actor_ids)s)
 -- name: count_reached
 -- The same, where not every level fades.
 SELECT count(*) FROM strength_memorynumbers
-WHERE actor_id = %(actor_id)s AND mark > (%(clock)s::float8[])[consolidation_level + 1]
+WHERE actor_id = %(actor_id)s AND due < 'Infinity' AND mark > (%(clock)s::float8[])[consolidation_level + 1]
     AND (%(clock)s::float8[])[consolidation_level + 1] < (%(clock_before)s::float8[])[consolidation_level + 1]
 
 -- name: expired
@@ -130,19 +130,16 @@ WITH whose AS MATERIALIZED (
     FROM whose AS state, generate_series(0, 5) AS level, LATERAL (
         SELECT numbers.memory_id, numbers.due FROM strength_memorynumbers AS numbers
         WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level
-            AND numbers.due <= state.due - state.clock[level + 1]
+            AND numbers.due <= state.due - state.clock[level + 1] AND numbers.due < 'Infinity'
             AND numbers.mark > state.clock[level + 1] - 1e-9 AND {strength_now} <= state.threshold
         ORDER BY numbers.due LIMIT %(most)s + state.most_shown
     ) AS found
-), standing AS MATERIALIZED (
-    SELECT weak.*, memory.kind FROM weak
-    JOIN strength_memory AS memory ON memory.actor_id = weak.actor_id AND memory.id = weak.memory_id
-    WHERE weak.most_shown > 0 AND memory.kind = ANY(%(kinds)s::text[])
 ), newest AS MATERIALIZED (
     SELECT each.actor_id, kind, memory.id, row_number() OVER (
             PARTITION BY each.actor_id, kind ORDER BY created_at DESC, id DESC
         ) AS place
-    FROM (SELECT DISTINCT actor_id, most_shown FROM standing) AS each, unnest(%(kinds)s::text[]) AS kind, LATERAL (
+    FROM (SELECT DISTINCT actor_id, most_shown FROM weak WHERE most_shown > 0) AS each,
+        unnest(%(kinds)s::text[]) AS kind, LATERAL (
         SELECT id, created_at FROM strength_memory AS memory
         WHERE memory.actor_id = each.actor_id AND memory.kind = kind.kind AND {standing}
         ORDER BY created_at DESC, id DESC LIMIT each.most_shown
@@ -151,23 +148,25 @@ WITH whose AS MATERIALIZED (
     SELECT actor_id, count(*)::int AS kinds, min(size) AS size
     FROM (SELECT actor_id, kind, count(*) AS size FROM newest GROUP BY actor_id, kind) AS kind GROUP BY actor_id
 ), placed AS MATERIALIZED (
-    SELECT standing.*, coalesce(place <= most_shown / (2 * kinds), false) AS is_shown,
+    SELECT weak.*, coalesce(place <= most_shown / (2 * kinds), false) AS is_shown,
         coalesce(place <= CASE WHEN size * kinds < most_shown THEN most_shown
             ELSE (most_shown + kinds - 1) / kinds END, false) AS is_new
-    FROM standing LEFT JOIN sizes USING (actor_id) LEFT JOIN newest ON newest.id = standing.memory_id
-), strong AS MATERIALIZED (
-    SELECT each.actor_id, each.level, (
-        SELECT due FROM strength_memorynumbers AS numbers
-        WHERE numbers.actor_id = each.actor_id AND numbers.consolidation_level = each.level AND due < 'Infinity'
-        ORDER BY due DESC OFFSET %(most_of_level)s - 1 LIMIT 1
-    ) AS due
-    FROM (SELECT DISTINCT actor_id, level FROM placed WHERE NOT is_shown) AS each
+    FROM weak JOIN sizes USING (actor_id) LEFT JOIN newest ON newest.id = weak.memory_id
+), sparing AS MATERIALIZED (
+    SELECT DISTINCT actor_id, most_shown
+    FROM (
+        SELECT actor_id, most_shown, level, bool_or(is_new) AS is_new, max(due) AS due
+        FROM placed WHERE NOT is_shown GROUP BY actor_id, most_shown, level
+    ) AS each
+    WHERE is_new OR due >= coalesce((
+        SELECT numbers.due FROM strength_memorynumbers AS numbers
+        WHERE numbers.actor_id = each.actor_id AND numbers.consolidation_level = each.level
+            AND numbers.due < 'Infinity'
+        ORDER BY numbers.due DESC OFFSET %(most_of_level)s - 1 LIMIT 1
+    ), '-Infinity')
 ), shown AS MATERIALIZED (
     SELECT memory_id FROM placed WHERE is_shown UNION ALL
-    SELECT profile.id FROM (
-        SELECT DISTINCT actor_id, most_shown FROM placed JOIN strong USING (actor_id, level)
-        WHERE NOT is_shown AND (is_new OR placed.due >= coalesce(strong.due, '-Infinity'))
-    ) AS sparing, LATERAL ({profile}) AS profile
+    SELECT profile.id FROM sparing, LATERAL ({profile}) AS profile
 )
 SELECT actor_id, memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(most)s
 
@@ -177,53 +176,59 @@ SELECT actor_id, memory_id FROM strength_memorynumbers AS numbers JOIN strength_
 WHERE actor_id = %(actor_id)s AND due < 'Infinity'
 ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
 
--- name: move_memories
--- Changes the state of many memories, with their index rows and a revision of each; what is not active stands still. Only
--- those still in the state they are taken from; one whose text is in use again (`memory_text_once`) stays as it is. The
--- revision's dates are as Python writes them, without fractions at full seconds, for else they would look like a change.
-WITH held AS MATERIALIZED (
-    SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
-), moved AS (
-    UPDATE strength_memory AS memory SET status = %(to)s, version = version + 1, updated_at = %(now)s
-    WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = %(from)s
+-- fragment: held
+SELECT memory_id FROM strength_memorynumbers
+WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
+
+-- name: archive
+-- Archives many memories for a reason, with their index rows; they stand still from now on. Their revisions are written
+-- with the next change of each (`MemoryHistory`).
+WITH held AS MATERIALIZED ({held}), moved AS (
+    UPDATE strength_memory AS memory
+    SET status = 'archived', version = version + 1, updated_at = %(now)s, archived_why = %(why)s
+    WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'active'
         AND NOT pinned
-        AND (%(to)s <> 'active' OR NOT EXISTS (
-            SELECT 1 FROM strength_memory AS other
-            WHERE other.actor_id = memory.actor_id AND other.namespace = memory.namespace
-                AND other.content_digest = memory.content_digest AND other.id <> memory.id
-                AND other.status IN ('active', 'pending') AND other.superseded_by_id IS NULL AND other.valid_to IS NULL
-        ))
-    RETURNING memory.*
+    RETURNING actor_id, id, version
 ), found AS (
-    UPDATE strength_memoryindex AS found SET status = %(to)s
+    UPDATE strength_memoryindex AS found SET status = 'archived'
     FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id
 ), seen AS (
     UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = '-Infinity'
     FROM moved JOIN strength_memorynumbers AS numbers ON numbers.memory_id = moved.id
     JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
-    WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id
-        AND %(to)s <> 'active' AND numbers.mark > '-Infinity'
+    WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id AND numbers.mark > '-Infinity'
 ), stilled AS (
     UPDATE strength_memorynumbers AS numbers SET strength = {strength_now}, mark = '-Infinity',
         slept_in = state.runs, taken = coalesce({taken}, 0)
     FROM moved JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
-    WHERE numbers.memory_id = moved.id AND %(to)s <> 'active' AND numbers.mark > '-Infinity'
+    WHERE numbers.memory_id = moved.id AND numbers.mark > '-Infinity'
+)
+SELECT actor_id, id, version FROM moved
+
+-- name: bring_back
+-- Activates what a sleep archived and nobody has changed since, each with a revision; one whose text is in use again
+-- (`memory_text_once`) stays as it is.
+WITH held AS MATERIALIZED ({held}), moved AS (
+    UPDATE strength_memory AS memory SET status = 'active', version = version + 1, updated_at = %(now)s
+    WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'archived'
+        AND NOT pinned AND NOT EXISTS (
+            SELECT 1 FROM strength_memory AS other
+            WHERE other.actor_id = memory.actor_id AND other.namespace = memory.namespace
+                AND other.content_digest = memory.content_digest AND other.id <> memory.id
+                AND other.status IN ('active', 'pending') AND other.superseded_by_id IS NULL AND other.valid_to IS NULL
+        )
+    RETURNING actor_id, id, version
+), found AS (
+    UPDATE strength_memoryindex AS found SET status = 'active'
+    FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id
 )
 INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
     changed_before, changed_after, after, created_at)
-SELECT gen_random_uuid(), memory.actor_id, memory.id, memory.version, %(verb)s, %(who_kind)s, %(who_id)s, %(who_name)s,
-    %(reason)s, jsonb_build_object('status', %(from)s::text), jsonb_build_object('status', %(to)s::text),
-    jsonb_build_object(
-        'content', memory.content, 'namespace', memory.namespace, 'kind', memory.kind, 'tags', to_jsonb(memory.tags),
-        'scope_level', memory.scope_level, 'scope_domain', memory.scope_domain, 'scope_project', memory.scope_project,
-        'status', memory.status, 'pinned', memory.pinned, 'locked', memory.locked, 'learnings', memory.learnings,
-        'metadata', memory.metadata,
-        'confidence', memory.confidence, 'valid_from', {valid_from_as_text}, 'valid_to', {valid_to_as_text}
-    ),
-    %(now)s
-FROM moved AS memory
-RETURNING actor_id, memory_id, number
+SELECT gen_random_uuid(), moved.actor_id, moved.id, moved.version, 'undo', %(who_kind)s, %(who_id)s, %(who_name)s,
+    %(reason)s, archived.changed_after, archived.changed_before, archived.after || archived.changed_before, %(now)s
+FROM moved JOIN strength_memoryrevision AS archived ON archived.actor_id = moved.actor_id
+    AND archived.memory_id = moved.id AND archived.number = moved.version - 1
+RETURNING memory_id
 
 -- name: preview
 -- What would happen, without a lock: the same formulas over the same rows.

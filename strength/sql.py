@@ -97,11 +97,6 @@ def _of_perspective(clock: str = "state.clock[numbers.consolidation_level + 1]")
     return NOW.format(strength="perspective.strength", mark="perspective.mark", clock=clock)
 
 
-def _as_python_writes(column: str) -> str:
-    text = f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"+00:00\"')"
-    return f"replace({text}, '.000000', '')"
-
-
 _NOW: Final = _of_numbers(NOW)
 _BEFORE: Final = _of_numbers(
     NOW, clock="(coalesce(state.clock_before, state.clock))[numbers.consolidation_level + 1]"
@@ -190,6 +185,4 @@ SLEEP_QUERIES: Final = load_queries(
     mark_of_level=_of_numbers(MARK, level=_LEVEL),
     level_back=_LEVEL_BACK,
     mark_back=_of_numbers(MARK, level=_LEVEL_BACK),
-    valid_from_as_text=_as_python_writes("memory.valid_from"),
-    valid_to_as_text=_as_python_writes("memory.valid_to"),
 )

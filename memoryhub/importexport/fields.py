@@ -185,7 +185,9 @@ class Table:
 
     @property
     def rows(self) -> models.QuerySet[Any]:
-        return self.model._base_manager.all()
+        """Return the stored rows, from the view `exported_from` where the model has one."""
+        rows: models.QuerySet[Any] = getattr(self.model, "exported_from", self.model)._base_manager.all()
+        return rows
 
     @cached_property
     def fields(self) -> tuple[models.Field, ...]:

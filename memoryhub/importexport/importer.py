@@ -378,6 +378,8 @@ class _Storing:
     def _unknown(self, table: Table, rows: list[Row]) -> list[Row]:
         is_owned = table not in (AGENTS, ACTORS)
         here = table.rows.filter(pk__in=[row.instance.pk for row in rows])
+        if hasattr(table.model, "exported_from"):  # a view computes ids
+            here = here.filter(actor_id=self._key())
         found = {each.pk: each for each in here.annotate(**table.instead)}
         unknown = []
         for row in rows:

@@ -56,7 +56,7 @@ from strength.domain.memories import (
 )
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Why
-from strength.models import Memory, MemoryRevision
+from strength.models import Memory, MemoryHistory, Revision
 from strength.models.locks import lock_shared
 
 EDITABLE = frozenset(CURATED) - {"status", "locked"}
@@ -169,7 +169,7 @@ def _comes_back(memory: Memory, now: datetime) -> bool:
 def restore_revision(
     *,
     memory: Memory,
-    revision: MemoryRevision,
+    revision: Revision,
     expected_version: int | None,
     by: Principal,
     reason: str,
@@ -239,7 +239,7 @@ def _change(
 
 def reactivated_strength(memory: Memory) -> float:
     """Return the strength that an archived memory comes back with: the policy's where a sleep has archived it."""
-    archived = MemoryRevision.objects.filter(
+    archived = MemoryHistory.objects.filter(
         actor_id=memory.actor_id, memory=memory, changed_after__status=Status.ARCHIVED
     ).order_by("-number")
     latest = archived.values_list("verb", "reason").first()

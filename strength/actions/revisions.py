@@ -32,9 +32,18 @@ from strength.domain.memories import (
 )
 from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
-from strength.models import Memory, MemoryChange, MemoryNumbers, MemoryRevision, SleepRun, StrengthPoint
+from strength.models import (
+    Memory,
+    MemoryChange,
+    MemoryHistory,
+    MemoryNumbers,
+    MemoryRevision,
+    Revision,
+    SleepRun,
+    StrengthPoint,
+)
 from strength.models.locks import lock_shared, settle
-from strength.sql import QUERIES, run_query
+from strength.sql import QUERIES, execute_all, run_query
 
 UNDOABLE: Final = frozenset(
     {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "restore", "supersede"}
@@ -96,12 +105,20 @@ def store_change(
     """Save a locked memory's next version and its revision; `before` and `beside` are from before the change."""
     if before.get("valid_from") or before.get("valid_to"):  # it may have begun or ended since the last night
         settle(memory.actor_id, [memory.pk], now=now)
+    if memory.archived_why:
+        write_archivings(memory.actor_id, [memory.pk])
+        memory.archived_why = ""
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
     sync_facets(memory)
     keep_revision(
         memory=memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
     )
+
+
+def write_archivings(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
+    """Write the revisions of the sleeps that archived locked memories, before these change."""
+    execute_all(QUERIES["write_archivings"], {"actor_id": actor_id, "memory_ids": list(memory_ids)})
 
 
 def keep_revision(
@@ -159,8 +176,8 @@ def new_revision(
 
 
 def last_verb(memory: Memory) -> str | None:
-    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
-    return revisions.values_list("verb", flat=True).first()
+    history = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
+    return history.values_list("verb", flat=True).first()
 
 
 def awaits_person(memory: Memory) -> bool:
@@ -196,7 +213,7 @@ def unique_text(refusal: DomainError) -> Iterator[None]:
         raise refusal from error
 
 
-def undo_revision(*, revision: MemoryRevision, by: Principal, reason: str, now: datetime) -> Memory:
+def undo_revision(*, revision: Revision, by: Principal, reason: str, now: datetime) -> Memory:
     """Undo a memory's latest revision: its values, trust, tombstones and strength, and what it superseded.
 
     What it superseded stays where it was changed since. Leaves a revision too. Raises ChangedSince for one that is not
@@ -225,11 +242,11 @@ def undo_revision(*, revision: MemoryRevision, by: Principal, reason: str, now: 
         return memory
 
 
-def _superseded(revision: MemoryRevision) -> list[UUID]:
+def _superseded(revision: Revision) -> list[UUID]:
     return [UUID(key) for key in revision.beside.get(SUPERSEDES, ())]
 
 
-def _revert(memory: Memory, revision: MemoryRevision, *, by: Principal, reason: str, now: datetime) -> None:
+def _revert(memory: Memory, revision: Revision, *, by: Principal, reason: str, now: datetime) -> None:
     before, values = snapshot(memory), parsed_dates(revision.changed_before)
     if TRUST in revision.beside:  # revisions older than `beside` hold curated values alone
         values |= {"trust": revision.beside[TRUST], "supersedes": _superseded(revision) or None}

@@ -31,7 +31,7 @@ from strength.actions.duplicates import Pair, pairs_among, to_compare
 from strength.actions.merges import record_pairs, withdraw_stale
 from strength.actions.revisions import FEED_LOCK
 from strength.actions.search import MOST_OF_LEVEL, most_shown
-from strength.domain.memories import SLEEP_VERB, STANDING, Status
+from strength.domain.memories import STANDING
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
@@ -42,7 +42,7 @@ from strength.sql import SLEEP_QUERIES, execute_all, policy_values, run_query
 SLICE: Final = 5_000
 """Memories that one transaction archives; uses of them are blocked meanwhile."""
 
-AT_ONCE: Final = 25
+AT_ONCE: Final = 50
 """Actors that one step is for; uses of their memories wait for it."""
 
 COMPARED_AT_ONCE: Final = 50
@@ -65,10 +65,6 @@ SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
 """
 """A step's commit does not wait for the disk: one that is lost with the machine is lost whole, and repeated. What its
 transaction has changed before is in the feed, by which it is known whether an actor's memories have to be counted."""
-
-CHANGES: Final = "SELECT set_config('memoryhub.changes', %(noted)s, true)"
-BY_SET: Final = "by_set"
-"""Tells the trigger of the feed that the changes are noted at once."""
 
 Step = Callable[[], AbstractContextManager[None]]
 Key = tuple[UUID, UUID]
@@ -275,7 +271,7 @@ def _actors_and_memories(keys: Sequence[Key]) -> tuple[set[UUID], list[UUID]]:
 def _archive_step(nights: Sequence[Night]) -> None:
     """Archive a slice of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
     first, going = nights[0].run, [each.run for each in nights if not each.run._state.adding]
-    ids, now, by = [each.actor.id for each in nights], first.now, first.sleeper
+    ids, now = [each.actor.id for each in nights], first.now
     counts = _counts(nights)
     if first.phase == Phase.FADE:
         weak = run_query(
@@ -285,7 +281,7 @@ def _archive_step(nights: Sequence[Night]) -> None:
     else:
         most = min(SLICE, _excess(nights[0].policy, *counts[first.actor_id]))
         due = {Why.CROWDED: run_query(SLEEP_QUERIES["excess"], {"actor_id": first.actor_id, "most": most})}
-    moved = {why: _archive(keys, why, by=by, now=now) for why, keys in due.items() if keys}
+    moved = {why: _archive(keys, why, now) for why, keys in due.items() if keys}
     faded = Counter(actor_id for why, rows in moved.items() if why != Why.EXPIRED for actor_id, *_ in rows)
     _note(nights, [row for rows in moved.values() for row in rows], now)
     if all(len(keys) < SLICE for keys in due.values()):
@@ -353,16 +349,11 @@ def _excess(policy: StrengthPolicy, fading: int, pinned: int) -> int:
     return min(fading, max(0, fading + pinned - policy.max_active_memories))
 
 
-def _archive(keys: Sequence[Key], why: Why, *, by: Principal, now: datetime) -> list[tuple[UUID, UUID, int]]:
-    """Archive memories in one statement; return those that were active, with their new versions."""
+def _archive(keys: Sequence[Key], why: Why, now: datetime) -> list[tuple[UUID, UUID, int]]:
+    """Archive memories; return those that were active and not pinned, with their new versions."""
     whose, memory_ids = _actors_and_memories(keys)
-    run_query(CHANGES, {"noted": BY_SET})
-    moved = move_memories(
-        actor_ids=whose, memory_ids=memory_ids, from_=Status.ACTIVE, to=Status.ARCHIVED, verb=SLEEP_VERB, by=by,
-        reason=why.value, now=now,
-    )  # fmt: skip
-    run_query(CHANGES, {"noted": ""})
-    return moved
+    values = {"actor_ids": list(whose), "memory_ids": memory_ids, "why": why.value, "now": now}
+    return run_query(SLEEP_QUERIES["archive"], values)
 
 
 def _note(nights: Sequence[Night], moved: Sequence[tuple[UUID, UUID, int]], now: datetime) -> None:
@@ -439,28 +430,3 @@ def restore_clock(state: SleepState, values: Mapping[str, Any]) -> None:
         setattr(state, name, value)
     state.clock_at = parse_datetime(values["clock_at"]) if values["clock_at"] else None
     state.clock_before = None
-
-
-def move_memories(
-    *,
-    actor_ids: Iterable[UUID],
-    memory_ids: Sequence[UUID],
-    from_: Status,
-    to: Status,
-    verb: str,
-    by: Principal,
-    reason: str,
-    now: datetime,
-) -> list[tuple[UUID, UUID, int]]:
-    """Change the status of those that still have `from_` and are not pinned, each with a revision.
-
-    Inside the caller's transaction, under the actors' exclusive locks. One whose text another memory has by now is not
-    activated. Returns the actors, ids and new versions.
-    """
-    if not memory_ids:
-        return []
-    values: dict[str, Any] = {
-        "actor_ids": list(actor_ids), "memory_ids": list(memory_ids), "from": from_.value, "to": to.value, "verb": verb,
-        "who_kind": by.kind.value, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "now": now,
-    }  # fmt: skip
-    return run_query(SLEEP_QUERIES["move_memories"], values)

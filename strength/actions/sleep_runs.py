@@ -19,12 +19,12 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import pairs_among, to_compare
 from strength.actions.merges import CannotMerge, undo_merge
+from strength.actions.revisions import write_archivings
 from strength.actions.search import standing_of
 from strength.actions.sleep import (
     SleepRequest,
     expired_memories,
     lock_states,
-    move_memories,
     policy_of,
     restore_clock,
     run_values,
@@ -37,8 +37,8 @@ from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Why
 from strength.models import (
     Memory,
+    MemoryHistory,
     MemoryNumbers,
-    MemoryRevision,
     Merge,
     SleepRun,
     SleepState,
@@ -93,7 +93,7 @@ def changes_of(run: SleepRun) -> list[Change]:
     if run.dry_run:
         return list(run.changes)
     archived = _archived(run)
-    gone = set(archive_revisions(run).values_list("memory_id", flat=True))
+    gone = set(archivings(run).values_list("memory_id", flat=True))
     values = {**_undo_values(run), "most": MOST_CHANGES}
     faded = [
         _number_change(*row) for row in run_query(SLEEP_QUERIES["changes"], values) if row[0] not in gone
@@ -162,12 +162,12 @@ def _merging(actor: Actor, run: SleepRun, policy: StrengthPolicy) -> list[Change
     return changes
 
 
-def archive_revisions(run: SleepRun) -> QuerySet[MemoryRevision]:
-    return MemoryRevision.objects.filter(actor_id=run.actor_id, verb=SLEEP_VERB, created_at=run.now)
+def archivings(run: SleepRun) -> QuerySet[MemoryHistory]:
+    return MemoryHistory.objects.filter(actor_id=run.actor_id, verb=SLEEP_VERB, created_at=run.now)
 
 
 def _archived(run: SleepRun) -> list[Change]:
-    rows = list(archive_revisions(run).values_list("memory_id", "reason")[:MOST_CHANGES])
+    rows = list(archivings(run).values_list("memory_id", "reason")[:MOST_CHANGES])
     # Strengths from before and after the run, unless the memory was reactivated or given another strength since.
     numbers = MemoryNumbers.objects.filter(
         actor_id=run.actor_id, memory__in=[memory_id for memory_id, _reason in rows], slept_in=run.number
@@ -391,7 +391,7 @@ def _undo_merges(merges: list[Merge], by: Principal, reason: str, now: datetime)
 
 def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tuple[list[UUID], list[str]]:
     """Reactivate what the sleep archived and nobody has changed or rejected since; return that, and problems."""
-    versions = dict(archive_revisions(run).values_list("memory_id", "number"))
+    versions = dict(archivings(run).values_list("memory_id", "number"))
     rows = Memory.objects.of([run.actor_id]).filter(pk__in=versions, status=Status.ARCHIVED)
     unchanged = {pk for pk, version in rows.values_list("pk", "version") if versions[pk] == version}
     refused = set()
@@ -401,11 +401,13 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tup
             tombstone = find_tombstone(actor_id=run.actor_id, text=text)
             if tombstone is not None and tombstone.created_at >= run.now:
                 refused.add(pk)
-    moved = move_memories(
-        actor_ids=[run.actor_id], memory_ids=sorted(unchanged - refused), from_=Status.ARCHIVED, to=Status.ACTIVE,
-        verb="undo", by=by, reason=reason or f"sleep {run.number} was undone", now=now,
-    )  # fmt: skip
-    back = [memory_id for _actor_id, memory_id, _version in moved]
+    wanted = sorted(unchanged - refused)
+    write_archivings(run.actor_id, wanted)
+    values = {
+        "actor_ids": [run.actor_id], "memory_ids": wanted, "who_kind": by.kind.value, "who_id": by.id,
+        "who_name": by.name[:150], "reason": reason or f"sleep {run.number} was undone", "now": now,
+    }  # fmt: skip
+    back = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["bring_back"], values)]
     duplicates = unchanged - refused - set(back)
     return back, [
         *(f"{pk}: a person has decided against what it says; it stays archived." for pk in sorted(refused)),

@@ -30,7 +30,7 @@ from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, STATUSE
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Point, PointKind, fades_to
-from strength.models import Memory, MemoryRevision, MemorySource, Merge
+from strength.models import Memory, MemoryHistory, MemorySource, Merge, Revision
 
 REVISIONS_AT_ONCE: Final = 10
 LATEST_POINTS: Final = 200
@@ -112,7 +112,7 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
 
 
 def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
+    rows = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
     before = submitted_number(request, "before")
     if before is not None:
         rows = rows.filter(number__lt=before)
@@ -182,7 +182,7 @@ def _life(memory: Memory, now: datetime) -> dict[str, Any]:
 
 def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
     """Return when it was archived and by what, the latest first; without what was undone at once."""
-    of_memory = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
+    of_memory = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
     undone = of_memory.filter(number=OuterRef("number") + 1, verb="undo")
     archived = of_memory.filter(~Exists(undone), changed_after__status=Status.ARCHIVED)
     rows = archived.order_by("-number")[:LATEST_MERGES]
@@ -389,7 +389,7 @@ CHOSEN: Final = ("kind", "scope_level")
 """Fields that hold one of a few words, which have other names for people."""
 
 
-def changes_of(revision: MemoryRevision, deadline: float) -> list[dict[str, Any]]:
+def changes_of(revision: Revision, deadline: float) -> list[dict[str, Any]]:
     """Return a revision's changes by field; texts are compared until the deadline."""
     before, after = revision.changed_before, revision.changed_after
     changes = []

@@ -17,9 +17,9 @@ from strength.actions.review import MOST_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUSES
 from strength.admin.nights import last_night
-from strength.domain.memories import SLEEP_VERB, Source, Status
+from strength.domain.memories import FeedChange, Source, Status
 from strength.domain.strength import PointKind
-from strength.models import Memory, MemoryRevision, MemorySource, Merge, StrengthPoint, UseReport
+from strength.models import Memory, MemoryChange, MemorySource, Merge, StrengthPoint, UseReport
 
 
 def tiles(now: datetime) -> list[Offer]:
@@ -27,7 +27,7 @@ def tiles(now: datetime) -> list[Offer]:
     # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
     open_ = open_merges(now)[: MOST_COUNTED + 1].count()
     pairs = Count(min(open_, MOST_COUNTED), is_estimate=open_ > MOST_COUNTED)
-    archived = MemoryRevision.objects.filter(verb__in=(SLEEP_VERB, "archive"))
+    archived = MemoryChange.objects.filter(change=FeedChange.ARCHIVED)
     used = StrengthPoint.objects.filter(kind=PointKind.USED)
     unread = Count(max(unread_messages().values(), default=0))
     states = [
@@ -54,7 +54,7 @@ def tiles(now: datetime) -> list[Offer]:
         ),
         *last_night(now),
         Curve(_("Written"), memories, "created_at", Memory),
-        Curve(_("Archived"), archived, "created_at", Memory, query=f"?status__exact={Status.ARCHIVED}"),
+        Curve(_("Archived"), archived, "at", Memory, query=f"?status__exact={Status.ARCHIVED}"),
         Curve(_("Used"), used, "day", Memory, value=Sum("times")),
     ]  # fmt: skip
 

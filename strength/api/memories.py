@@ -52,7 +52,7 @@ from strength.actions.selection import (
 from strength.actions.tasks import GENERAL
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel, Source, Status
-from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
+from strength.models import Memory, MemoryHistory, MemoryQuerySet, MemorySource
 from strength.models.memory import load_memories
 
 MOST_DIMENSIONS = 16_000
@@ -307,10 +307,10 @@ class RevisionOut(serializers.ModelSerializer):
     by = serializers.SerializerMethodField()
 
     class Meta:
-        model = MemoryRevision
+        model = MemoryHistory
         fields = ("id", "number", "verb", "by", "reason", "changed_before", "changed_after", "created_at")
 
-    def get_by(self, revision: MemoryRevision) -> dict[str, str]:
+    def get_by(self, revision: MemoryHistory) -> dict[str, str]:
         return {"kind": revision.who_kind, "id": revision.who_id, "name": revision.who_name}
 
 
@@ -500,7 +500,7 @@ class MemoryRevisions(MemoryView):
     def get(self, request: Request, memory_id: UUID) -> Response:
         """List a memory's revisions, newest first."""
         memory = self.memory(memory_id)
-        rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
+        rows = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory)
         return self.page(rows, RevisionOut, ordering=("-number",))
 
 
@@ -514,7 +514,7 @@ class MemoryRestore(MemoryView):
         """Restore the curated fields to their values after a revision."""
         values = self.validated(RestoreIn)
         memory = self.memory(memory_id)
-        revision = MemoryRevision.objects.filter(
+        revision = MemoryHistory.objects.filter(
             actor_id=memory.actor_id, memory=memory, pk=values["revision_id"]
         ).first()
         if revision is None:

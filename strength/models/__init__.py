@@ -10,7 +10,7 @@ from strength.models.memory import (
     PerspectiveStrength,
 )
 from strength.models.profile import Profile, ProfileVersion
-from strength.models.revision import MemoryChange, MemoryRevision, Merge, Tombstone
+from strength.models.revision import MemoryChange, MemoryHistory, MemoryRevision, Merge, Revision, Tombstone
 from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
 from strength.models.workroom import ReviewHold, ReviewInstructions, SavedView
@@ -19,6 +19,7 @@ __all__ = [
     "Facets",
     "Memory",
     "MemoryChange",
+    "MemoryHistory",
     "MemoryIndex",
     "MemoryNumbers",
     "MemoryQuerySet",
@@ -31,6 +32,7 @@ __all__ = [
     "ReflectionCursor",
     "ReviewHold",
     "ReviewInstructions",
+    "Revision",
     "SavedView",
     "SleepRun",
     "SleepState",

@@ -1,5 +1,6 @@
 """Memories with their numbers, index rows and sources."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -116,8 +117,12 @@ class Memory(Facets):
     )  # fmt: skip
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
+    archived_why = models.CharField(
+        max_length=32, blank=True, editable=False, default="", db_default="",
+        help_text="Why its latest change, a sleep at `updated_at`, archived it; no revision says so yet.",
+    )  # fmt: skip
 
-    not_exported: ClassVar = frozenset({"wording_digest"})
+    not_exported: ClassVar = frozenset({"wording_digest", "archived_why"})
     imported_in_doubt: ClassVar[Mapping[str, Any]] = {
         "trust": Trust.UNTRUSTED, "status": Status.PENDING, "pinned": False, "supersedes": None,
     }  # fmt: skip
@@ -128,7 +133,6 @@ class Memory(Facets):
         ordering = ["-created_at", "-id"]
         verbose_name_plural = "memories"
         constraints = [
-            models.UniqueConstraint(name="memory_of_actor", fields=["actor", "id"]),
             models.UniqueConstraint(
                 name="memory_text_once",
                 fields=["actor", "namespace", "content_digest"],
@@ -173,6 +177,10 @@ class Memory(Facets):
             ),
             models.Index(
                 fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]
+            ),
+            # What a sleep has archived is found by its moment.
+            models.Index(
+                fields=["actor", "updated_at"], name="memory_of_sleep", condition=~Q(archived_why="")
             ),
             # Whose validity begins or ends in a night; few have any.
             models.Index(
@@ -262,7 +270,13 @@ class MemoryNumbers(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["actor", "consolidation_level", "due"], name="numbers_due", include=["mark"])
+            # What stands still is in no level's order, and an archived memory has an index entry less.
+            models.Index(
+                fields=["actor", "consolidation_level", "due"],
+                name="numbers_due",
+                include=["mark"],
+                condition=Q(due__lt=math.inf),
+            )
         ]
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from strength.models.memory import Memory
 from strength.models.sleep import SleepRun, choices
 
 
-class MemoryRevision(ActorRow):
+class Revision(ActorRow):
     """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
     `after` holds all curated values, so that any revision can be restored by itself; `beside` the other values that the
@@ -35,14 +35,41 @@ class MemoryRevision(ActorRow):
     after = models.JSONField()
     beside = models.JSONField(
         default=dict,
-        db_default={},  # a sleep writes its revisions in SQL, and leaves nothing beside
+        db_default={},
         help_text="What stood beside these values before: taking the change back brings it back.",
     )
     batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was changed at once.")
     created_at = models.DateTimeField()
 
     class Meta:
+        abstract = True
         ordering = ["-number"]
+
+    def __str__(self) -> str:
+        return f"{self.verb} #{self.number}"
+
+
+class MemoryHistory(Revision):
+    """The revisions of memories, with those that a sleep's archiving has not written yet: read here, write there.
+
+    A sleep notes in the memory's row why it archived it; until the next change of the memory writes that down as a
+    revision, this view (migration 0014) computes it from the row and the run.
+    """
+
+    actor = models.ForeignKey(Actor, on_delete=models.DO_NOTHING, related_name="+", db_index=False)
+    memory = models.ForeignKey(Memory, on_delete=models.DO_NOTHING, related_name="+")
+
+    class Meta(Revision.Meta):
+        managed = False
+        db_table = "strength_memoryhistory"
+
+
+class MemoryRevision(Revision):
+    """The revisions as they are written."""
+
+    exported_from = MemoryHistory
+
+    class Meta(Revision.Meta):
         constraints = [
             models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])
         ]
@@ -51,9 +78,6 @@ class MemoryRevision(ActorRow):
             models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep")),
             models.Index(fields=["batch"], name="revision_of_batch", condition=Q(batch__isnull=False)),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.verb} #{self.number}"
 
 
 class MemoryChange(models.Model):

@@ -29,6 +29,7 @@ from memoryhub.tenancy.models import Actor, Agent
 from strength.models import (
     Memory,
     MemoryChange,
+    MemoryHistory,
     MemoryIndex,
     MemoryNumbers,
     MemoryRevision,
@@ -59,6 +60,7 @@ PARTS = {
     MemoryNumbers,
     PerspectiveStrength,
     MemorySource,
+    MemoryHistory,
     MemoryRevision,
     StrengthPoint,
     SummaryVersion,

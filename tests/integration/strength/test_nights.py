@@ -19,7 +19,7 @@ from strength.actions.sleep import SleepRequest, advance, in_batches, sleep, sle
 from strength.actions.sleep_runs import preview_sleep, undo_sleep
 from strength.domain.memories import Kind
 from strength.domain.sleep import Phase, RunState, Trigger
-from strength.models import Memory, MemoryChange, MemoryNumbers, MemoryRevision, SleepRun, SleepState
+from strength.models import Memory, MemoryChange, MemoryHistory, MemoryNumbers, SleepRun, SleepState
 from tests.integration.strength.conftest import BY, NOW
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def world(actors: list[Actor]) -> list[Any]:
     for actor in actors:
         memories = Memory.objects.of([actor.pk]).with_numbers().order_by("created_at", "id")
         changes = MemoryChange.objects.filter(actor=actor).order_by("memory_id", "version")
-        revisions = MemoryRevision.objects.filter(actor=actor, verb="sleep")
+        revisions = MemoryHistory.objects.filter(actor=actor, verb="sleep")
         rows.append(
             [
                 [(each.status, each.version, each.strength, each.numbers.slept_in) for each in memories],
@@ -198,7 +198,7 @@ def test_what_is_active_is_counted_anew_where_the_feed_has_moved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "at_once", "sizes"), [(0, 2, []), (7, 3, [3, 3, 1]), (60, 2, [25, 25, 10]), (1, 4, [1])]
+    ("count", "at_once", "sizes"), [(0, 2, []), (7, 3, [3, 3, 1]), (120, 2, [50, 50, 20]), (1, 4, [1])]
 )
 def test_batches_are_even_and_small(count: int, at_once: int, sizes: list[int]) -> None:
     actors = [Actor(user_id=str(place)) for place in range(count)]

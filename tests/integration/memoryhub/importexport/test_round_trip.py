@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 from django.core.management import CommandError
 from django.db import connection, models
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Session
@@ -24,8 +25,10 @@ from memoryhub.importexport.importer import KEPT, ORPHAN, Names, check, store
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
+from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.memories import content_digest
-from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
+from strength.domain.sleep import Trigger
+from strength.models import Memory, MemoryHistory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.factories.planting import API, Planted, made, plant, plant_first
 from tests.integration.memoryhub.importexport.conftest import (
     empty_the_installation,
@@ -48,6 +51,23 @@ def planted(client: APIClient) -> Planted:
 def index_rows() -> dict[Any, Any]:
     rows = [*MemoryIndex.objects.all(), *MessageIndex.objects.all()]
     return {row.pk: (row.words.to_text(), row.vector, row.words_version) for row in rows}
+
+
+def test_what_a_sleep_archived_comes_back_with_its_revisions(planted: Planted, saved: Save) -> None:
+    MemoryNumbers.objects.filter(actor_id=planted.actor_id).update(strength=0.01)
+    actor = Actor.objects.get(pk=planted.actor_id)
+    slept = sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, command("test"), timezone.now()))
+    history = MemoryHistory.objects.filter(actor=actor, verb="sleep").order_by("pk").values()
+    archived = list(history)
+    assert len(archived) == slept.archived_count > 0
+    before = exported("kana", "hiroki")
+    assert " 0 refused." in run("import", saved(before)) and list(history) == archived
+    with connection.cursor() as cursor:  # as at the beginning of a transaction
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    empty_the_installation()
+    run("import", saved(before))
+    assert exported("kana", "hiroki") == before and list(history) == archived
+    assert MemoryRevision.objects.filter(actor=actor, verb="sleep").count() == len(archived)
 
 
 def test_everything_comes_back_byte_for_byte(planted: Planted, saved: Save) -> None:
