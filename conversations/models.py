@@ -16,7 +16,7 @@ from conversations.domain.messages import SPOKEN, Role, TurnState, asks, findabl
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.models import Actor, ActorRow
+from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor, OwnedRow
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_time
 
@@ -43,7 +43,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
         )
 
 
-class Session(models.Model):
+class Session(OwnedRow):
     """A conversation of one actor on one channel (SPEC C1). `message_count` is the last `seq`."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -112,7 +112,7 @@ class Message(ActorRow):
     the plain o200k_base count, before any factor for a model. `utc_offset_minutes` is what the client's time stated.
     """
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages", db_index=False)
+    session = KeyWithinActor(Session, on_delete=models.CASCADE, related_name="messages", db_index=False)
     seq = models.PositiveIntegerField()
     role = models.CharField(max_length=10, choices=[(role.value, role.value) for role in Role])
     author = models.CharField(max_length=255, blank=True)
@@ -162,7 +162,7 @@ class MessageIndex(SearchIndexRow):
     owner_field = "message"
 
     pk = models.CompositePrimaryKey("actor_id", "space_id", "message_id")
-    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    message = KeyWithinActor(Message, on_delete=models.CASCADE, related_name="+")
     session_id = models.UUIDField()
     seq = models.PositiveIntegerField()
     trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
@@ -201,7 +201,7 @@ class ReceiptQuerySet(models.QuerySet["Receipt"]):
 class Receipt(ActorRow):
     """A record of an assembled context: every candidate, whether it entered, and why (SPEC X9)."""
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    session = KeyWithinActor(Session, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     query = models.TextField()
     token_limit = models.PositiveBigIntegerField()
@@ -233,10 +233,10 @@ class ChatTurn(ActorRow):
     `answering` after `until` was broken off, and may be taken over. `key` is the client's idempotency key, hashed.
     """
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="turns")
-    question = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
-    answer = models.ForeignKey(Message, on_delete=models.SET_NULL, null=True, related_name="+")
-    receipt = models.ForeignKey(Receipt, on_delete=models.SET_NULL, null=True, related_name="+")
+    session = KeyWithinActor(Session, on_delete=models.CASCADE, related_name="turns")
+    question = KeyWithinActor(Message, on_delete=models.CASCADE, related_name="+")
+    answer = KeyWithinActor(Message, on_delete=models.SET_NULL, null=True, related_name="+")
+    receipt = KeyWithinActor(Receipt, on_delete=models.SET_NULL, null=True, related_name="+")
     key = models.CharField(max_length=64, null=True, editable=False)
     body_digest = models.CharField(max_length=64, editable=False)
     state = models.CharField(max_length=9, choices=[(each.value, each.value) for each in TurnState])

@@ -5,17 +5,17 @@
 
 -- name: mark_candidates
 -- Rows are locked in the order of their keys, so that searches with overlapping results wait for each other and never
--- deadlock. The actors come first, as in every write: the array is evaluated before any row is looked at. An actor that
+-- deadlock. The actor comes first, as in every write: the array is evaluated before any row is looked at. An actor that
 -- is erased meanwhile has nothing to count.
-WITH actors AS MATERIALIZED (
-    SELECT id FROM memoryhub_actor WHERE id = ANY(%(actor_ids)s) ORDER BY id FOR KEY SHARE
+WITH held AS MATERIALIZED (
+    SELECT id FROM memoryhub_actor WHERE id = %(actor_id)s FOR KEY SHARE
 ), returned AS MATERIALIZED (
-    SELECT actor_id, memory_id FROM strength_memorynumbers
-    WHERE actor_id = ANY(ARRAY(SELECT id FROM actors)) AND memory_id = ANY(%(memory_ids)s)
-    ORDER BY actor_id, memory_id FOR UPDATE
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = %(actor_id)s AND actor_id = ANY(ARRAY(SELECT id FROM held)) AND memory_id = ANY(%(memory_ids)s)
+    ORDER BY memory_id FOR UPDATE
 )
 UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate_count + 1
-FROM returned WHERE numbers.actor_id = returned.actor_id AND numbers.memory_id = returned.memory_id
+FROM returned WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = returned.memory_id
 
 -- fragment: point_of
 -- One row per memory, kind and day in the history of strengths; a merge leaves none.
@@ -129,7 +129,7 @@ CASE WHEN {fades} THEN {mark_begun} ELSE '-Infinity' END
 -- as they are; with their perspectives. For memories that the transaction has changed or locked, with their numbers.
 UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = {settled_mark}
 FROM strength_memorynumbers AS numbers
-JOIN strength_memory AS memory ON memory.id = numbers.memory_id
+JOIN strength_memory AS memory ON memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
 LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
 WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {settled};
 UPDATE strength_memorynumbers AS numbers SET
@@ -138,7 +138,7 @@ UPDATE strength_memorynumbers AS numbers SET
     began_task = CASE WHEN {fades} THEN {begun_task} ELSE numbers.began_task END,
     slept_in = state.runs, taken = coalesce({taken}, 0)
 FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
-WHERE memory.id = numbers.memory_id AND {settled}
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {settled}
 
 -- name: write_archivings
 -- Writes the revisions of sleeps that archived memories, before these change. The sleeps have noted them in the feed.
@@ -159,14 +159,15 @@ WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND archived_why <> '
 -- Marks what was imported by the clock that its actor has here; imports hold strengths of their moment.
 UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END
 FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
-WHERE memory.id = numbers.memory_id AND numbers.actor_id = %(actor_id)s
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND numbers.actor_id = %(actor_id)s
     AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
 
 -- name: mark_imported_perspectives
 UPDATE strength_perspectivestrength AS perspective
 SET mark = least(numbers.mark, coalesce(state.clock[numbers.consolidation_level + 1], 0))
 FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE perspective.actor_id = %(actor_id)s AND perspective.memory_id = numbers.memory_id
+WHERE perspective.actor_id = %(actor_id)s
+    AND numbers.actor_id = perspective.actor_id AND numbers.memory_id = perspective.memory_id
     AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
 
 -- fragment: differs

@@ -194,14 +194,15 @@ WITH held AS MATERIALIZED ({held}), moved AS (
     FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id
 ), seen AS (
     UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = '-Infinity'
-    FROM moved JOIN strength_memorynumbers AS numbers ON numbers.memory_id = moved.id
+    FROM moved
+    JOIN strength_memorynumbers AS numbers ON numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id
     JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
     WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id AND numbers.mark > '-Infinity'
 ), stilled AS (
     UPDATE strength_memorynumbers AS numbers SET strength = {strength_now}, mark = '-Infinity',
         slept_in = state.runs, taken = coalesce({taken}, 0)
     FROM moved JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
-    WHERE numbers.memory_id = moved.id AND numbers.mark > '-Infinity'
+    WHERE numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id AND numbers.mark > '-Infinity'
 )
 SELECT actor_id, id, version FROM moved
 
@@ -237,9 +238,10 @@ WITH looked AS (
         {level} AS new_level, memory.pinned, CASE WHEN NOT {fades} THEN '-Infinity'
             WHEN numbers.mark = '-Infinity' THEN {mark_begun_tonight}
             WHEN numbers.began_at > state.clock_at THEN {mark_tonight} ELSE numbers.mark END AS mark
-    FROM strength_memorynumbers AS numbers JOIN strength_memory AS memory ON memory.id = numbers.memory_id
+    FROM strength_memorynumbers AS numbers
+    JOIN strength_memory AS memory ON memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
     LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-    WHERE numbers.actor_id = %(actor_id)s AND memory.actor_id = %(actor_id)s AND (memory.pinned OR {fades})
+    WHERE numbers.actor_id = %(actor_id)s AND (memory.pinned OR {fades})
 ), placed AS (
     SELECT *, row_number() OVER (
             PARTITION BY is_weak ORDER BY pinned DESC, after DESC, memory_id
@@ -295,7 +297,7 @@ UPDATE strength_memorynumbers AS numbers SET
     consolidation_level = {level_back}, mark = CASE WHEN {fades} THEN {mark_back} ELSE '-Infinity' END,
     slept_in = NULL, taken = 0
 FROM strength_memory AS memory JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
-WHERE memory.id = numbers.memory_id AND {is_undone};
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {is_undone};
 UPDATE strength_perspectivestrength AS perspective SET mark = numbers.mark
 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
 WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_id

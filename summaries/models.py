@@ -11,7 +11,7 @@ from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 from conversations.models import TRUSTS, Message, Session
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.models import ActorRow
+from memoryhub.tenancy.models import ActorRow, KeyWithinActor
 from memoryhub.zones import local_time
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind, ProjectStatus
@@ -68,7 +68,7 @@ class Summary(ActorRow):
     whatever people changed since. Editing the text locks it.
     """
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
+    session = KeyWithinActor(Session, on_delete=models.CASCADE, related_name="+")
     text = models.TextField()
     message_count = models.PositiveIntegerField()
     start_time = models.DateTimeField()
@@ -110,7 +110,7 @@ class Summary(ActorRow):
 class SummaryVersion(ActorRow):
     """State of a summary after one change, with author, time and reason (SPEC U1). The latest is the current state."""
 
-    summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    summary = KeyWithinActor(Summary, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()
     verb = models.CharField(max_length=10, choices=VERBS)
     text = models.TextField()
@@ -149,7 +149,7 @@ class SummaryDraft(ActorRow):
     Only the job that wrote it continues from it, and only from the version of the summary that it began with.
     """
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
+    session = KeyWithinActor(Session, on_delete=models.CASCADE, related_name="+")
     job_id = models.UUIDField()
     base_version = models.PositiveIntegerField()
     text = models.TextField()
@@ -189,7 +189,7 @@ class Project(ActorRow):
     version = models.PositiveIntegerField(default=1)
     archived_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
-    merged_into = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
+    merged_into = KeyWithinActor("self", on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
@@ -225,7 +225,7 @@ class DocumentQuerySet(ActorQuerySet["Document"]):
 class Document(ActorRow):
     """Markdown text of a project. `version` counts its texts; `token_count` is by o200k."""
 
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="documents")
+    project = KeyWithinActor(Project, on_delete=models.CASCADE, related_name="documents")
     name = models.CharField(max_length=LONGEST_DOCUMENT_NAME)
     text = models.TextField(blank=True)
     version = models.PositiveIntegerField(default=1)
@@ -258,7 +258,7 @@ class DocumentVersion(ActorRow):
     `number` is the version that the text had. A new document replaces nothing, so its number 0 is empty.
     """
 
-    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    document = KeyWithinActor(Document, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()
     text = models.TextField(blank=True)
     kind = models.CharField(max_length=10, choices=DOCUMENT_KINDS)
@@ -285,7 +285,7 @@ class DocumentEntry(ActorRow):
     `source` is `{"message_ids": [...], "channel": "..."}`. A line that a person rewrote is that person's.
     """
 
-    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="entries", db_index=False)
+    document = KeyWithinActor(Document, on_delete=models.CASCADE, related_name="entries", db_index=False)
     text_digest = models.BinaryField(max_length=32)
     pinned = models.BooleanField(default=False)
     source = models.JSONField(default=dict)
@@ -312,14 +312,14 @@ class RoutingDecision(ActorRow):
 
     message = models.TextField()
     channel = models.CharField(max_length=100)
-    session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, related_name="+")
+    session = KeyWithinActor(Session, on_delete=models.SET_NULL, null=True, related_name="+")
     trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
-    project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
+    project = KeyWithinActor(Project, on_delete=models.SET_NULL, null=True, related_name="+")
     proposed_name = models.CharField(max_length=LONGEST_NAME, blank=True)
     confidence = models.CharField(max_length=6, choices=CONFIDENCES)
     action = models.CharField(max_length=18, choices=ACTIONS)
     reason = models.TextField(blank=True)
-    corrected_project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
+    corrected_project = KeyWithinActor(Project, on_delete=models.SET_NULL, null=True, related_name="+")
     corrected_by = models.CharField(max_length=150, blank=True)
     corrected_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
@@ -346,7 +346,7 @@ class ProjectEvent(ActorRow):
     One that can be undone as a whole, such as a merge, keeps in `undo` the rows and versions that it wrote.
     """
 
-    project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
+    project = KeyWithinActor(Project, on_delete=models.SET_NULL, null=True, related_name="+")
     project_name = models.CharField(max_length=LONGEST_NAME, blank=True)
     kind = models.CharField(max_length=10, choices=EVENT_KINDS)
     tokens = models.PositiveIntegerField(default=0)
@@ -371,7 +371,7 @@ class ProjectCursor(ActorRow):
     It moves in the transaction that writes the entries found up to there.
     """
 
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
+    session = KeyWithinActor(Session, on_delete=models.CASCADE, related_name="+")
     read_until = models.PositiveIntegerField(default=0)
 
     class Meta:

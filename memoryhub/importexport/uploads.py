@@ -148,7 +148,10 @@ def order(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
     job = with_jobs([row])[0].job
     if job is not None and job.state in OPEN:
         raise WrongImportState(_("Another job of this import is under way; wait for it."))
-    has_rows = row.imported_at is not None or ImportedRow.objects.filter(import_id=row.pk).exists()
+    has_rows = (
+        row.imported_at is not None
+        or ImportedRow.objects.filter(actor_id=row.actor_id, import_id=row.pk).exists()
+    )
     if verb == UNDO and (row.undone_at is not None or not has_rows):
         raise WrongImportState(_("There is nothing to undo: it was not imported, or is undone already."))
     if verb != UNDO and (row.imported_at is not None or not row.size):

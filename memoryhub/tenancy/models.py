@@ -1,14 +1,22 @@
 """Agents and actors: below everything that belongs to somebody."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.db import models, router
+from django.db.models.deletion import Collector
+from django.db.models.fields.related_descriptors import ReverseManyToOneDescriptor
 from django.db.models.functions import Now
+from django.utils.functional import cached_property
 
 from memoryhub.ids import new_id
 from memoryhub.tenancy.domain import Language
+
+_ST = TypeVar("_ST")
+_GT = TypeVar("_GT")
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
@@ -87,7 +95,113 @@ class Actor(models.Model):
         return f"{self.agent_id}/{str(self.id)[:8]}" if self.user_id else self.agent_id
 
 
-class ActorRow(models.Model):
+@dataclass(frozen=True)
+class _SameActor:
+    """Condition of a join between two tables of actors."""
+
+    left: str
+    right: str
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[()]]:
+        quoted = compiler.quote_name_unless_alias
+        return f"{quoted(self.left)}.actor_id = {quoted(self.right)}.actor_id", ()
+
+
+class _WithinActor:
+    """Mixin of foreign keys between rows of one actor: joins and look-ups of the other row name the actor.
+
+    PostgreSQL then reads one actor's rows of both tables, and a distributed database asks one node (ADR 42).
+    """
+
+    def get_extra_restriction(self, alias: Any, related_alias: Any) -> Any:
+        return _SameActor(alias, related_alias) if alias and related_alias else None
+
+    def get_extra_descriptor_filter(self, instance: Any) -> dict[str, Any]:
+        return {"actor_id": instance.actor_id}
+
+    def get_forward_related_filter(self, obj: Any) -> dict[str, Any]:
+        whole: dict[str, Any] = super().get_forward_related_filter(obj)  # type: ignore[misc]
+        return {**whole, "actor_id": obj.actor_id}
+
+    def deconstruct(self) -> Any:
+        """Look like Django's own field: the column is the same."""
+        name, _path, args, kwargs = super().deconstruct()  # type: ignore[misc]
+        return name, f"django.db.models.{self.kind}", args, kwargs  # type: ignore[attr-defined]
+
+
+class _RowsWithinActor(ReverseManyToOneDescriptor):
+    """The rows that hang on one, or, prefetched, on several."""
+
+    @cached_property
+    def related_manager_cls(self) -> Any:
+        whole: Any = super().related_manager_cls
+
+        class Manager(whole):
+            def _apply_rel_filters(self, queryset: Any) -> Any:
+                return super()._apply_rel_filters(queryset).filter(actor_id=self.instance.actor_id)
+
+            def get_prefetch_querysets(self, instances: Any, querysets: Any = None) -> Any:
+                rows = querysets[0] if querysets else self.model._default_manager.get_queryset()
+                rows = rows.filter(actor_id__in={each.actor_id for each in instances})
+                return super().get_prefetch_querysets(instances, [rows])
+
+        return Manager
+
+
+class KeyWithinActor(_WithinActor, models.ForeignKey[_ST, _GT]):
+    kind = "ForeignKey"
+    related_accessor_class = _RowsWithinActor
+
+
+class OneToOneWithinActor(_WithinActor, models.OneToOneField[_ST, _GT]):
+    kind = "OneToOneField"
+
+
+class _WithinActorCollector(Collector):
+    """Django's cascade, in which each statement names the actor."""
+
+    def related_objects(self, related_model: Any, related_fields: Any, objs: Any) -> Any:
+        return super().related_objects(related_model, related_fields, objs).filter(actor_id=objs[0].actor_id)
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        # Rows that were loaded, because others hang on them; Django would delete these by their keys alone.
+        data: dict[Any, Any] = self.data
+        for model, rows in data.items():
+            keys, actor_ids = {each.pk for each in rows}, {each.actor_id for each in rows}
+            whole = model._base_manager.using(self.using)
+            self.fast_deletes.append(whole.filter(actor_id__in=actor_ids, pk__in=keys))
+        data.clear()
+        return super().delete()
+
+
+class OwnedRow(models.Model):
+    """Base of rows that belong to an actor, by a field `actor` of theirs: saving one says whose it is, by no join."""
+
+    actor_id: UUID
+
+    class Meta:
+        abstract = True
+
+    def refresh_from_db(self, using: Any = None, fields: Any = None, from_queryset: Any = None) -> None:
+        if self.__dict__.get("actor_id"):
+            rows: Any = type(self)._base_manager.all() if from_queryset is None else from_queryset
+            from_queryset = rows.filter(actor_id=self.actor_id)
+        super().refresh_from_db(using, fields, from_queryset)
+
+    def delete(self, using: Any = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
+        collector = _WithinActorCollector(
+            using=using or router.db_for_write(type(self), instance=self), origin=self
+        )
+        collector.collect([self], keep_parents=keep_parents)
+        return collector.delete()
+
+    def _do_update(self, base_qs: Any, using: Any, pk_val: Any, values: Any, *more: Any) -> Any:
+        # A row never changes hands, and a distributed database refuses a statement that looks as if it did.
+        kept = [each for each in values if each[0].attname != "actor_id"]
+        return super()._do_update(base_qs.filter(actor_id=self.actor_id), using, pk_val, kept, *more)
+
+
+class ActorRow(OwnedRow):
     """Base of rows that belong to an actor; their indexes begin with it, so the foreign key has none of its own."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform
 from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
@@ -107,10 +108,11 @@ def changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
 
 def changed_by(job: Job, batch: UUID) -> int:
     """Count the memories that a batch has changed, or deleted, so far."""
+    whose = Q(actor_id=job.actor_id) if job.actor_id else Q()
     if job.payload["verb"] == DELETE:
         processed = job.payload["memory_ids"][: job.progress_done or 0]
-        return len(processed) - Memory.objects.filter(pk__in=processed).count()
-    return MemoryRevision.objects.filter(batch=batch).count()
+        return len(processed) - Memory.objects.filter(whose, pk__in=processed).count()
+    return MemoryRevision.objects.filter(whose, batch=batch).count()
 
 
 def latest_job(batch: UUID) -> Any:

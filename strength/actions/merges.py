@@ -258,7 +258,7 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime
     }  # fmt: skip
     is_final = proposal.run is None or proposal.run.state != RunState.RUNNING
     write_numbers([kept], policy, now=now, kind=None, used_at=latest, is_final=is_final, **added)
-    fresh = MemoryNumbers.objects.get(pk=kept.pk)
+    fresh = MemoryNumbers.objects.get(actor_id=kept.actor_id, pk=kept.pk)
     return {
         "strength": added["increment"],
         "before": kept.strength,
@@ -311,7 +311,7 @@ def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
 def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
     rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id)
     mine = {each.perspective: each for each in rows.filter(memory=kept)}
-    numbers = MemoryNumbers.objects.get(pk=kept.pk)
+    numbers = MemoryNumbers.objects.get(actor_id=kept.actor_id, pk=kept.pk)
     before: dict[str, Any] = {}
     for each in rows.filter(memory=absorbed):
         own = mine.get(each.perspective)
@@ -338,7 +338,7 @@ def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
 
 def _restore_perspectives(kept: Memory, undo: dict[str, Any]) -> None:
     """Subtract the gain in each perspective, as far as it has faded; uses since stay."""
-    numbers = MemoryNumbers.objects.get(pk=kept.pk)
+    numbers = MemoryNumbers.objects.get(actor_id=kept.actor_id, pk=kept.pk)
     for name, values in undo["perspectives"].items():
         rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id, memory=kept, perspective=name)
         row = rows.first()

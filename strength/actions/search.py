@@ -289,10 +289,12 @@ def _best(
     search: MemorySearch, among: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
 ) -> list[FoundMemory]:
     """Return the best by score: all are scored by a few numbers, and whole memories loaded for the best only."""
+    if not among:
+        return []
     by_id = {candidate.owner_id: candidate for candidate in among}
     actor_ids = list({candidate.actor_id for candidate in among})
     keys = {"actor_ids": actor_ids, "memory_ids": list(by_id), "space_id": search.query.space_id,
-            "perspective": search.perspective}  # fmt: skip
+            "perspective": search.perspective or ""}  # fmt: skip
     scored: dict[UUID, ScoreBreakdown] = {}
     for key, strength, last_used_at in run_query(QUERIES["candidate_numbers"], keys):
         found = by_id[key]

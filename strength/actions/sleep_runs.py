@@ -298,7 +298,11 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
         raise Forbidden(_("An untrusted key may not undo a sleep; a curator can."))
     lock_exclusive(run.actor_id)
     state = lock_states([run.actor_id])[run.actor_id]
-    run = SleepRun.objects.select_for_update(of=["self"]).select_related("actor__agent").get(pk=run.pk)
+    run = (
+        SleepRun.objects.select_for_update(of=["self"])
+        .select_related("actor__agent")
+        .get(pk=run.pk, actor_id=run.actor_id)
+    )
     _check_undoable(run, state)
     own = Merge.objects.filter(actor_id=run.actor_id, run=run)
     own.filter(state=MergeState.PROPOSED).update(state=MergeState.WITHDRAWN, decided_at=run.now)

@@ -74,12 +74,12 @@ class NotUsable(DomainError):
 
 
 def mark_candidates(*, memories: Sequence[Memory]) -> None:
-    if memories:
-        keys = {
-            "actor_ids": list({memory.actor_id for memory in memories}),
-            "memory_ids": list({memory.pk for memory in memories}),
-        }
-        run_query(QUERIES["mark_candidates"], keys)
+    """Count memories as returned, actor by actor: a user's, and those of the agent."""
+    by_actor: dict[UUID, set[UUID]] = {}
+    for memory in memories:
+        by_actor.setdefault(memory.actor_id, set()).add(memory.pk)
+    for actor_id in sorted(by_actor):
+        run_query(QUERIES["mark_candidates"], {"actor_id": actor_id, "memory_ids": list(by_actor[actor_id])})
 
 
 @transaction.atomic

@@ -430,7 +430,7 @@ class MemoryAdmin(CuratedAdmin):
         return fieldsets if obj is None else without_fields(fieldsets, frozenset(_too_long(request, obj)))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        rows = Memory.objects.of([row.actor_id]).with_numbers([row.actor_id])
+        rows = Memory.objects.of([row.actor_id]).with_numbers()
         stored = rows.select_related("actor__agent").get(pk=row.pk)
         may_change = self.has_change_permission(request, row)
         too_long = _too_long(request, stored)

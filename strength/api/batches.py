@@ -167,7 +167,7 @@ class MemoriesBulk(MemoryView):
         count = rows.count()
         if values.get("expected_count", count) != count:
             raise WrongState(f"{count} memories match by now; look at them again.")
-        newest = rows.with_numbers([tenant.actor_id]).order_by("-created_at", "-id")
+        newest = rows.with_numbers().order_by("-created_at", "-id")
         body: dict[str, Any] = {"batch": None, "count": count, "sample": list(newest[:SAMPLE])}
         if not values["dry_run"]:
             body["batch"] = order_curation(

@@ -369,7 +369,7 @@ class Memories(MemoryView):
         sign = "-" if values["ordering"].startswith("-") else ""
         column = ORDERINGS[values["ordering"].lstrip("-")]
         tenant = self.reading(values)
-        rows = self.listed(tenant, values).with_numbers([tenant.actor_id]).annotate(last_used=LAST_USED)
+        rows = self.listed(tenant, values).with_numbers().annotate(last_used=LAST_USED)
         paginator = None
         if column == "strength":
             paginator = PagesByStrength(tenant.actor_id, ALL if "as_of" in values else values["status"])

@@ -194,4 +194,6 @@ class MergeVerb(MemoryView):
         proposal = self.owned(Merge.objects.all(), merge_id)
         reason = self.validated(ReasonSerializer)["reason"]
         self.verbs[self.verb](proposal=proposal, by=self.principal, reason=reason, now=self.now)
-        return Response(MergeOut(Merge.objects.with_memories().get(pk=proposal.pk)).data)
+        return Response(
+            MergeOut(Merge.objects.with_memories().get(pk=proposal.pk, actor_id=proposal.actor_id)).data
+        )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import connection, models, transaction
-from django.db.models import F, Prefetch, Q, Value
+from django.db.models import F, Q, Value
 from django.db.models.functions import Greatest, Ln, Now
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -19,7 +19,7 @@ from memoryhub.ids import new_id
 from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.models import Actor, ActorRow, Agent
+from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, OneToOneWithinActor, OwnedRow
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.duplicates import wording_digest
 from strength.domain.memories import STANDING, Kind, ScopeLevel, Source, Status
@@ -43,13 +43,9 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         rows = self.select_for_update(of=["self"]).select_related("actor__agent")
         return {memory.pk: memory for memory in rows.filter(pk__in=list(memory_ids)).order_by("id")}
 
-    def with_numbers(self, actor_ids: Iterable[UUID] | None = None) -> "MemoryQuerySet":
-        """Load what the API and the admin show; with `actor_ids` every query filters by actor."""
-        whose = {} if actor_ids is None else {"actor_id__in": list(actor_ids)}
-        return self.joined_with_numbers().prefetch_related(
-            Prefetch("perspectives", queryset=PerspectiveStrength.objects.filter(**whose)),
-            Prefetch("sources", queryset=MemorySource.objects.filter(**whose)),
-        )
+    def with_numbers(self) -> "MemoryQuerySet":
+        """Load what the API and the admin show."""
+        return self.joined_with_numbers().prefetch_related("perspectives", "sources")
 
     def joined_with_numbers(self) -> "MemoryQuerySet":
         return self.select_related("numbers", "actor__sleep_state").annotate(strength=STRENGTH_OF_MEMORY)
@@ -84,7 +80,7 @@ class Facets(models.Model):
         abstract = True
 
 
-class Memory(Facets):
+class Memory(Facets, OwnedRow):
     """A memory: its text, namespace, scope, state and curation (SPEC M1); `version` counts curated changes.
 
     `said_on` is the speaker's day of the latest source message. The numbers that change with every use are in
@@ -108,7 +104,7 @@ class Memory(Facets):
         default=dict, db_default={}, blank=True, help_text="Values of the client's own, by key."
     )
     said_on = models.DateField(null=True, blank=True, editable=False)
-    superseded_by = models.ForeignKey(
+    superseded_by = KeyWithinActor(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     supersedes = ArrayField(
@@ -215,7 +211,7 @@ class NumbersQuerySet(models.QuerySet["MemoryNumbers"]):
         return self.annotate(strength_now=STRENGTH_OF_NUMBERS)
 
 
-class MemoryNumbers(models.Model):
+class MemoryNumbers(OwnedRow):
     """Strength and counters of a memory, changed by every use, in a narrow row of their own.
 
     `strength` was right when the actor's clock (`SleepState`) stood at `mark`; what the clock has moved since, by the
@@ -236,7 +232,7 @@ class MemoryNumbers(models.Model):
         ),
     }  # fmt: skip
 
-    memory = models.OneToOneField(Memory, on_delete=models.CASCADE, primary_key=True, related_name="numbers")
+    memory = OneToOneWithinActor(Memory, on_delete=models.CASCADE, primary_key=True, related_name="numbers")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     strength = models.FloatField()
     mark = models.FloatField(default=NEVER, db_default=NEVER)
@@ -343,7 +339,7 @@ STRENGTH_OF_PERSPECTIVE: Final = StrengthNow(
 )
 
 
-class PerspectiveStrength(models.Model):
+class PerspectiveStrength(OwnedRow):
     """A memory's strength from one perspective; without a row it is 0."""
 
     not_exported: ClassVar = frozenset({"mark"})
@@ -351,7 +347,7 @@ class PerspectiveStrength(models.Model):
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "perspective")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
-    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="perspectives")
+    memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="perspectives")
     perspective = models.CharField(max_length=100)
     strength = models.FloatField(help_text="As of its mark.")
     mark = models.FloatField(
@@ -382,7 +378,7 @@ class MemoryIndex(Facets, SearchIndexRow):
     owner_field = "memory"
 
     pk = models.CompositePrimaryKey("actor_id", "space_id", "memory_id")
-    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+    memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="+")
 
     class Meta(SearchIndexRow.Meta):
         indexes = [
@@ -421,7 +417,7 @@ class MemoryIndex(Facets, SearchIndexRow):
 class MemorySource(ActorRow):
     """The message of a memory (SPEC M3), by a plain id: `strength` does not depend on its table."""
 
-    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="sources")
+    memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="sources")
     message_id = models.UUIDField()
     session_id = models.UUIDField()
     channel = models.CharField(max_length=100, blank=True)

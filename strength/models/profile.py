@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.db import models
 
 from memoryhub.auth.domain import PrincipalKind
-from memoryhub.tenancy.models import ActorRow
+from memoryhub.tenancy.models import ActorRow, KeyWithinActor
 from strength.domain.profile import Generator, Line, Source, Verb, check_lines, text_of
 from strength.models.sleep import choices
 
@@ -62,7 +62,7 @@ class Profile(WrittenLines):
 class ProfileVersion(WrittenLines):
     """State of a profile after one change, with author, time and reason. The latest is the current state."""
 
-    profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    profile = KeyWithinActor(Profile, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()
     verb = models.CharField(max_length=10, choices=choices(Verb))
     who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))

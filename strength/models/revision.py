@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import PrincipalKind
-from memoryhub.tenancy.models import Actor, ActorRow
+from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor
 from strength.domain.memories import FeedChange, TombstoneReason
 from strength.domain.sleep import MergeState
 from strength.models.memory import Memory
@@ -23,7 +23,7 @@ class Revision(ActorRow):
     change replaced, for undo.
     """
 
-    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="revisions")
+    memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
     verb = models.CharField(max_length=20)
     who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))
@@ -129,10 +129,10 @@ class Merge(ActorRow):
     the kept memory.
     """
 
-    run = models.ForeignKey(SleepRun, on_delete=models.SET_NULL, null=True, related_name="merges")
-    kept = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+    run = KeyWithinActor(SleepRun, on_delete=models.SET_NULL, null=True, related_name="merges")
+    kept = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="+")
     kept_version = models.PositiveIntegerField()
-    absorbed = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+    absorbed = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="+")
     absorbed_version = models.PositiveIntegerField()
     likeness = models.FloatField()
     state = models.CharField(max_length=10, choices=choices(MergeState), default=MergeState.PROPOSED)

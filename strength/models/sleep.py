@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import Principal, PrincipalKind
-from memoryhub.tenancy.models import Actor, ActorRow
+from memoryhub.tenancy.models import Actor, ActorRow, OwnedRow
 from strength.domain.policy import LEVELS
 from strength.domain.sleep import Phase, RunState, Trigger
 from strength.domain.strength import Clock, new_clock
@@ -21,7 +21,7 @@ def choices(words: Iterable[str]) -> list[tuple[str, str]]:
     return [(str(word), str(word)) for word in words]
 
 
-class SleepState(models.Model):
+class SleepState(OwnedRow):
     """An actor's count of tasks, decay clock and progress of sleeps; locked by whoever begins or undoes a sleep.
 
     Memories changed after `compared_until` (or just then, after the id `compared_after`) have not been compared yet.

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from memoryhub.tenancy.models import Actor, ActorRow
+from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor, OwnedRow
 from strength.domain.extraction import FROM_MESSAGES, Strategy
 from strength.domain.strength import PointKind
 from strength.models.memory import Memory
@@ -49,7 +49,7 @@ class Task(ActorRow):
         return f"{self.get_state_display()} {str(self.id)[:13]}"
 
 
-class UseReport(models.Model):
+class UseReport(OwnedRow):
     """A use of a memory in a task, which counts once however often it is reported (SPEC S2).
 
     The task is the SHA-256 of the client's name for it, which need not be a `Task`, and may be another actor's.
@@ -57,7 +57,7 @@ class UseReport(models.Model):
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "task")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
-    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+    memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="+")
     task = models.CharField(max_length=64)
     created_at = models.DateTimeField(db_default=Now())
 
@@ -68,7 +68,7 @@ class UseReport(models.Model):
         return str(self.memory_id)
 
 
-class StrengthPoint(models.Model):
+class StrengthPoint(OwnedRow):
     """A memory's strength after an event; one row for each kind and day holds the last.
 
     Decay has no rows: from a point on it follows from its `mark` and the clocks of the actor's sleeps; null where the
@@ -79,7 +79,7 @@ class StrengthPoint(models.Model):
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "day", "kind")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
-    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+    memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="+")
     day = models.DateField()
     kind = models.CharField(max_length=10, choices=choices(PointKind))
     at = models.DateTimeField()
@@ -96,7 +96,7 @@ class StrengthPoint(models.Model):
 READERS = (*FROM_MESSAGES, Strategy.SUMMARY)
 
 
-class StrategyCursor(models.Model):
+class StrategyCursor(OwnedRow):
     """Position of a strategy in a session: read up to the message `read_until`; no row means nothing read.
 
     Between `passed_after` and `passed_until` messages were skipped, because the strategy was off or no model would
@@ -128,7 +128,7 @@ class StrategyCursor(models.Model):
         return f"{self.strategy} {self.read_until}"
 
 
-class ReflectionCursor(models.Model):
+class ReflectionCursor(OwnedRow):
     """Position of reflection: episodes changed before `until`, or just then up to `after`, were read.
 
     An episode that a person approves or edits changes, and is read once more. `has_passed` says that episodes were

@@ -103,8 +103,8 @@ def test_numbers_of_the_demo_fit_its_nights(browser: Client) -> None:
     archived = MemoryHistory.objects.filter(verb="sleep", changed_after__status="archived").count()
     assert SleepRun.objects.aggregate(sum=Sum("archived_count"))["sum"] == archived
     actor = Actor.objects.get(agent_id="release-assistant", user_id="maya")
-    before = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers([actor.pk])}
+    before = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers()}
     sleep(actor=actor, request=SleepRequest(Trigger.CURATOR, BY, timezone.now()))
-    after = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers([actor.pk])}
+    after = {each.pk: each.strength for each in Memory.objects.of([actor.pk]).with_numbers()}
     assert max(before.values()) == pytest.approx(2.2)
     assert all(after[key] > 0.9 * strength for key, strength in before.items())
