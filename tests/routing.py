@@ -39,7 +39,8 @@ def distributed_tables() -> Mapping[str, str]:
     tables = {Actor._meta.db_table: "id"}
     for model in apps.get_models():
         for each in model._meta.local_concrete_fields:
-            if isinstance(each, models.ForeignKey) and each.related_model is Actor and not each.null:
+            is_owner = isinstance(each, models.ForeignKey) and each.related_model is Actor and not each.null
+            if is_owner and model._meta.managed:  # views are read through their tables
                 tables[model._meta.db_table] = "actor_id"
     return tables
 

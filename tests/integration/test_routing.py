@@ -45,7 +45,8 @@ def test_tables_are_found() -> None:
     assert len(tables) >= 35
     assert tables[Memory._meta.db_table] == "actor_id"
     assert tables[Actor._meta.db_table] == "id"
-    assert not {"memoryhub_job", "memoryhub_agent", "strength_memorychange"} & set(tables)
+    ground = {"memoryhub_job", "memoryhub_agent", "strength_memorychange", "strength_memoryhistory"}
+    assert not ground & set(tables)
 
 
 BOTH = "SELECT 1 FROM strength_memory AS memory JOIN strength_memorynumbers AS numbers ON "
