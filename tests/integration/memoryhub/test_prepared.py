@@ -76,14 +76,17 @@ def test_condition_finds_what_filter_finds(memories: list[Memory], kind: str) ->
 
 
 def test_rows_are_read_as_django_reads_them(memories: list[Memory]) -> None:
-    """Of every table that a prepared query reads, joined rows and annotations included."""
-    prepared = PreparedQuery(
-        lambda: Memory.objects.order_by("id").select_related("actor__agent").annotate(half=F("version") / 2.0)
-    )
-    expected = Memory.objects.order_by("id").select_related("actor__agent").annotate(half=F("version") / 2.0)
+    """Attribute by attribute: joined rows, those that are missing, and annotations included."""
+    Memory.objects.filter(pk__in=[each.pk for each in memories[:5]]).update(superseded_by=memories[7])
+    joined = Memory.objects.order_by("id").select_related("actor__agent", "superseded_by")
+    expected = joined.annotate(half=F("version") / 2.0)
+    prepared = PreparedQuery(lambda: joined.annotate(half=F("version") / 2.0))
 
     for found, row in zip(prepared.rows(Q()), expected, strict=True):
-        for one, other in ((found, row), (found.actor, row.actor), (found.actor.agent, row.actor.agent)):
+        assert (found.superseded_by is None) == (row.superseded_by is None)
+        of_found = (found, found.actor, found.actor.agent, found.superseded_by or found)
+        of_row = (row, row.actor, row.actor.agent, row.superseded_by or row)
+        for one, other in zip(of_found, of_row, strict=True):
             assert {**vars(one), "_state": None} == {**vars(other), "_state": None}
             assert (one._state.adding, one._state.db) == (other._state.adding, other._state.db)
             assert one._state.fields_cache.keys() == other._state.fields_cache.keys()
