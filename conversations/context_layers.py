@@ -15,7 +15,7 @@ from conversations.domain.layers import RECALL, WORKING, Block, Candidate, Conte
 from conversations.domain.messages import SPOKEN, Role
 from conversations.domain.passages import passages
 from conversations.domain.tools import Said, calls_in, paired
-from conversations.models import Message, MessageQuerySet
+from conversations.models import Message, MessageQuerySet, believed_in
 from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.policies import zone_of
 
@@ -23,6 +23,8 @@ LONGEST_RECALLED: Final = 400
 """Bytes of one recalled message, about 100 tokens."""
 
 LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
+EARLIEST: Final = PreparedQuery(lambda: Message.objects.order_by("seq"))
+NEWEST: Final = PreparedQuery(lambda: Message.objects.order_by("-created_at", "-id"))
 
 COMPANION_SHARE: Final = 0.05
 """Of the floor, which the best must reach, for those that come with it."""
@@ -69,12 +71,13 @@ def _latest_of_session(request: LayerRequest) -> tuple[list[Message], list[Messa
 
 def _latest_of_others(request: LayerRequest, limit: int) -> tuple[list[Message], list[Message]]:
     """Return the message before the latest ones of earlier sessions, if there is one, and these."""
-    rows = _said(request).spoken().believed_in(None)
+    said = Q(actor_id=request.tenant.actor_id, role__in=SPOKEN) & believed_in(None)
     if request.session is not None:
-        first = _said(request).filter(session_id=request.session.pk).order_by("seq").first()
+        own = Q(actor_id=request.tenant.actor_id, session_id=request.session.pk)
+        first = EARLIEST.first(own)
         beginning = first.created_at if first else request.session.started_at
-        rows = rows.exclude(session_id=request.session.pk).filter(created_at__lte=beginning)
-    latest = list(rows.order_by("-created_at", "-id")[: limit + 1])[::-1]
+        said &= ~Q(session_id=request.session.pk) & Q(created_at__lte=beginning)
+    latest = NEWEST.rows(said, most=limit + 1)[::-1]
     return latest[:-limit], latest[-limit:]
 
 

@@ -50,6 +50,7 @@ class MessageIdReused(DomainError):
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
 
+LOCKED: Final = PreparedQuery(lambda: Session.objects.order_by().select_for_update())
 MESSAGES: Final = PreparedQuery(lambda: Message.objects.order_by())
 
 
@@ -138,7 +139,7 @@ def entries_of(
 
 def _lock(session: Session) -> Session:
     hold(session.actor_id)
-    locked = Session.objects.select_for_update().filter(pk=session.pk, actor_id=session.actor_id).first()
+    locked = LOCKED.first(Q(id=session.pk, actor_id=session.actor_id))
     if locked is None:  # erased meanwhile
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.pk))
     return locked
