@@ -48,7 +48,7 @@ def installation(*, database_url: str | None = None, keep: Path | None = None) -
     """
     from memoryhub.runtime.postgres import EmbeddedCluster
 
-    with _signals_end_it():
+    with signals_end_it():
         if database_url:
             claim_database(database_url)
         folder = claim_folder(keep) if keep else Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
@@ -72,7 +72,7 @@ def installation(*, database_url: str | None = None, keep: Path | None = None) -
 
 
 @contextmanager
-def _signals_end_it() -> Iterator[None]:
+def signals_end_it() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the run as Ctrl-C does, so that what was started is stopped."""
     former = {number: signal.getsignal(number) for number in ENDED_BY}
     # Ignored before us: nohup, which outlives the terminal.

@@ -233,7 +233,7 @@ def main() -> int:
     options = parser.parse_args()
     names: list[str] = options.server or ["."]
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    with ExitStack() as stack:
+    with harness.signals_end_it(), ExitStack() as stack:
         servers = {name: stack.enter_context(served(name)) for name in names}
         for port, key, _ in servers.values():
             fill(Client(port, key))
