@@ -36,6 +36,17 @@ FROM strength_memory AS memory, LATERAL (
 WHERE memory.archived_why <> ''
 """
 
+# Whoever goes back keeps what sleeps have archived in the history.
+WRITTEN_DOWN = f"""
+SELECT set_config('memoryhub.changes', 'by_set', true);
+INSERT INTO strength_memoryrevision ({COLUMNS})
+SELECT {COLUMNS} FROM strength_memoryhistory AS history
+WHERE NOT EXISTS (SELECT FROM strength_memoryrevision AS written WHERE written.id = history.id);
+SELECT set_config('memoryhub.changes', '', true);
+SET CONSTRAINTS ALL IMMEDIATE;
+DROP VIEW strength_memoryhistory
+"""
+
 
 class Migration(migrations.Migration):
 
@@ -90,5 +101,5 @@ class Migration(migrations.Migration):
             model_name='memorynumbers',
             index=models.Index(condition=models.Q(('due__lt', float("inf"))), fields=['actor', 'consolidation_level', 'due'], include=('mark',), name='numbers_due'),
         ),
-        migrations.RunSQL(VIEW, "DROP VIEW strength_memoryhistory"),
+        migrations.RunSQL(VIEW, WRITTEN_DOWN),
     ]

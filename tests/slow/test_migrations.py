@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from django.db.migrations.executor import MigrationExecutor
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.importexport.demo import load_demo
-from strength.models import Memory, MemoryNumbers, PerspectiveStrength
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.sleep import SleepRequest, sleep
+from strength.domain.sleep import Trigger
+from strength.models import Memory, MemoryHistory, MemoryNumbers, MemoryRevision, PerspectiveStrength
 from tests.conftest import NOW
 
 APPS = ("conversations", "summaries", "strength")
@@ -81,3 +85,17 @@ def test_strengths_are_carried_over_as_they_were_read(newest: list[Any]) -> None
     left = {text: row.of_perspective(seen[text], state) for text, row in now.items()}
     assert left["memory 1"] == pytest.approx(0.5 * math.exp(-0.05), rel=1e-12)
     assert left["memory 2"] == pytest.approx(0.5 * math.exp(-0.05 - 0.2), rel=1e-12)
+
+
+def test_what_a_sleep_archived_stays_in_the_history(newest: list[Any]) -> None:
+    by = command("test")
+    actor = actor_for_writing(by, "kana", "hiroki", now=NOW)
+    write_memory(actor=actor, new=NewMemory(content="The ferry was late", strength=0.11), by=by, now=NOW)
+    sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, by, NOW + timedelta(days=60)))
+    history = list(MemoryHistory.objects.values())
+    assert [each["verb"] for each in history] == ["sleep", "create"]
+    assert MemoryRevision.objects.count() == 1
+    MigrationExecutor(connection).migrate([("strength", "0013_cheap_nights")])
+    assert list(MemoryRevision.objects.values()) == history
+    MigrationExecutor(connection).migrate(newest)
+    assert list(MemoryHistory.objects.values()) == history
