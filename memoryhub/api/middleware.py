@@ -175,10 +175,9 @@ class OneHopHandler(ASGIHandler):
         request, refusal = self.create_request(scope, body)
         response: Any = refusal if request is None else self.get_response(request)
         response._handler_class = type(self)
-        if response.streaming:
-            close_old_connections()
-        else:
+        if not response.streaming:
             response.close()
+        close_old_connections()  # also where nobody listens to the signals: the thread serves others next
         return response
 
     async def _stream(self, response: HttpResponseBase, receive: Receive, send: Any) -> None:

@@ -20,7 +20,6 @@ from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Agent
 from strength.actions.curation import TRANSITIONS
 from strength.actions.revisions import new_revision
-from strength.actions.sleep import move_memories
 from strength.admin import labels
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
 from tests.integration.admin.test_roles import person
@@ -109,7 +108,7 @@ def test_kinds_are_called_as_their_screens() -> None:
 
 WRITERS = {
     "the trail": ((audit.record, audit.record_each, audit.record_rows), VERBS),
-    "a memory's story": ((new_revision, move_memories), labels.VERBS),
+    "a memory's story": ((new_revision,), labels.VERBS),
 }
 
 
@@ -120,7 +119,8 @@ def test_the_verbs_that_are_written_are_those_that_have_words(where: str) -> Non
         writers, closed={"apply_transition": TRANSITIONS, "order_curation": {*TRANSITIONS, "delete"}}
     )
     assert not found.unread
-    assert found.written == set(in_words)
+    in_sql = {"sleep"} if where == "a memory's story" else set()  # the view of histories says it
+    assert found.written | in_sql == set(in_words)
 
 
 def test_the_one_table_of_hands_knows_every_kind() -> None:
