@@ -353,6 +353,7 @@ def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(
     assert _said_while_applying(caplog) == [], "what a release brings is granted without a word"
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_landed_databases_get_their_roles() -> None:
     executor = MigrationExecutor(connection)

@@ -144,6 +144,7 @@ def test_analyse_does_not_depend_on_normal_form(text: str) -> None:
     assert analyse(unicodedata.normalize("NFC", text)) == analyse(unicodedata.normalize("NFD", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
