@@ -411,7 +411,7 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tup
         "actor_ids": [run.actor_id], "memory_ids": wanted, "who_kind": by.kind.value, "who_id": by.id,
         "who_name": by.name[:150], "reason": reason or f"sleep {run.number} was undone", "now": now,
     }  # fmt: skip
-    back = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["bring_back"], values)]
+    back = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["bring_back"], values)] if wanted else []
     duplicates = unchanged - refused - set(back)
     return back, [
         *(f"{pk}: a person has decided against what it says; it stays archived." for pk in sorted(refused)),
