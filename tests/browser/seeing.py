@@ -96,6 +96,14 @@ def fits_fingers(page: Any) -> None:
     assert not small, f"{page.url}:\n" + "\n".join(small)
 
 
+# After a form was sent, the next page may have begun and have no body yet.
+IS_WIDER = """() => new Promise(tell => {
+    const look = () => document.readyState === "loading"
+        ? setTimeout(look, 20) : tell(document.scrollingElement.scrollWidth > window.innerWidth);
+    look();
+})"""
+
+
 def scrolls_sideways(page: Any) -> bool:
     """Return whether the page is wider than its window."""
-    return bool(page.evaluate("() => document.scrollingElement.scrollWidth > window.innerWidth"))
+    return bool(page.evaluate(IS_WIDER))
