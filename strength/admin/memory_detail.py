@@ -125,6 +125,7 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
                 "revision": each,
                 "verb": VERBS.get(each.verb, each.verb),
                 "who": principal_label(each.who_name, each.who_kind),
+                "reason": WHYS.get(each.reason) or each.reason,
                 "changes": changes_of(each, deadline),
             }
             for each in shown
