@@ -37,7 +37,7 @@ from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.prepared import PreparedQuery
-from memoryhub.search.messages import EARLIER_TURNS
+from memoryhub.search.analysis import EARLIER_TURNS
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of

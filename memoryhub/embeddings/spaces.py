@@ -34,10 +34,9 @@ from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.usage.domain import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
 from memoryhub.prepared import PreparedQuery
-from memoryhub.search.analysis import analyse, is_unspaced, text_length
-from memoryhub.search.bm25 import WORDS_VERSION
+from memoryhub.search.analysis import QueryText, analyse, is_unspaced
+from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, unit_vector, word_vector
-from memoryhub.search.messages import earlier_terms, message_terms
 from memoryhub.search.models import (
     BOUNDS,
     SPACED,
@@ -224,11 +223,9 @@ def text_query(text: str, *, turns: Iterable[tuple[str, str]] = (), payer: Payer
     """
     space = active_space()
     return build_query(
-        text,
+        QueryText.of_message(text, turns),
         space=space,
         embed=lambda words: embed_query(space, words, payer=payer),
-        terms=message_terms(text),
-        earlier=earlier_terms(turns),
     )
 
 

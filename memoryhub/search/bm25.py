@@ -11,6 +11,7 @@ the average in it, every stored vector would be out of date after each new text.
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from heapq import nlargest
 from pathlib import Path
 from typing import Final
 
-from memoryhub.search.analysis import term_share, text_length
+from memoryhub.search.analysis import COMPOUND, UNSPACED
 
 DIMENSION: Final = 2**29
 """Of the sparse vectors (pgvector allows 1e9). Among 1,000 terms two share an id once in a thousand texts."""
@@ -64,6 +65,12 @@ COMMON_TERMS: Final = Path(__file__).with_name("common_terms.tsv")
 """In how many of these each term is. `bench/common_terms.py` writes it."""
 
 
+GRAM_LENGTH: Final = 0.25
+"""A text of 40 words is as long as one of 160 characters and pairs: each letter is in three of these."""
+
+_GRAM: Final = re.compile(f"[{COMPOUND}{UNSPACED}]")
+
+
 @dataclass(frozen=True)
 class QueryWords:
     """A query's weights by term id, and the weight of the terms that make a text's score 1."""
@@ -82,6 +89,17 @@ def term_id(term: str) -> int:
 def term_ids(terms: Iterable[str]) -> list[int]:
     """Return the ids of the terms, each once, in ascending order."""
     return sorted(set(map(term_id, terms)))
+
+
+def text_length(terms: Counter[str]) -> float:
+    """Return how long the text is that these terms are of, in words; compounds repeat what is counted already."""
+    return sum(count * term_share(term) for term, count in terms.items() if term[0] != COMPOUND)
+
+
+@lru_cache(maxsize=50_000)
+def term_share(term: str) -> float:
+    """Return the part of a word that a term stands for: 1 for words, GRAM_LENGTH where no spaces are written."""
+    return GRAM_LENGTH if _GRAM.match(term) else 1.0
 
 
 def document_weights(terms: Counter[str]) -> dict[int, float]:

@@ -126,7 +126,7 @@ class Turn:
     is_by_other: bool = False
     """The query names one author of this conversation, and it is not this message's."""
     length: int = 0
-    """In words, as `analysis.text_length` counts."""
+    """In words, as `bm25.text_length` counts."""
 
 
 def in_conversation(turns: Sequence[Turn], policy: FusionPolicy = DEFAULT_POLICY) -> list[float]:

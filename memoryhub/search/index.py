@@ -23,12 +23,15 @@ from django.db import connection, transaction
 from numpy.typing import NDArray
 from pgvector import SparseVector
 
+from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import (
     COMMON_DOCUMENTS,
     DIMENSION,
+    QueryWords,
     common_terms,
     document_weights,
     inverse_document_frequency,
+    query_words,
     term_ids,
 )
 from memoryhub.search.models import TermStatistic
@@ -132,6 +135,12 @@ def query_idf(terms: Iterable[int]) -> tuple[dict[int, float], float]:
         term: of_count(documents_with_term=count + common.get(term, 0)) for term, count in counts.items()
     }
     return weights, of_count(documents_with_term=1)
+
+
+def weigh_queries(texts: Sequence[QueryText]) -> list[QueryWords]:
+    """Return the weights of each text's terms; the frequencies of all of them are read at once."""
+    idf, rare = query_idf(term_ids(term for each in texts for term in (*each.terms, *each.earlier)))
+    return [query_words(each.terms, idf, rare=rare, earlier=each.earlier) for each in texts]
 
 
 def _documents(terms: Iterable[int]) -> dict[int, int]:

@@ -19,8 +19,8 @@ from django.apps import apps
 from django.db import OperationalError, connection, models, transaction
 from psycopg.errors import LockNotAvailable
 
-from memoryhub.search.analysis import analyse, text_length
-from memoryhub.search.bm25 import WORDS_VERSION
+from memoryhub.search.analysis import analyse
+from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, word_vector
 from memoryhub.search.models import EmbeddingSpace, TermStatistic, index_models
 

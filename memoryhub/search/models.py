@@ -14,7 +14,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 from pgvector.django import HalfVectorField, SparseVectorField
 
-from memoryhub.search.analysis import is_unspaced
 from memoryhub.search.bm25 import DIMENSION
 from memoryhub.search.fusion import SpaceBounds
 
@@ -103,9 +102,9 @@ class EmbeddingSpace(models.Model):
     def bounds(self) -> SpaceBounds:
         return SpaceBounds(self.cosine_low, self.cosine_high, self.vector_weight)
 
-    def bounds_for(self, text: str) -> SpaceBounds:
+    def bounds_for(self, *, is_unspaced: bool) -> SpaceBounds:
         """Return the bounds for a text's script; beside English, Japanese decides, which fewer models know."""
-        measured = self.calibration.get(UNSPACED) if is_unspaced(text) else None
+        measured = self.calibration.get(UNSPACED) if is_unspaced else None
         return SpaceBounds(**{name: measured[name] for name in BOUNDS}) if measured else self.bounds
 
 

@@ -9,10 +9,9 @@ Rows are narrowed by the caller: to the actors (`actor_id IN …`) and to the qu
 around the cosine keeps vectors of another dimension from being compared even where that was forgotten.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import chain
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -23,10 +22,10 @@ from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
 from memoryhub.prepared import Param, PreparedQuery
-from memoryhub.search.analysis import analyse
-from memoryhub.search.bm25 import DIMENSION, QueryWords, query_words, term_id, term_ids
+from memoryhub.search.analysis import QueryText, analyse
+from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds
-from memoryhub.search.index import query_idf, unit_vector
+from memoryhub.search.index import unit_vector, weigh_queries
 from memoryhub.search.models import (
     EmbeddingSpace,
     InlineHalfVectorField,
@@ -56,55 +55,48 @@ class SearchQuery:
 
 
 def build_query(
-    text: str,
+    text: QueryText,
     *,
     space: EmbeddingSpace,
     embed: Callable[[str], Sequence[float] | None],
-    terms: Collection[str] | None = None,
-    earlier: Mapping[str, float] | None = None,
     policy: FusionPolicy = DEFAULT_POLICY,
 ) -> SearchQuery:
     """Return the query for a text. `embed` answers None where the embedder is down: the query is `degraded`.
 
-    `terms` replace those of the text; `earlier` are those of the turns before it, see `query_words`.
-
     Raises:
         UnusableVector: where the embedder answers with a vector of another dimension, or no numbers.
     """
-    asked = analyse(text) if terms is None else terms
-    idf, rare = query_idf(term_ids([*asked, *(earlier or {})]))
-    words = query_words(asked, idf, rare=rare, earlier=earlier)
-    return _query(text, words, embed(text), space, policy)
+    return build_queries([(text, embed(text.text))], space=space, policy=policy)[0]
 
 
 def build_queries(
-    texts: Sequence[tuple[str, Sequence[float] | None]], *, space: EmbeddingSpace
+    texts: Sequence[tuple[QueryText, Sequence[float] | None]],
+    *,
+    space: EmbeddingSpace,
+    policy: FusionPolicy = DEFAULT_POLICY,
 ) -> list[SearchQuery]:
     """Return the queries for texts with their vectors; the frequencies of all terms are read at once.
 
     Raises:
         UnusableVector: as `build_query`.
     """
-    terms = [analyse(text) for text, _vector in texts]
-    idf, rare = query_idf(term_ids(chain.from_iterable(terms)))
-    return [
-        _query(text, query_words(asked, idf, rare=rare), vector, space, DEFAULT_POLICY)
-        for (text, vector), asked in zip(texts, terms, strict=True)
+    units = [
+        None if vector is None else tuple(unit_vector(vector, dimension=space.dimension))
+        for _text, vector in texts
     ]
-
-
-def _query(
-    text: str, words: QueryWords, vector: Sequence[float] | None, space: EmbeddingSpace, policy: FusionPolicy
-) -> SearchQuery:
-    return SearchQuery(
-        space_id=space.pk,
-        bounds=space.bounds_for(text),
-        vector=None if vector is None else tuple(unit_vector(vector, dimension=space.dimension)),
-        words=words,
-        policy=policy,
-        text=text,
-        degraded=vector is None,
-    )
+    words = weigh_queries([text for text, _vector in texts])
+    return [
+        SearchQuery(
+            space_id=space.pk,
+            bounds=space.bounds_for(is_unspaced=text.is_unspaced),
+            vector=unit,
+            words=weights,
+            policy=policy,
+            text=text.text,
+            degraded=unit is None,
+        )
+        for (text, _vector), unit, weights in zip(texts, units, words, strict=True)
+    ]
 
 
 def build_vector_query(

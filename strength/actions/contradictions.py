@@ -23,7 +23,7 @@ from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
-from memoryhub.search.analysis import analyse
+from memoryhub.search.analysis import QueryText, analyse
 from memoryhub.search.bm25 import term_ids
 from memoryhub.search.fusion import scaled_similarity
 from memoryhub.search.models import EmbeddingSpace
@@ -203,7 +203,9 @@ def known_memories(
     namespaces = [expand_namespace(default_namespace(kind), **names) for kind in kinds]
     own = Q(actor_id=actor.id, namespace__in=namespaces)
     query = build_query(
-        new.content, space=space, embed=lambda text: embed_query(space, text, payer=payer(actor))
+        QueryText.of(new.content),
+        space=space,
+        embed=lambda text: embed_query(space, text, payer=payer(actor)),
     )
     rejected = own & Q(status=Status.REJECTED)
     seen = own & Q(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from memoryhub.embeddings.spaces import active_space
+from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import QueryWords
 from memoryhub.search.index import idf
 from memoryhub.search.models import EmbeddingSpace
@@ -87,7 +88,7 @@ def _nearest(
     texts: Sequence[Sought], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, among: Sequence[Status]
 ) -> list[list[Memory]]:
     """Return for each text the most relevant memories."""
-    queries = build_queries([(each.text, each.vector) for each in texts], space=space)
+    queries = build_queries([(QueryText.of(each.text), each.vector) for each in texts], space=space)
     words = [query.words or NO_WORDS for query in queries]
     values = {
         "actor_id": actor_id, "space_id": space.pk, "now": now, "among": [str(status) for status in among],

@@ -28,7 +28,7 @@ from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import ProviderError, ProviderRejected
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
-from memoryhub.search.analysis import analyse
+from memoryhub.search.analysis import analyse, is_unspaced
 from memoryhub.search.bm25 import term_ids
 from memoryhub.search.fusion import scaled_similarity
 from memoryhub.search.index import idf
@@ -271,7 +271,7 @@ def detect_use(
             blocks = judging_blocks(result, offered, language=actor.agent.language)
             return judged(_ask(actor, Operation.JUDGE, "judge_use", blocks, JUDGING_SCHEMA), offered), []
         # A model that does not know the language finds nothing in it: words decide.
-        if how == "embedding" and active_space().bounds_for(result).vector_weight:
+        if how == "embedding" and active_space().bounds_for(is_unspaced=is_unspaced(result)).vector_weight:
             return _by_vectors(actor, result, query, memories), []
     except (ProviderError, UnreadableJudgement) as error:
         log.warning("use detection fell back to words", extra={"how": how, "error": type(error).__name__})
@@ -298,7 +298,7 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
     texts = [*said, *([query] if query.strip() else [])]
     embeddings = embedded(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
     spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)
-    bounds = space.bounds_for(result)
+    bounds = space.bounds_for(is_unspaced=is_unspaced(result))
     rows = MemoryIndex.objects.filter(
         actor_id__in={memory.actor_id for memory in memories},
         space=space,

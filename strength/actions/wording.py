@@ -13,8 +13,8 @@ from django.db.models.functions import Coalesce
 from conversations.actions.recall import search_messages
 from conversations.models import Message
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.search.analysis import analyse
-from memoryhub.search.query import build_query
+from memoryhub.search.analysis import QueryText, analyse
+from memoryhub.search.query import build_queries
 from strength.domain.duplicates import fingerprint
 from strength.domain.memories import Status, TombstoneReason
 from strength.models import MemoryRevision, Tombstone
@@ -31,7 +31,7 @@ def messages_saying(*, actor_id: UUID, text: str, instead: str = "") -> list[Mes
     Where another text stands instead, they also hold most of those words that it leaves out; none is, where it leaves
     out none.
     """
-    query = build_query(text, space=active_space(), embed=lambda _text: None)
+    query = build_queries([(QueryText.of(text), None)], space=active_space())[0]
     weights = query.weights_by_term()
     left_out = {term: weight for term, weight in weights.items() if term not in analyse(instead)}
     if not left_out:

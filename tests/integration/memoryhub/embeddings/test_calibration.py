@@ -56,7 +56,7 @@ def test_a_search_measures_nothing_and_the_first_embedding_does(
     remember(client, "Likes green tea")
     assert client.post(f"{API}/memories/search", {**WHO, "query": "tea"}).status_code == 200
     assert asked_for_probes(remote) == 0
-    assert active_space().bounds == active_space().bounds_for("お茶") == UNMEASURED
+    assert active_space().bounds == active_space().bounds_for(is_unspaced=True) == UNMEASURED
     assert [level for level, _ in diagnosis()] == [Level.WARNING]
 
     run_jobs()
@@ -167,4 +167,4 @@ def test_a_local_model_is_measured_when_its_space_is_made(
     registry.reset()
 
     assert active_space().calibration["texts"] == 0
-    assert active_space().bounds.vector_weight == active_space().bounds_for("お茶").vector_weight == 0
+    assert active_space().bounds.vector_weight == active_space().bounds_for(is_unspaced=True).vector_weight == 0

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
+from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import WORDS_VERSION, document_weights, query_words, term_id, word_score
 from memoryhub.search.fusion import (
     DEFAULT_POLICY,
@@ -204,7 +205,7 @@ def test_scan_keeps_what_either_arm_reaches(shelf: Shelf) -> None:
 def test_scan_without_a_vector_answers_from_words(shelf: Shelf) -> None:
     worded, _ = shelf.put([[1.0] * DIMENSION, None], [Counter(cat=1), Counter(dog=1)])
 
-    query = build_query("cat", space=shelf.space, embed=lambda _: None)
+    query = build_query(QueryText.of("cat"), space=shelf.space, embed=lambda _: None)
 
     assert query.degraded
     (found,) = shelf.scan(query, similarity_threshold=0.3, word_floor=0.05)
@@ -229,7 +230,7 @@ def test_zero_vectors_are_similar_to_nothing(shelf: Shelf) -> None:
 def test_query_of_stop_words_reaches_nothing_by_words(shelf: Shelf) -> None:
     shelf.put([None], [Counter(cat=1)])
 
-    query = build_query("is it the", space=shelf.space, embed=lambda _: None)
+    query = build_query(QueryText.of("is it the"), space=shelf.space, embed=lambda _: None)
 
     assert shelf.scan(query, word_floor=0.05) == []
 

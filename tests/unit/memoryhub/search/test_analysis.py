@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from memoryhub.search.analysis import (
     COMPOUND,
     ENGLISH_STOP_WORDS,
-    GRAM_LENGTH,
     JAPANESE_STOP_GRAMS,
     MAX_COMPOUND_CHARACTERS,
     MAX_WORD_CHARACTERS,
     analyse,
     fold,
     is_unspaced,
-    text_length,
 )
+from memoryhub.search.bm25 import GRAM_LENGTH, text_length
 
 any_text = st.text(alphabet=st.characters(exclude_categories=()), max_size=300)
 mixed_text = st.text(alphabet="第条月日漢字々〆アー々はを1２0 aé-#", max_size=60)

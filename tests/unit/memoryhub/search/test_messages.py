@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.search.analysis import analyse
-from memoryhub.search.messages import (
+from memoryhub.search.analysis import (
     EARLIER_TURNS,
     MAX_CHARACTERS,
+    analyse,
     earlier_terms,
     message_terms,
     without_code,
