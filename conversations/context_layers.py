@@ -10,11 +10,10 @@ from django.db.models import Q
 
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
-from conversations.domain.content import is_reference, is_text
-from conversations.domain.layers import RECALL, WORKING, Block, Candidate, Content, LayerResult
+from conversations.domain.content import Block, Content, Said, calls_in, is_reference, is_text, paired
+from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.domain.messages import SPOKEN, Role
 from conversations.domain.passages import passages
-from conversations.domain.tools import Said, calls_in, paired
 from conversations.models import Message, MessageQuerySet, believed_in
 from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.policies import zone_of

@@ -19,12 +19,9 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from conversations.actions.context import UNNAMED, ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
-from conversations.domain.content import references_in
-from conversations.domain.formats import split_system
-from conversations.domain.layers import Block
+from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
-from conversations.domain.tools import calls_in
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
@@ -340,7 +337,7 @@ def _request(
             ),
             by=by, now=now,
         )  # fmt: skip
-        system, turns = split_system(form, context.assembly.system, context.assembly.messages)
+        system, turns = context.assembly.prompt_and_turns
         turn.context_metadata, turn.receipt = context.metadata, context.receipt
         turn.routing = context.routing.as_json() if context.routing else None
     return CompletionRequest(

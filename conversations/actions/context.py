@@ -22,8 +22,9 @@ from prometheus_client import Counter, Histogram
 from psycopg.types.json import Jsonb
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
-from conversations.domain.formats import Format, split_system
-from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, Block, Language, LayerResult
+from conversations.domain.content import Block, Language
+from conversations.domain.formats import Format
+from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, LayerResult
 from conversations.domain.messages import SPOKEN
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
@@ -403,7 +404,7 @@ def _exact_tokens(assembly: Assembly, form: Format) -> int | None:
     provider = llm_provider()
     if provider.form != form:
         return None
-    system, turns = split_system(form, assembly.system, assembly.messages)
+    system, turns = assembly.prompt_and_turns
     request = CompletionRequest(
         operation=Operation.CHAT,
         messages=tuple(map(ChatMessage.of, turns)),

@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.domain.content import calls_in, results_in, text_of_result, texts_with_traces
 from conversations.domain.messages import (
     SPOKEN,
     NewMessage,
@@ -21,7 +22,6 @@ from conversations.domain.messages import (
     is_findable,
     place_batch,
 )
-from conversations.domain.tools import calls_in, results_in, text_of_result, texts_with_traces
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold

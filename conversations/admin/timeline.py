@@ -20,9 +20,8 @@ from django.utils.dateparse import parse_date
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.content import one_line
+from conversations.domain.content import calls_in, one_line, results_in, text_of_result
 from conversations.domain.messages import Role, TurnState
-from conversations.domain.tools import calls_in, results_in, text_of_result
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import as_uuid, grouped
 from memoryhub.admin.object_actions import submitted_number, submitted_text

@@ -37,7 +37,7 @@ from conversations.api.serializers import (
     RoutingOut,
 )
 from conversations.api.views import wrong_options
-from conversations.domain.tools import calls_in
+from conversations.domain.content import calls_in
 from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem, problem_for
 from memoryhub.api.fields import (

@@ -94,6 +94,13 @@ class Assembly:
     items: tuple[Item, ...]
     layer_budgets: tuple[ShareUse, ...]
 
+    @property
+    def prompt_and_turns(self) -> tuple[str | list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the system prompt and the turns apart, in whichever form they were written."""
+        if self.system is None:
+            return self.messages[0]["content"], self.messages[1:]
+        return self.system, self.messages
+
 
 def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
     """Return the fullest context that stays within the policy's token limit; `count` returns the tokens of one text.
@@ -136,7 +143,7 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
             layer=candidate.layer,
             source_id=candidate.source_id,
             memory_ids=candidate.memory_ids,
-            excerpt=excerpt(candidate.content, writer.frame.phrases),
+            excerpt=excerpt(candidate.content, writer.frame.language),
             tokens=writer.cost(place, selection.contents.get(place, candidate.content)),
             relevance=candidate.relevance,
             final_score=candidate.final_score,
@@ -158,7 +165,7 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
 
 
 def _fixed_item(writer: PromptWriter, layer: str, text: str, more: int = 0) -> Item:
-    beginning, reason = excerpt(text, writer.frame.phrases), Reason.INCLUDED.value
+    beginning, reason = excerpt(text, writer.frame.language), Reason.INCLUDED.value
     return Item(
         layer=layer, excerpt=beginning, tokens=writer.count(text) + more, included=True, reason=reason
     )

@@ -13,16 +13,18 @@ from functools import cache
 from typing import Final
 
 from conversations.domain.content import (
+    Content,
     attachment_reductions,
     blocks_of,
+    has_tools,
     is_blank,
     one_line,
     plain_text,
     sections_of,
+    shortened_results,
 )
 from conversations.domain.formats import PromptWriter
 from conversations.domain.layers import (
-    ENGLISH,
     PINNED,
     PRECEDENCE,
     PROFILE,
@@ -32,12 +34,10 @@ from conversations.domain.layers import (
     SESSION_SUMMARY,
     WORKING,
     Candidate,
-    Content,
     Contents,
 )
 from conversations.domain.passages import passages
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.tools import has_tools, shortened_results
 from memoryhub.errors import DomainError
 
 
@@ -288,7 +288,7 @@ def _refusal(candidate: Candidate, policy: ContextPolicy) -> Reason | None:
     if candidate.layer in (WORKING, RECALL) and candidate.role not in ("user", "assistant"):
         return Reason.ROLE
     content = candidate.content
-    if not blocks_of(content) or (candidate.layer != WORKING and is_blank(plain_text(content, ENGLISH))):
+    if not blocks_of(content) or (candidate.layer != WORKING and is_blank(plain_text(content, "en"))):
         return Reason.EMPTY
     return None
 
@@ -302,7 +302,7 @@ def _identities(candidate: Candidate) -> frozenset[str]:
     ids = [candidate.source_id] if candidate.memory_ids is None else candidate.memory_ids
     keys = {f"{kind} {each}" for each in ids if each is not None}
     if kind == "memory":
-        keys.add(f"text {one_line(plain_text(candidate.content, ENGLISH))}")
+        keys.add(f"text {one_line(plain_text(candidate.content, 'en'))}")
     return frozenset(keys)
 
 
@@ -404,14 +404,14 @@ def _cuts_of_step(
         yield from (Cut(place, content) for place in places for content in attachment_reductions(left[place]))
     elif step.order == CutOrder.SHORTENED:
         for place in places:
-            text = plain_text(left[place], ENGLISH)
+            text = plain_text(left[place], "en")
             beginning = passages(text, {}, longest=LONGEST_OF_EARLIER)
             is_shorter = beginning != text or has_tools(left[place])
             if candidates[place].is_earlier and is_shorter:
                 yield Cut(place, beginning)
     elif step.order == CutOrder.SECTIONS:
         for place in reversed(places):
-            sections = sections_of(plain_text(left[place], ENGLISH))
+            sections = sections_of(plain_text(left[place], "en"))
             beginnings = ("".join(sections[:kept]) for kept in range(len(sections) - 1, 0, -1))
             yield from (Cut(place, text) for text in beginnings if not is_blank(text))
             yield Cut(place, None)

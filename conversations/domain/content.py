@@ -1,18 +1,29 @@
-"""The contents of a context: sanitized text, content blocks, Markdown sections.
+"""The contents of a context: sanitized text, Markdown sections, content blocks, and the use of tools. Pure.
 
 Remembered text is data that anybody may have written. It could imitate something else by the start of a line
 (headings, list items, closing marks, `Human:`) and by invisible characters. Content blocks are neutral; `formats` turns
 them into a provider's. Unknown kinds of blocks are treated as references, so that nothing that a client stored can
 stop an assembly.
+
+A call of a tool is a block `{"type": "tool_use", "id", "name", "input"}`, its result `{"type": "tool_result",
+"tool_use_id", "content", "is_error"?}`, with a text or text and image blocks as content.
 """
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, Literal
 
-from conversations.domain.layers import Block, Content, Phrases
-from conversations.domain.tools import THINKING, TOOL_RESULT, TOOL_USE, calls_in, traces
+Language = Literal["en", "ja"]
+
+Block = Mapping[str, Any]
+"""A neutral piece of a message: `{"type": "text", "text"}`; a reference, `{"type": "image" | "file",
+"name"?, "media_type"?, "url"? | "data"? (base64)}`; a call of a tool or its result; or Anthropic's `thinking` and
+`redacted_thinking`."""
+
+Content = str | tuple[Block, ...]
 
 _UNSEEN: Final = (
     "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # controls, apart from tab and the line breaks
@@ -97,6 +108,10 @@ def sections_of(text: str) -> list[str]:
 
 
 TEXT: Final = "text"
+TOOL_USE: Final = "tool_use"
+TOOL_RESULT: Final = "tool_result"
+THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
 REDUCED: Final = "given_way"
 """Marks a reference that gave way: only its kind is still told."""
 
@@ -124,6 +139,33 @@ def references_in(blocks: Iterable[Block] | None) -> tuple[Block, ...]:
     return tuple(filter(is_reference, blocks or ()))
 
 
+def is_call(block: Block) -> bool:
+    """Return whether a block is a whole call; what was imported may be anything."""
+    is_named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
+    return block.get("type") == TOOL_USE and is_named and isinstance(block.get("input"), dict)
+
+
+def calls_in(blocks: Iterable[Block] | None) -> list[Block]:
+    return [block for block in blocks or () if is_call(block)]
+
+
+def results_in(blocks: Iterable[Block] | None) -> list[Block]:
+    return [block for block in blocks or () if block.get("type") == TOOL_RESULT]
+
+
+def has_tools(content: Content) -> bool:
+    return not isinstance(content, str) and bool(calls_in(content))
+
+
+def text_of_result(result: Block) -> str:
+    """Return the text of a result; its images have none."""
+    content = result.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else ()
+    return "\n".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
+
+
 def blocks_of(content: Content) -> tuple[Block, ...]:
     """Return the blocks that say something: no blank text; thinking and results only beside calls."""
     if isinstance(content, str):
@@ -138,28 +180,65 @@ def blocks_of(content: Content) -> tuple[Block, ...]:
     )
 
 
-def reference_in_words(block: Block, phrases: Phrases) -> str:
-    """Return the words for a reference that is not shown: `[image: name]`, or `[image]` once it gave way."""
-    kind = label(str(block.get("type") or "file"))
-    shown = phrases.attachments.get(kind, kind)
-    name = label(str(block.get("name") or ""))
-    return f"[{shown}: {name}]" if name and not block.get(REDUCED) else f"[{shown}]"
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as it is stored; its blocks are () for plain text."""
+
+    session: str
+    role: str
+    blocks: tuple[Block, ...] = ()
 
 
-def plain_text(content: Content, phrases: Phrases) -> str:
-    """Return content in words: references by their names, a line for each call of a tool."""
-    if isinstance(content, str):
-        return content
-    words = [
-        text_of(block) if is_text(block) else reference_in_words(block, phrases)
-        for block in blocks_of(content)
-        if is_text(block) or is_reference(block)
-    ]
-    return "\n".join([*words, *(f"({line})" for line in traces(content, phrases.language))])
+def paired(messages: Sequence[Said]) -> list[tuple[int, tuple[Block, ...]]]:
+    """Return (place, blocks) of what is said, each call together with its results; () for plain text.
+
+    So nothing can part them. A result whose call is not here is left out, as is a second result of a call. What stands
+    beside the results in a user's message is said by itself.
+    """
+    said: list[tuple[int, tuple[Block, ...]]] = []
+    waiting: dict[tuple[str, str], int] = {}
+    for place, message in enumerate(messages):
+        for result in results_in(message.blocks):
+            at = waiting.pop((message.session, str(result.get("tool_use_id"))), None)
+            if at is not None:
+                said[at] = (said[at][0], (*said[at][1], result))
+        rest = tuple(_once(block for block in message.blocks if block.get("type") != TOOL_RESULT))
+        if message.role == "tool" or (message.blocks and not rest):
+            continue
+        waiting |= {(message.session, str(call["id"])): len(said) for call in calls_in(rest)}
+        said.append((place, rest))
+    return said
 
 
-def excerpt(content: Content, phrases: Phrases, longest: int = 200) -> str:
-    return one_line(plain_text(content, phrases)[: longest * 8])[:longest]
+def _once(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks without a second call of the same id, whose result nobody could tell from the first's."""
+    seen: set[Any] = set()
+    for block in blocks:
+        if block.get("type") == TOOL_USE:
+            if block.get("id") in seen:
+                continue
+            seen.add(block.get("id"))
+        yield block
+
+
+def said_and_answered(
+    content: Content, language: Language, *, with_calls: bool
+) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+    """Return the blocks of what is said, and one result for each call in their order.
+
+    Without calls each of them is a line of text.
+    """
+    blocks = blocks_of(content)
+    if not has_tools(blocks):
+        return blocks, ()
+    if not with_calls:
+        return (text_block(plain_text(content, language)),), ()
+    by_id = {each.get("tool_use_id"): each for each in results_in(blocks)}
+    spoken = tuple(block for block in blocks if block.get("type") != TOOL_RESULT)
+    lost = {"type": TOOL_RESULT, "content": _NO_RESULT[language], "is_error": True}
+    return spoken, tuple(
+        by_id.get(call["id"]) or {**lost, "tool_use_id": call["id"]} for call in calls_in(spoken)
+    )
 
 
 def attachment_reductions(content: Content) -> list[Content]:
@@ -173,3 +252,123 @@ def attachment_reductions(content: Content) -> list[Content]:
             blocks[place] = {"type": block.get("type"), REDUCED: True}
             stages.append(tuple(blocks))
     return stages
+
+
+LONGEST_RESULT: Final = 1_000
+"""Bytes that a shortened result keeps, half of them from its end: logs and tables say most at both ends."""
+
+
+def shortened_results(content: Content) -> Content:
+    """Return content whose long results keep LONGEST_RESULT bytes; images in them are left out."""
+    if isinstance(content, str) or not results_in(content):
+        return content
+    return tuple(_shortened(block) if block.get("type") == TOOL_RESULT else block for block in content)
+
+
+def _shortened(result: Block) -> Block:
+    text = text_of_result(result)
+    encoded, half = text.encode(), LONGEST_RESULT // 2
+    if len(encoded) > LONGEST_RESULT:
+        start, end = encoded[:half].decode(errors="ignore"), encoded[-half:].decode(errors="ignore")
+        text = f"{start} […] {end}"
+    return result if text == result.get("content") else {**result, "content": text}
+
+
+_ATTACHMENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {"image": "image", "file": "file"},
+    "ja": {"image": "画像", "file": "ファイル"},
+}
+_NO_RESULT: Final = {"en": "(no result)", "ja": "(結果なし)"}
+_TRACES: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {
+        "call": "called {name}(…)",
+        "count": "called {name}(…) → {count} results",
+        "one": "called {name}(…) → 1 result",
+        "done": "called {name}(…) → a result",
+        "error": "called {name}(…) → an error",
+    },
+    "ja": {
+        "call": "{name}(…) を実行",
+        "count": "{name}(…) を実行 → {count}件",
+        "one": "{name}(…) を実行 → 1件",
+        "done": "{name}(…) を実行 → 結果あり",
+        "error": "{name}(…) を実行 → エラー",
+    },
+}
+
+
+def reference_in_words(block: Block, language: Language) -> str:
+    """Return the words for a reference that is not shown: `[image: name]`, or `[image]` once it gave way."""
+    kind = label(str(block.get("type") or "file"))
+    shown = _ATTACHMENTS[language].get(kind, kind)
+    name = label(str(block.get("name") or ""))
+    return f"[{shown}: {name}]" if name and not block.get(REDUCED) else f"[{shown}]"
+
+
+def plain_text(content: Content, language: Language) -> str:
+    """Return content in words: references by their names, a line for each call of a tool."""
+    if isinstance(content, str):
+        return content
+    words = [
+        text_of(block) if is_text(block) else reference_in_words(block, language)
+        for block in blocks_of(content)
+        if is_text(block) or is_reference(block)
+    ]
+    return "\n".join([*words, *(f"({line})" for line in traces(content, language))])
+
+
+def excerpt(content: Content, language: Language, longest: int = 200) -> str:
+    return one_line(plain_text(content, language)[: longest * 8])[:longest]
+
+
+def trace(call: Block, result: Block | None, language: str) -> str:
+    """Return the line that stands for a call: its name and how many results it had, nothing of what they say."""
+    words = _TRACES.get(language, _TRACES["en"])
+    kind, count = "call", None
+    if result is not None:
+        count = _count_of(text_of_result(result))
+        kind = (
+            "error"
+            if result.get("is_error")
+            else "done"
+            if count is None
+            else "one"
+            if count == 1
+            else "count"
+        )
+    return words[kind].format(name=call.get("name"), count=count)
+
+
+def _count_of(text: str) -> int | None:
+    """Return how many results a JSON list has, or the only list of a JSON object; None for anything else."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(data, dict):
+        lists = [value for value in data.values() if isinstance(value, list)]
+        data = lists[0] if len(lists) == 1 else None
+    return len(data) if isinstance(data, list) else None
+
+
+def traces(blocks: Sequence[Block], language: str, results: Mapping[str, Block] | None = None) -> list[str]:
+    """Return a line for each call; `results` are by the id of their call, else those among the blocks."""
+    by_id = (
+        results
+        if results is not None
+        else {str(each.get("tool_use_id")): each for each in results_in(blocks)}
+    )
+    return [trace(call, by_id.get(str(call.get("id"))), language) for call in calls_in(blocks)]
+
+
+def texts_with_traces(messages: Sequence[tuple[str, Sequence[Block] | None]], language: str) -> list[str]:
+    """Return the texts of messages in their order, each with a line in parentheses for every call that it makes."""
+    results = {str(each.get("tool_use_id")): each for _, blocks in messages for each in results_in(blocks)}
+    return [
+        "\n".join(
+            part
+            for part in (text, *(f"({line})" for line in traces(blocks or (), language, results)))
+            if part
+        )
+        for text, blocks in messages
+    ]

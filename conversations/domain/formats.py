@@ -13,15 +13,20 @@ from typing import Any, Final, Literal
 
 from conversations.domain.content import (
     REDUCED,
+    THINKING,
+    TOOL_RESULT,
+    TOOL_USE,
+    Block,
+    Content,
+    Language,
     blocks_of,
     is_text,
     plain_text,
     reference_in_words,
     text_of,
 )
-from conversations.domain.layers import REMEMBERED, WORKING, Block, Candidate, Content, Contents, Phrases
+from conversations.domain.layers import REMEMBERED, WORKING, Candidate, Contents
 from conversations.domain.prompt import Frame, Prompt, Turn, check_nonce, render, render_entry, turns_of
-from conversations.domain.tools import THINKING, TOOL_RESULT, TOOL_USE
 from memoryhub.llm.types import IMAGE_TOKENS
 
 Format = Literal["anthropic", "openai"]
@@ -42,19 +47,19 @@ THOUGHTS: Final = {"thinking": ("type", "thinking", "signature"), "redacted_thin
 """The fields of Anthropic's thinking, which it takes back as it wrote them and no others."""
 
 
-def write_anthropic(prompt: Prompt, phrases: Phrases) -> Written:
-    messages = [_anthropic_message(turn, phrases, mark=prompt.cache) for turn in prompt.turns]
+def write_anthropic(prompt: Prompt, language: Language) -> Written:
+    messages = [_anthropic_message(turn, language, mark=prompt.cache) for turn in prompt.turns]
     if not prompt.cache:
         return prompt.system, messages
     return [{"type": "text", "text": prompt.system, "cache_control": dict(CACHE_MARK)}], messages
 
 
-def write_openai(prompt: Prompt, phrases: Phrases) -> Written:
-    messages = [message for turn in prompt.turns for message in _openai_messages(turn, phrases)]
+def write_openai(prompt: Prompt, language: Language) -> Written:
+    messages = [message for turn in prompt.turns for message in _openai_messages(turn, language)]
     return None, [{"role": "system", "content": prompt.system}, *messages]
 
 
-FORMATS: Final[Mapping[Format, Callable[[Prompt, Phrases], Written]]] = {
+FORMATS: Final[Mapping[Format, Callable[[Prompt, Language], Written]]] = {
     "anthropic": write_anthropic,
     "openai": write_openai,
 }
@@ -62,17 +67,17 @@ FORMATS: Final[Mapping[Format, Callable[[Prompt, Phrases], Written]]] = {
 _Image = Callable[[Block], Json | None]
 
 
-def _anthropic_message(turn: Turn, phrases: Phrases, *, mark: bool) -> Json:
+def _anthropic_message(turn: Turn, language: Language, *, mark: bool) -> Json:
     """Return a message; thinking stays where the turn begins with it, elsewhere it would be refused."""
     thinks = turn.blocks[0].get("type") in THINKING
     said = [block for block in turn.blocks if thinks or block.get("type") not in THINKING]
-    blocks = [_anthropic_block(turn, block, phrases) for block in said]
+    blocks = [_anthropic_block(turn, block, language) for block in said]
     if mark and turn.cache_after is not None:
         blocks[-1 - (len(turn.blocks) - 1 - turn.cache_after)]["cache_control"] = dict(CACHE_MARK)
     return {"role": turn.role, "content": _plain(blocks)}
 
 
-def _anthropic_block(turn: Turn, block: Block, phrases: Phrases) -> Json:
+def _anthropic_block(turn: Turn, block: Block, language: Language) -> Json:
     kind = block.get("type")
     if kind in THINKING:
         return {name: block.get(name, "") for name in THOUGHTS[str(kind)]}
@@ -81,26 +86,26 @@ def _anthropic_block(turn: Turn, block: Block, phrases: Phrases) -> Json:
         return {"type": TOOL_USE, "id": block["id"], "name": name, "input": block["input"]}
     if kind == TOOL_RESULT:
         failed = {"is_error": True} if block.get("is_error") else {}
-        content = [_block("user", each, _anthropic_image, phrases) for each in _parts(block)]
+        content = [_block("user", each, _anthropic_image, language) for each in _parts(block)]
         shown = {"content": _plain(content)} if content else {}
         return {"type": TOOL_RESULT, "tool_use_id": block["tool_use_id"], **shown, **failed}
-    return _block(turn.role, block, _anthropic_image, phrases)
+    return _block(turn.role, block, _anthropic_image, language)
 
 
-def _openai_messages(turn: Turn, phrases: Phrases) -> list[Json]:
+def _openai_messages(turn: Turn, language: Language) -> list[Json]:
     """Return a turn as messages: each result of a tool is one by itself, calls stand beside the text."""
     results = [
         {
             "role": "tool",
             "tool_call_id": block["tool_use_id"],
-            "content": plain_text(tuple(_parts(block)), phrases),
+            "content": plain_text(tuple(_parts(block)), language),
         }
         for block in turn.blocks
         if block.get("type") == TOOL_RESULT
     ]
     calls = [_openai_call(block) for block in turn.blocks if block.get("type") == TOOL_USE]
     others = [each for each in turn.blocks if each.get("type") not in (TOOL_USE, TOOL_RESULT, *THINKING)]
-    blocks = [_block(turn.role, block, _openai_image, phrases) for block in others]
+    blocks = [_block(turn.role, block, _openai_image, language) for block in others]
     if not blocks and not calls:
         return results
     said: Json = {"role": turn.role, "content": _plain(blocks) if blocks else None}
@@ -128,13 +133,13 @@ def _plain(blocks: list[Json]) -> str | list[Json]:
     return str(blocks[0]["text"]) if is_plain else blocks
 
 
-def _block(role: str, block: Block, image: _Image, phrases: Phrases) -> Json:
+def _block(role: str, block: Block, image: _Image, language: Language) -> Json:
     """Return one block; only users' turns may carry images."""
     if is_text(block):
         return {"type": "text", "text": text_of(block)}
     is_image = block.get("type") == "image" and not block.get(REDUCED)
     shown = image(block) if is_image and role == "user" else None
-    return shown or {"type": "text", "text": reference_in_words(block, phrases)}
+    return shown or {"type": "text", "text": reference_in_words(block, language)}
 
 
 def _anthropic_image(block: Block) -> Json | None:
@@ -158,13 +163,6 @@ def _source(block: Block) -> tuple[str, str]:
     web = url if isinstance(url, str) and url.startswith(("https://", "http://")) else ""
     known = isinstance(data, str) and block.get("media_type") in IMAGE_TYPES
     return web, str(data) if known else ""
-
-
-def split_system(
-    form: Format, system: str | list[dict[str, Any]] | None, messages: Sequence[Mapping[str, Any]]
-) -> tuple[str | Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Return a context's system prompt and its turns, in whichever form it was written."""
-    return (messages[0]["content"], messages[1:]) if form == "openai" else (system or "", messages)
 
 
 CountTokens = Callable[[str], int]
@@ -273,4 +271,4 @@ class PromptWriter:
         return self._last[1:]
 
     def _write(self, prompt: Prompt) -> Written:
-        return FORMATS[self.form](prompt, self.frame.phrases)
+        return FORMATS[self.form](prompt, self.frame.language)

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
+
+from conversations.domain.content import Content, Language, is_blank, label, one_line
 
 SYSTEM: Final = "system"
 PINNED: Final = "pinned"
@@ -23,13 +25,6 @@ WISHES: Final = "wishes"
 PRECEDENCE: Final = (PINNED, WORKING, SEMANTIC, PROFILE, RECALL, PROJECT, SESSION_SUMMARY)
 """Most important first: the one that keeps a duplicate, and the order in which unused shares are passed on."""
 
-Block = Mapping[str, Any]
-"""A neutral piece of a message: `{"type": "text", "text"}`; a reference, `{"type": "image" | "file",
-"name"?, "media_type"?, "url"? | "data"? (base64)}`; a call of a tool or its result (`conversations.domain.tools`); or
-Anthropic's `thinking` and `redacted_thinking`."""
-
-Content = str | tuple[Block, ...]
-
 Contents = Mapping[int, Content]
 """The contents (still) in the context, by the candidate's place among all candidates."""
 
@@ -38,11 +33,12 @@ Contents = Mapping[int, Content]
 class Candidate:
     """Something that may enter a context.
 
-    `relevance` lies in [0, 1]; `created_at` is ISO 8601 by the speaker's clock; `title` names a project's document;
-    `role` and `author` tell who said a message, `session_id` where, `is_earlier` that it was before the session that is
-    asked for. Equal `source_id`s mean the same message (working, recall) or the same memory (pinned, semantic,
-    profile). `is_wish`: a memory that is to be honoured, not only known. `is_answer`: it answers what somebody said
-    before in its session. `is_current`: it was said since the message, whose answer waits for the results of tools.
+    `relevance` lies in [0, 1]; `created_at` is ISO 8601 by the speaker's clock. `title` names a project's document,
+    `role` and `author` tell who said a message: names are kept as they may be written. `session_id` tells where it was
+    said, `is_earlier` that it was before the session that is asked for. Equal `source_id`s mean the same message
+    (working, recall) or the same memory (pinned, semantic, profile). `is_wish`: a memory that is to be honoured, not
+    only known. `is_answer`: it answers what somebody said before in its session. `is_current`: it was said since the
+    message, whose answer waits for the results of tools.
     `memory_ids`: what a line of a written profile, whose id is `source_id`, rests on; None for anything else.
     """
 
@@ -66,6 +62,10 @@ class Candidate:
     def __post_init__(self) -> None:
         if self.layer not in PRECEDENCE:  # without a rule it could never give way
             raise ValueError(f"unknown context layer {self.layer!r}; one of {', '.join(PRECEDENCE)}")
+        if self.author:
+            object.__setattr__(self, "author", label(self.author))
+        if self.title:
+            object.__setattr__(self, "title", "" if is_blank(self.title) else one_line(self.title))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,9 @@ class LayerResult:
     degraded: tuple[str, ...] = ()
 
 
-Language = Literal["en", "ja"]
-
-
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Headings by layer, the sentences about the block for `system`, and the small words."""
+    """Headings by layer, the sentences about the block for `system`, and what stands around the messages."""
 
     language: Language
     headings: Mapping[str, str]
@@ -102,8 +99,6 @@ class Phrases:
     gap_day: str
     gap_hours: str
     gap_session: str
-    attachments: Mapping[str, str]
-    no_result: str
 
 
 ENGLISH: Final = Phrases(
@@ -159,8 +154,6 @@ ENGLISH: Final = Phrases(
     gap_day="(the next day)",
     gap_hours="(later the same day)",
     gap_session="(another conversation)",
-    attachments={"image": "image", "file": "file"},
-    no_result="(no result)",
 )
 
 JAPANESE: Final = Phrases(
@@ -204,8 +197,6 @@ JAPANESE: Final = Phrases(
     gap_day="（翌日）",
     gap_hours="（同じ日のしばらく後）",
     gap_session="（別の会話）",
-    attachments={"image": "画像", "file": "ファイル"},
-    no_result="(結果なし)",
 )
 
 PHRASES: Final[Mapping[Language, Phrases]] = {"en": ENGLISH, "ja": JAPANESE}

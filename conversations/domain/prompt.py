@@ -14,13 +14,18 @@ from datetime import date, datetime
 from typing import Final
 
 from conversations.domain.content import (
-    blocks_of,
-    is_blank,
+    TOOL_RESULT,
+    TOOL_USE,
+    Block,
+    Content,
+    Language,
+    has_tools,
     is_text,
     label,
     one_line,
     plain_text,
     quoted,
+    said_and_answered,
     text_block,
     text_of,
 )
@@ -35,15 +40,11 @@ from conversations.domain.layers import (
     SESSION_SUMMARY,
     WISHES,
     WORKING,
-    Block,
     Candidate,
-    Content,
     Contents,
-    Language,
     Phrases,
 )
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
-from conversations.domain.tools import TOOL_RESULT, TOOL_USE, has_tools, with_all_results
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _UNSCORED: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
@@ -97,6 +98,7 @@ class Frame:
     def __post_init__(self) -> None:
         if not re.fullmatch("[0-9a-f]{16}", self.nonce):  # a shorter one could be guessed
             raise ValueError("the nonce must be 16 lower-case hexadecimal digits")
+        object.__setattr__(self, "author", label(self.author))
 
     @property
     def image_count(self) -> int:
@@ -136,13 +138,10 @@ def turns_of(
     frame: Frame, said: Candidate, content: Content, crowds: dict[str, list[str]] | None = None
 ) -> list[Turn]:
     """Return what somebody said as turns: the results of tools are the user's, right after the calls."""
-    blocks, results = blocks_of(content), tuple[Block, ...]()
-    if has_tools(blocks) and frame.policy.include_tools and said.role == "assistant":
-        blocks, results = with_all_results(blocks, frame.phrases.no_result)
-    elif has_tools(blocks):
-        blocks = (text_block(plain_text(content, frame.phrases)),)
+    with_calls = frame.policy.include_tools and said.role == "assistant"
+    blocks, results = said_and_answered(content, frame.language, with_calls=with_calls)
     if crowds and said.role in crowds:
-        name = label(said.author) or frame.phrases.unnamed.get(said.role, said.role)
+        name = said.author or frame.phrases.unnamed.get(said.role, said.role)
         blocks = _attributed(blocks, name, crowds[said.role])
     return [Turn(role, part) for role, part in ((said.role, blocks), ("user", results)) if part]
 
@@ -185,8 +184,8 @@ def _renamed(blocks: Iterable[Block], new: dict[str, str]) -> Iterable[Block]:
 
 def _crowds(frame: Frame, said: Sequence[Candidate]) -> dict[str, list[str]]:
     """Return the names of the roles in which several people speak; everything they say is attributed."""
-    speakers = dict.fromkeys((turn.role, label(turn.author)) for turn in said)
-    speakers |= {("user", label(frame.author)): None}
+    speakers = dict.fromkeys((turn.role, turn.author) for turn in said)
+    speakers |= {("user", frame.author): None}
     counts = Counter(role for role, name in speakers if name)
     return {
         role: [name for each, name in speakers if each == role and name]
@@ -247,7 +246,7 @@ def _preface(frame: Frame, said: Sequence[Candidate], crowds: dict[str, list[str
     if "assistant" in crowds:  # its own turns begin with a name, which it would go on with
         lines.append(phrases.speakers)
     if "user" in crowds:
-        lines.append(phrases.speaker.format(name=label(frame.author) or phrases.unnamed["user"]))
+        lines.append(phrases.speaker.format(name=frame.author or phrases.unnamed["user"]))
     if frame.disclosed is not None:
         lines.append(phrases.disclosure.format(project=frame.disclosed))
     elif frame.proposed is not None:
@@ -293,16 +292,16 @@ def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Conten
 
 def render_entry(candidate: Candidate, content: Content, *, number: int, phrases: Phrases) -> str:
     """Return one candidate as it is written: a numbered line, or a quoted text with its title."""
-    text = plain_text(content, phrases)
+    text = plain_text(content, phrases.language)
     if candidate.layer == SESSION_SUMMARY:
         return quoted(text)
     if candidate.layer == PROJECT:
-        title = "" if is_blank(candidate.title) else f"### {one_line(candidate.title)}\n"
+        title = f"### {candidate.title}\n" if candidate.title else ""
         return title + quoted(text)
     said = ""
     if candidate.layer == RECALL:
         date = candidate.created_at[:10]
-        known = (date if _DATE.fullmatch(date) else "", label(candidate.role), label(candidate.author))
+        known = (date if _DATE.fullmatch(date) else "", candidate.role, candidate.author)
         said = f"[{' · '.join(part for part in known if part)}] "
     since = _since(candidate, phrases) if candidate.layer in (PINNED, PROFILE, SEMANTIC) else ""
     is_shown = phrases.relevance and candidate.relevance is not None

@@ -103,7 +103,7 @@ class Completion:
     data: Any = field(default=None, repr=False)
     """The parsed answer where a schema was asked for."""
     blocks: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
-    """All of an answer that calls tools, as neutral blocks (`conversations.domain.tools`); else nothing."""
+    """All of an answer that calls tools, as neutral blocks (`conversations.domain.content`); else nothing."""
     usage_is_estimated: bool = False
     """Whether the provider reported no usage, so that the tokens are our own count."""
 

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.context import forget_source
 from conversations.actions.messages import texts_in_words
 from conversations.actions.sessions import SessionSummary
-from conversations.domain.tools import TOOL_USE
+from conversations.domain.content import TOOL_USE
 from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit

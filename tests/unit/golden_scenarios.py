@@ -8,6 +8,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from conversations.domain.assembly import AssemblyRequest, assemble
+from conversations.domain.content import texts_with_traces
 from conversations.domain.layers import (
     PINNED,
     PROFILE,
@@ -21,7 +22,6 @@ from conversations.domain.layers import (
 )
 from conversations.domain.messages import text_of_blocks
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.tools import texts_with_traces
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from strength.domain.contradictions import KnownMemory, KnownState, statement_blocks

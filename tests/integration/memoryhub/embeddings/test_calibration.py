@@ -167,4 +167,6 @@ def test_a_local_model_is_measured_when_its_space_is_made(
     registry.reset()
 
     assert active_space().calibration["texts"] == 0
-    assert active_space().bounds.vector_weight == active_space().bounds_for(is_unspaced=True).vector_weight == 0
+    assert (
+        active_space().bounds.vector_weight == active_space().bounds_for(is_unspaced=True).vector_weight == 0
+    )

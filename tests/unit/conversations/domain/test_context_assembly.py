@@ -8,6 +8,7 @@ import pytest
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, InvalidContext, Item, assemble
 from conversations.domain.budget import ContextTooLarge, cuts_needed
+from conversations.domain.content import Content
 from conversations.domain.formats import count_context
 from conversations.domain.layers import (
     PINNED,
@@ -18,7 +19,6 @@ from conversations.domain.layers import (
     SESSION_SUMMARY,
     WORKING,
     Candidate,
-    Content,
     LayerResult,
 )
 from conversations.domain.policy import ContextPolicy
@@ -435,3 +435,11 @@ def test_a_hundred_candidates_need_few_counts_of_the_whole() -> None:
 
     assert 40 < assembly.metadata.pinned_count < 80
     assert blocks <= 6
+
+
+@pytest.mark.parametrize("form", ["anthropic", "openai"])
+def test_the_system_prompt_stands_apart_in_both_forms(form: str) -> None:
+    system, turns = build(request={"format": form}, system_prompt="You are Kana.").prompt_and_turns
+
+    assert str(system).startswith("You are Kana.")
+    assert turns == [{"role": "user", "content": "now?"}]

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from conversations.domain.assembly import InvalidContext, check_context
-from conversations.domain.content import excerpt, plain_text, reference_in_words
+from conversations.domain.content import Block, excerpt, plain_text, reference_in_words
 from conversations.domain.formats import IMAGE_TOKENS, count_context, write_anthropic, write_openai
-from conversations.domain.layers import ENGLISH, JAPANESE, Block
 from conversations.domain.prompt import Prompt, Turn
 
 MARK = {"type": "ephemeral"}
@@ -18,7 +17,7 @@ TURNS = (Turn("user", (TEXT,)), Turn("assistant", (TEXT, TEXT), cache_after=1), 
 
 
 def test_anthropic_keeps_system_apart() -> None:
-    system, messages = write_anthropic(Prompt("s", TURNS), ENGLISH)
+    system, messages = write_anthropic(Prompt("s", TURNS), "en")
 
     assert system == "s"
     assert messages == [
@@ -29,7 +28,7 @@ def test_anthropic_keeps_system_apart() -> None:
 
 
 def test_anthropic_cache_marks_end_system_and_history() -> None:
-    system, messages = write_anthropic(Prompt("s", TURNS, cache=True), ENGLISH)
+    system, messages = write_anthropic(Prompt("s", TURNS, cache=True), "en")
 
     assert system == [{"type": "text", "text": "s", "cache_control": MARK}]
     assert messages[1]["content"] == [TEXT, TEXT | {"cache_control": MARK}]
@@ -37,13 +36,13 @@ def test_anthropic_cache_marks_end_system_and_history() -> None:
 
 
 def test_a_marked_single_text_becomes_a_list() -> None:
-    _, messages = write_anthropic(Prompt("s", (Turn("user", (TEXT,), cache_after=0),), cache=True), ENGLISH)
+    _, messages = write_anthropic(Prompt("s", (Turn("user", (TEXT,), cache_after=0),), cache=True), "en")
 
     assert messages[0]["content"] == [TEXT | {"cache_control": MARK}]
 
 
 def test_openai_has_system_first_and_no_marks() -> None:
-    system, messages = write_openai(Prompt("s", TURNS, cache=True), ENGLISH)
+    system, messages = write_openai(Prompt("s", TURNS, cache=True), "en")
 
     assert system is None
     assert messages[0] == {"role": "system", "content": "s"}
@@ -68,8 +67,8 @@ def test_openai_has_system_first_and_no_marks() -> None:
 def test_images_are_shown_in_each_form(block: Block, anthropic: Any, openai: Any) -> None:
     prompt = Prompt("s", (Turn("user", (block,)),))
 
-    assert write_anthropic(prompt, ENGLISH)[1][0]["content"] == [anthropic]
-    assert write_openai(prompt, ENGLISH)[1][1]["content"] == [openai]
+    assert write_anthropic(prompt, "en")[1][0]["content"] == [anthropic]
+    assert write_openai(prompt, "en")[1][1]["content"] == [openai]
 
 
 @pytest.mark.parametrize(
@@ -89,30 +88,28 @@ def test_images_are_shown_in_each_form(block: Block, anthropic: Any, openai: Any
 def test_what_cannot_be_shown_becomes_words(block: Block, words: str) -> None:
     prompt = Prompt("s", (Turn("user", (block,)),))
 
-    assert write_anthropic(prompt, ENGLISH)[1][0]["content"] == words
-    assert write_openai(prompt, ENGLISH)[1][1]["content"] == words
+    assert write_anthropic(prompt, "en")[1][0]["content"] == words
+    assert write_openai(prompt, "en")[1][1]["content"] == words
 
 
 def test_assistants_show_no_images() -> None:
-    assert write_anthropic(Prompt("s", (Turn("assistant", (WEB,)),)), ENGLISH)[1][0]["content"] == "[image]"
+    assert write_anthropic(Prompt("s", (Turn("assistant", (WEB,)),)), "en")[1][0]["content"] == "[image]"
 
 
 def test_words_for_references_follow_the_language() -> None:
-    assert reference_in_words({"type": "file", "name": "見積.pdf"}, JAPANESE) == "[ファイル: 見積.pdf]"
+    assert reference_in_words({"type": "file", "name": "見積.pdf"}, "ja") == "[ファイル: 見積.pdf]"
 
 
 def test_plain_text_and_excerpt_read_blocks() -> None:
     content = ({"type": "text", "text": "a"}, {"type": "text"}, {"type": "text", "text": " "}, WEB)
 
-    assert plain_text(content, ENGLISH) == "a\n[image]"
-    assert excerpt(content, ENGLISH) == "a [image]"
-    assert len(excerpt("x\n" * 1000, ENGLISH)) == 200
+    assert plain_text(content, "en") == "a\n[image]"
+    assert excerpt(content, "en") == "a [image]"
+    assert len(excerpt("x\n" * 1000, "en")) == 200
 
 
 def test_count_adds_texts_images_and_the_constants() -> None:
-    system, messages = write_anthropic(
-        Prompt("sss", (Turn("user", (TEXT, WEB, INLINE)),), cache=True), ENGLISH
-    )
+    system, messages = write_anthropic(Prompt("sss", (Turn("user", (TEXT, WEB, INLINE)),), cache=True), "en")
     expected = 3 + (4 + 1 + 3) + (4 + 1 + 1 + 1 + 1 + IMAGE_TOKENS + 1 + IMAGE_TOKENS) - 1
 
     assert count_context(system, messages, len) == expected
@@ -121,8 +118,8 @@ def test_count_adds_texts_images_and_the_constants() -> None:
 def test_both_forms_count_the_same() -> None:
     prompt = Prompt("system", (*TURNS, Turn("user", (WEB, TEXT))))
 
-    assert count_context(*write_anthropic(prompt, ENGLISH), len) == count_context(
-        *write_openai(prompt, ENGLISH), len
+    assert count_context(*write_anthropic(prompt, "en"), len) == count_context(
+        *write_openai(prompt, "en"), len
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from conversations.domain.budget import GIVE_WAY_ORDER, Cut, apply_cuts, plan_cuts, steps_within_share
-from conversations.domain.content import sections_of
+from conversations.domain.content import Content, sections_of
 from conversations.domain.layers import (
     PHRASES,
     PINNED,
@@ -17,7 +17,6 @@ from conversations.domain.layers import (
     WISHES,
     WORKING,
     Candidate,
-    Content,
 )
 
 IMAGE = {"type": "image", "url": "https://example.org/a.png", "name": "a"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble, check_context
 from conversations.domain.budget import ContextTooLarge, cuts_needed
-from conversations.domain.content import excerpt
+from conversations.domain.content import Language, excerpt
 from conversations.domain.formats import Format, count_context
 from conversations.domain.layers import (
     PHRASES,
@@ -22,7 +22,6 @@ from conversations.domain.layers import (
     WISHES,
     WORKING,
     Candidate,
-    Language,
     LayerResult,
 )
 from conversations.domain.policy import ContextPolicy
@@ -371,7 +370,7 @@ def entered(request: AssemblyRequest, assembly: Assembly) -> list[Candidate]:
     """Return the candidates that are in; the receipt leaves out what the profile has of other layers."""
     items, found = list(assembly.items[1:-1]), []
     for one in request.candidates:
-        text = excerpt(one.content, PHRASES[request.language])
+        text = excerpt(one.content, request.language)
         if one.layer == PROFILE and (not items or (items[0].layer, items[0].excerpt) != (PROFILE, text)):
             continue
         if items.pop(0).included:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from conversations.domain.content import Language
 from conversations.domain.layers import (
     PHRASES,
     PINNED,
@@ -17,7 +18,6 @@ from conversations.domain.layers import (
     SESSION_SUMMARY,
     WORKING,
     Candidate,
-    Language,
 )
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import (
@@ -140,7 +140,6 @@ def test_languages_have_the_same_phrases() -> None:
     english, japanese = PHRASES["en"], PHRASES["ja"]
 
     assert set(english.headings) == set(japanese.headings)
-    assert set(english.attachments) == set(japanese.attachments)
     assert all(dataclasses.asdict(japanese).values())
 
 

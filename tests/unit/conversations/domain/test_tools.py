@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from conversations.domain.assembly import AssemblyRequest, InvalidContext, assemble, check_context
 from conversations.domain.budget import ContextTooLarge
-from conversations.domain.content import references_in
+from conversations.domain.content import (
+    Said,
+    calls_in,
+    paired,
+    references_in,
+    shortened_results,
+    texts_with_traces,
+    trace,
+)
 from conversations.domain.layers import WORKING, Candidate, LayerResult
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.tools import Said, calls_in, paired, shortened_results, texts_with_traces, trace
 from tests.examples import examples
 from tests.fakes.llm_server import message_problem
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.layers import REMEMBERED, Candidate, Language
+from conversations.domain.content import Language
+from conversations.domain.layers import REMEMBERED, Candidate
 from conversations.domain.policy import DEFAULT_POLICY
 from conversations.domain.prompt import Frame, render_block
 from memoryhub.llm.tokens import count_raw
