@@ -13,12 +13,12 @@ COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --uni
 help:
 	@echo "make run    run memoryhub here (PORT, HOST, MEMORYHUB_DATA_DIR, DATABASE_URL, DEMO=0; PYTHON=python3.12)"
 	@echo "make stop   end it, and its database"
-	@echo "make test   run the tests of every day (ARGS='-k supervisor -x' picks from all; CHROMIUM=/path/to/chromium)"
-	@echo "make test-slow  run the others: kills, whole installations, upgrades, many examples of property tests"
-	@echo "make coverage   run the tests of every day and measure what they cover"
+	@echo "make test   run unit, integration and browser tests (ARGS='-k supervisor -x' picks from all tests; CHROMIUM=/path/to/chromium)"
+	@echo "make test-slow  run the slow tests: kills, whole installations, upgrades, property tests with many examples"
+	@echo "make coverage   run the tests of `make test` and measure their coverage"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
-	@echo "make schema write the API's schema, docs/reference/openapi.yaml, and the client's types"
-	@echo "make typescript  write what the TypeScript client has of the schema"
+	@echo "make schema write docs/reference/openapi.yaml and the Python client's types"
+	@echo "make typescript  write the TypeScript client's types"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
 

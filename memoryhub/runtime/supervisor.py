@@ -94,7 +94,7 @@ PROGRAMS = (
         " --no-server-header --log-level warning --forwarded-allow-ips {proxies} --workers {web_processes}",
         environment={"MEMORYHUB_PROCESS": "web", **RETURNS_MEMORY},
     ),
-    # Each has one worker; a worker that cannot be trusted ends, so its pauses stay short.
+    # It replaces its worker processes itself; when it ends, jobs wait for it, so its pauses stay short.
     Program(
         name="worker",
         arguments="manage.py run_worker --workers {workers}",

@@ -63,13 +63,15 @@ def _paste(block: str, environment: Mapping[str, str]) -> tuple[list[Any], str]:
     return documents, done.stderr
 
 
-def test_both_readmes_name_the_same_commands_and_the_same_ways_in() -> None:
+def test_both_readmes_name_the_same_commands_and_integrations() -> None:
     english, japanese = README.read_text(), README_JA.read_text()
     assert BLOCK.findall(english) == BLOCK.findall(japanese)
-    ways_in = [
-        link for link in LINK.findall(english.split("## Ways in")[1].split("\n## ")[0]) if "#" not in link
+    integrations = [
+        link
+        for link in LINK.findall(english.split("## Integrations")[1].split("\n## ")[0])
+        if "#" not in link
     ]
-    assert ways_in and set(ways_in) <= set(LINK.findall(japanese))
+    assert integrations and set(integrations) <= set(LINK.findall(japanese))
     assert "(README.ja.md)" in english and "(README.md)" in japanese
 
 
