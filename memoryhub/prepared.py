@@ -67,7 +67,10 @@ class AnyOf(Lookup):
 
 
 class PreparedQuery(Generic[Row]):
-    """A queryset that is filtered at each call; what it selects, joins and orders by is fixed."""
+    """A queryset that is filtered at each call; what it selects, joins and orders by is fixed.
+
+    The first call raises TypeError for a queryset that prefetches, or yields dictionaries or named tuples.
+    """
 
     def __init__(self, build: Callable[[], QuerySet[Any, Row]]) -> None:
         self._build = build  # later, for models are not loaded where it stands
@@ -76,7 +79,13 @@ class PreparedQuery(Generic[Row]):
 
     @cached_property
     def _base(self) -> QuerySet[Any, Row]:
-        return self._build()
+        rows: Any = self._build()
+        if rows._prefetch_related_lookups or rows._iterable_class not in READERS:
+            raise TypeError(
+                f"A prepared query of {rows.model.__name__} reads models or (flat) values_list, and joins with "
+                "select_related; it cannot prefetch_related, nor yield dictionaries or named tuples."
+            )
+        return rows  # type: ignore[no-any-return]
 
     def rows(self, where: Q, /, *, most: int | None = None, **params: Any) -> list[Row]:
         """Return the rows that meet a condition; `params` are the values of the queryset's own `Param`s."""
@@ -149,7 +158,7 @@ class Statement(Generic[Row]):
     """A compiled query: its SQL, the places of its values, and how rows are read. It holds nothing of a call."""
 
     def __init__(self, rows: QuerySet[Any, Row]) -> None:
-        """Compile a queryset. Raises EmptyResultSet, and KeyError for rows as dictionaries or named tuples."""
+        """Compile a queryset. Raises EmptyResultSet."""
         compiler = rows.query.get_compiler(rows.db)
         self.using = rows.db
         self.sql, self.places = compiler.as_sql()

@@ -95,6 +95,22 @@ def test_rows_are_read_as_django_reads_them(memories: list[Memory]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        Memory.objects.prefetch_related("sources"),
+        Memory.objects.values("id"),
+        Memory.objects.values_list("id", named=True),
+    ],
+    ids=["prefetching", "dictionaries", "named tuples"],
+)
+def test_a_queryset_that_is_read_otherwise_is_refused(rows: Any) -> None:
+    prepared = PreparedQuery(lambda: rows)
+
+    with pytest.raises(TypeError, match=r"Memory .*prefetch_related"):
+        prepared.rows(Q(pk=new_id()))
+
+
 def test_compiles_once_for_conditions_of_one_shape(memories: list[Memory]) -> None:
     compiled: list[Any] = []
 
