@@ -8,6 +8,7 @@ class SummariesConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.actions import context, sessions
+        from conversations.actions.imports import UNDONE
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import base, dashboard
         from memoryhub.importexport.exporter import TREE_EXPORTS
@@ -25,6 +26,7 @@ class SummariesConfig(AppConfig):
         TREE_EXPORTS.append(export_tree)
         WRITERS[ImportedDocument] = imports.write_documents
         UNDOERS.update({imports.KIND: imports.undo_documents, imports.PROJECT: imports.undo_projects})
+        UNDONE.append(imports.forget_summaries)
         sessions.SUMMARY_SOURCES.append(session_summary)
         context.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
+from conversations.actions.context import forget_source
 from conversations.actions.messages import (
     add_messages,
     entries_of,
@@ -16,7 +17,7 @@ from conversations.actions.messages import (
     message_row,
 )
 from conversations.domain.messages import NewMessage, Numbered, Role
-from conversations.models import Message, Session
+from conversations.models import Message, Receipt, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
@@ -149,6 +150,9 @@ def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: Writ
     )
 
 
+SOUGHT_AT_ONCE: Final = 1_000
+"""Deleted rows that one statement looks for in receipts."""
+
 UNDONE: Final[list[Callable[..., None]]] = []
 """Functions that remove what was made of sessions, before these go; registered by apps."""
 
@@ -174,6 +178,8 @@ def undo_sessions(
             _shorten(session, row.details["first_seq"])
     for undo in UNDONE:
         undo(actor=actor, session_ids=whole, by=by, reason=reason, now=now)
+    gone = Message.objects.filter(actor_id=actor.pk, session_id__in=whole)
+    forget_sources(list(gone.values_list("pk", flat=True)))
     own.filter(pk__in=whole).delete()
     audit.record_each(
         by=by, verb="delete", object_kind="session", object_ids=whole, actor=actor, reason=reason, now=now
@@ -181,9 +187,20 @@ def undo_sessions(
     return kept
 
 
+def forget_sources(source_ids: Sequence[UUID]) -> None:
+    """Remove the texts of many deleted rows from the receipts that quote them, as `forget_source` does for one."""
+    for place in range(0, len(source_ids), SOUGHT_AT_ONCE):
+        some = source_ids[place : place + SOUGHT_AT_ONCE]
+        quoting = Receipt.objects.filter(source_ids__overlap=some).values_list("source_ids", flat=True)
+        for source_id in {each for ids in quoting for each in ids}.intersection(some):
+            forget_source(source_id=source_id)
+
+
 def _shorten(session: Session, first_seq: int) -> None:
     messages = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk)
-    messages.filter(seq__gte=first_seq).delete()
+    gone = messages.filter(seq__gte=first_seq)
+    forget_sources(list(gone.values_list("pk", flat=True)))
+    gone.delete()
     session.message_count = first_seq - 1
     session.last_message_at = messages.aggregate(last=Max("created_at"))["last"]
     session.save(update_fields=["message_count", "last_message_at"])

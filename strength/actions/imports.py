@@ -7,8 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from conversations.actions.context import forget_source
-from conversations.models import Receipt
+from conversations.actions.imports import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
@@ -189,9 +188,7 @@ def delete_untold(
     """Delete memories with their texts in receipts, and without tombstones."""
     if not memory_ids:
         return
-    told = Receipt.objects.filter(source_ids__overlap=list(memory_ids)).values_list("source_ids", flat=True)
-    for memory_id in {each for ids in told for each in ids}.intersection(memory_ids):
-        forget_source(source_id=memory_id)
+    forget_sources(memory_ids)
     forget_in_profile(actor_id=actor.pk, memory_ids=memory_ids)
     forget_answers(actor=actor, row_id=memory_ids[0])
     Memory.objects.of([actor.pk]).filter(pk__in=memory_ids).delete()

@@ -5,7 +5,9 @@ from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
+from uuid import UUID
 
+from conversations.actions.imports import forget_sources
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
@@ -25,7 +27,7 @@ from summaries.actions.projects import (
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.files import FileStatus, digest_of, sync_status
 from summaries.domain.projects import free_name, is_name, propose_name
-from summaries.models import Document, Project
+from summaries.models import Document, Project, Summary
 
 KIND: Final = "document"
 PROJECT: Final = "project"
@@ -156,3 +158,11 @@ def undo_projects(
             delete_project(project=project, by=by, reason=reason, now=now)
             purge_project(project=project)
     return 0
+
+
+def forget_summaries(
+    *, actor: Actor, session_ids: Sequence[UUID], by: Principal, reason: str, now: datetime
+) -> None:
+    """Remove the texts of sessions' summaries from receipts, before the sessions go and take the summaries along."""
+    rows = Summary.objects.filter(actor_id=actor.pk, session_id__in=session_ids)
+    forget_sources(list(rows.values_list("pk", flat=True)))

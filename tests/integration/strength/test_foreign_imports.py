@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError
 from rest_framework.test import APIClient
 
-from conversations.models import Message, MessageIndex, Session
+from conversations.models import Message, MessageIndex, Receipt, Session
 from memoryhub.auth.domain import command
 from memoryhub.importexport.forms import FORMS
 from memoryhub.importexport.imports import undo_rows
@@ -120,6 +120,25 @@ def test_what_changed_since_stays_when_an_import_is_undone(db: None, tmp_path: P
     assert [*Memory.objects.values_list("pk", flat=True)] == [edited.pk]
     assert undo_all(chats) == 1
     assert [*Session.objects.values_list("pk", flat=True)] == [session.pk]
+
+
+def test_undoing_an_import_takes_its_texts_out_of_receipts(
+    db: None, client: APIClient, tmp_path: Path
+) -> None:
+    run("import", write_export("chatgpt", tmp_path, count=2), *WHOSE)
+    run("import", write_export("markdown", tmp_path, count=2), *WHOSE)
+    said = Message.objects.filter(role="user").first()
+    known = Memory.objects.filter(status="active").first()
+    assert said is not None and known is not None
+    for text in (said.content, known.content):
+        made(client.post(f"{API}/context", {"agent_id": "kana", "user_id": "hiroki", "message": text}))
+    quoted = {"recall", "working", "semantic", "profile"}
+    assert any(item["excerpt"] for each in Receipt.objects.all() for item in each.items)
+    for row in Import.objects.order_by("-id"):
+        assert undo_all(row) == 0
+    left = [item for each in Receipt.objects.all() for item in each.items if item["layer"] in quoted]
+    assert {"recall", "semantic"} <= {item["layer"] for item in left}
+    assert [item for item in left if item["excerpt"]] == []
 
 
 def test_a_document_that_was_changed_on_both_sides_is_kept(db: None, tmp_path: Path) -> None:
