@@ -215,7 +215,7 @@ def _change(
             return locked
         is_rewritten = locked.content != before["content"]
         if by.kind is PrincipalKind.JOB and locked.locked and is_rewritten:
-            raise LockedByPerson(_("A person has put this text right; a job may not rewrite it."))
+            raise LockedByPerson(_("A person has edited this text; a job may not rewrite it."))
         if by.kind is not PrincipalKind.JOB and (verb == "edit" or (verb == "approve" and is_rewritten)):
             locked.locked = True
         _update_tombstones(locked, before, by, now)
@@ -277,7 +277,7 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
     if locked is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
@@ -331,7 +331,7 @@ def check_transition(memory: Memory, verb: str) -> None:
     """Raise WrongState where the memory's state does not allow the verb, or the verb changes nothing."""
     transition = TRANSITIONS[verb]
     if all(getattr(memory, name) == value for name, value in transition.sets.items()):
-        raise WrongState(_("It is so already."))
+        raise WrongState(_("It is in this state already."))
     if Status(memory.status) not in transition.allowed:
         raise WrongState(format_lazy(_("Its state ({state}) does not allow it."), state=_(memory.status)))
 
@@ -339,7 +339,7 @@ def check_transition(memory: Memory, verb: str) -> None:
 def check_was_read(verb: str, version: int | None) -> None:
     """Raise WrongState for an approval without a version: it is bound to the text that was read (SPEC M10)."""
     if verb == "approve" and version is None:
-        raise WrongState(_("The page did not say which text was read. Nothing was decided."))
+        raise WrongState(_("The page did not say which version was read; nothing was decided. Reload it."))
 
 
 @transaction.atomic

@@ -76,7 +76,7 @@ def order_undo(*, batch: UUID, by: Principal, reason: str, now: datetime, actor:
     key.
     """
     if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not take a decision back; a curator can."))
+        raise Forbidden(_("An untrusted key may not undo a decision; a curator can."))
     job = latest_job(batch)
     if job is not None and job.verb == DELETE:
         raise WrongState(_("What was deleted is gone for good; only an import of an export brings it back."))

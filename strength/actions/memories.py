@@ -467,7 +467,7 @@ def supersede_memory(
 
 def _check_endable(old: Memory, at: datetime, by: Principal) -> None:
     if not by.is_trusted and old.trust == Trust.TRUSTED:
-        raise Forbidden(_("An untrusted key may not end what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not end a trusted memory; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
         raise WrongState(_("Only a memory that is active and still holds can be superseded."))
     # Several statements of one moment may replace each other: the former then held for no time at all.

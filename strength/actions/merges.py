@@ -61,7 +61,7 @@ def merge(
     is_turned = stays not in (None, proposal.kept_id)
     if is_turned:
         if stays != proposal.absorbed_id:
-            raise CannotMerge(_("The memory that is to stay is none of the two."))
+            raise CannotMerge(_("The memory to keep must be one of the two."))
         _turn(proposal)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
     if not is_as_compared(proposal, now):
@@ -180,7 +180,7 @@ def undo_merge(
         kept, absorbed = _lock_pair(proposal)
         undo = proposal.undo
         if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
-            raise CannotMerge(_("The memory that was absorbed was changed since; bring it back by hand."))
+            raise CannotMerge(_("The merged memory was changed since; restore it by hand."))
         tombstone = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
         if tombstone is not None and proposal.decided_at and tombstone.created_at >= proposal.decided_at:
             raise CannotMerge(

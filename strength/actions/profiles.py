@@ -111,7 +111,7 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
         raise WrongState(_("No language model is configured, or the policy `write_profile` is off."))
     profile = profile_of(actor.pk)
     if profile is not None and profile.locked:
-        raise ProfileLocked(_("A person put this profile right; unlock it first."))
+        raise ProfileLocked(_("A person edited this profile, which locked it; unlock it first."))
     audit.record_each(by=by, verb="order", object_kind="profile", object_ids=[actor.pk], actor=actor, now=now)
     return enqueue(JOB, actor_id=actor.pk, key="asked", payload={"is_asked_for": True})
 
@@ -262,7 +262,7 @@ def _held(profile: Profile, expected_version: int | None, by: Principal) -> Prof
 
 def _check_trusted(by: Principal) -> None:
     if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
 
 
 def forget_in_profile(*, actor_id: UUID, memory_ids: Collection[UUID]) -> None:

@@ -221,16 +221,16 @@ def undo_revision(*, revision: Revision, by: Principal, reason: str, now: dateti
     Forbidden.
     """
     if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not take a decision back; a curator can."))
+        raise Forbidden(_("An untrusted key may not undo a decision; a curator can."))
     if revision.verb not in UNDOABLE:
-        raise WrongState(_("This change is not one that can be taken back here."))
+        raise WrongState(_("This kind of change cannot be undone here."))
     superseded = _superseded(revision)
     with unique_text(DuplicateMemory(_("Another memory in this namespace has the same text by now."))):
         lock_shared(revision.actor_id)
         rows = Memory.objects.of([revision.actor_id])
         memory = rows.locked([revision.memory_id, *superseded]).get(revision.memory_id)
         if memory is None or memory.version != revision.number:
-            raise ChangedSince(_("It was changed since; its revisions bring back what is wanted."))
+            raise ChangedSince(_("It was changed since; restore the revision that you want instead."))
         _revert(memory, revision, by=by, reason=reason, now=now)
         ended = rows.select_related("actor__agent").filter(pk__in=superseded, superseded_by=memory)
         for each in ended.order_by("id"):

@@ -257,7 +257,7 @@ def sleep_many(
 
 def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) -> list[Actor]:
     if not request.by.is_trusted:
-        raise Forbidden(_("An untrusted key may not let what is believed fade; a curator can."))
+        raise Forbidden(_("An untrusted key may not let trusted memories fade; a curator can."))
     if not all_users:
         return [actor]
     if request.by.user_id is not None:

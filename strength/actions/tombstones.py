@@ -133,7 +133,7 @@ def restore_tombstone(
 def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: datetime) -> None:
     """Delete a tombstone, so that its text may be written again. Raises UnknownRow, Forbidden."""
     if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not lift what a person decided; a curator can."))
+        raise Forbidden(_("An untrusted key may not lift a person's decision; a curator can."))
     lock_shared(tombstone.actor_id)
     if not Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()[0]:
         raise UnknownRow(format_lazy(_("No decision {id}."), id=tombstone.pk))

@@ -210,7 +210,7 @@ def write_numbers(
 
 def _check_trust(memories: Iterable[Memory], by: Principal) -> None:
     if not by.is_trusted and any(memory.trust == Trust.TRUSTED for memory in memories):
-        raise Forbidden(_("An untrusted key may not change how strong what is believed is."))
+        raise Forbidden(_("An untrusted key may not change the strength of trusted memories."))
 
 
 def _check_usable(memory: Memory) -> None:

@@ -44,7 +44,15 @@ from memoryhub.jobs.domain import ENDED_BADLY, OPEN
 from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
 from strength.actions.duplicates import kept_and_absorbed, likeness_of
 from strength.actions.exports import rows_as_csv, some_as_lines
-from strength.actions.large_batches import MOST_IN_BATCH, changing, latest_job, order_curation, order_undo
+from strength.actions.large_batches import DELETE as DELETE_BATCH
+from strength.actions.large_batches import (
+    MOST_IN_BATCH,
+    changed_by,
+    changing,
+    latest_job,
+    order_curation,
+    order_undo,
+)
 from strength.actions.large_batches import UNDO as UNDO_BATCH
 from strength.actions.merges import check_mergeable, merge_pair, undo
 from strength.actions.revisions import BatchResult
@@ -184,12 +192,14 @@ def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
     job = latest_job(batch)
     if job is None:
         raise Http404
-    is_undo = job.verb == UNDO_BATCH
-    changed = MemoryRevision.objects.filter(batch=batch).count()
+    is_undo, is_deletion = job.verb == UNDO_BATCH, job.verb == DELETE_BATCH
+    title = gettext("Undo") if is_undo else LABELS[DELETE if is_deletion else job.verb]
+    # A deletion leaves no revisions; reading its job's ids costs what other batches need not pay.
+    changed = changed_by(job, batch) if is_deletion else MemoryRevision.objects.filter(batch=batch).count()
     return render_page(
         request, "admin/strength/memory/batch.html",
-        title=gettext("Undo") if is_undo else LABELS[job.verb], opts=screen.opts, batch=batch, job=job,
-        is_open=job.state in OPEN, has_failed=job.state in ENDED_BADLY, is_undo=is_undo, changed=changed,
+        title=title, opts=screen.opts, batch=batch, job=job, is_open=job.state in OPEN,
+        has_failed=job.state in ENDED_BADLY, is_undo=is_undo, is_deletion=is_deletion, changed=changed,
         shown_changed=grouped(changed), shown_done=grouped(job.progress_done or 0),
         shown_total=grouped(job.progress_total or 0),
     )  # fmt: skip

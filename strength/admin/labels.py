@@ -96,7 +96,7 @@ CHANGE_COLOURS: Final = {
     ChangeKind.LEVEL: "success",
     ChangeKind.DECAY: "",
 }
-WHYS: Final[Words] = {
+SLEEP_REASONS: Final[Words] = {
     Why.FADED: _("what is not used grows weaker"),
     Why.USED_ENOUGH: _("it has been used often enough for another level"),
     Why.WEAK: _("its strength is at the archive threshold or below"),

@@ -322,7 +322,7 @@ class MemoryAdmin(CuratedAdmin):
 
         def act(memory: Memory, reason: str) -> Done:
             if verb not in TRANSITIONS:
-                raise WrongState(_("There is no such button."))
+                raise WrongState(_("Unknown action. Reload the page and try again."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
             check_was_read(verb, submitted_number(request, "version"))
             changed = apply_transition(
@@ -411,7 +411,7 @@ class MemoryAdmin(CuratedAdmin):
 
         def act(memory: Memory, reason: str) -> Done:
             if impact not in IMPACTS:
-                raise WrongState(_("There is no such button."))
+                raise WrongState(_("Unknown action. Reload the page and try again."))
             impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
             return Done(gettext("The impact was recorded: %(impact)s.") % {"impact": IMPACTS[impact]})
 

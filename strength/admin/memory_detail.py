@@ -26,7 +26,7 @@ from memoryhub.admin.object_actions import submitted_number
 from memoryhub.admin.times import full_time
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
-from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, STATUSES, VERBS, WHYS
+from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, SLEEP_REASONS, STATUSES, VERBS
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Point, PointKind, fades_to
@@ -125,7 +125,7 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
                 "revision": each,
                 "verb": VERBS.get(each.verb, each.verb),
                 "who": principal_label(each.who_name, each.who_kind),
-                "reason": WHYS.get(each.reason) or each.reason,
+                "reason": SLEEP_REASONS.get(each.reason) or each.reason,
                 "changes": changes_of(each, deadline),
             }
             for each in shown
@@ -188,7 +188,10 @@ def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
     archived = of_memory.filter(~Exists(undone), changed_after__status=Status.ARCHIVED)
     rows = archived.order_by("-number")[:LATEST_MERGES]
     return [
-        (row.created_at, WHYS.get(row.reason) or row.reason or principal_label(row.who_name, row.who_kind))
+        (
+            row.created_at,
+            SLEEP_REASONS.get(row.reason) or row.reason or principal_label(row.who_name, row.who_kind),
+        )
         for row in rows
     ]
 

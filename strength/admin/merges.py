@@ -237,7 +237,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
 
         def act(proposal: Merge, reason: str) -> Done:
             if verb not in VERBS:
-                raise WrongState(_("There is no such button."))
+                raise WrongState(_("Unknown action. Reload the page and try again."))
             which = {"stays": stays} if verb == "accept" else {}
             VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
             if verb not in ("accept", "dismiss"):

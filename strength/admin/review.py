@@ -98,7 +98,7 @@ TALLY: Final[Mapping[str, Any]] = {
 MOST_SOURCES: Final = 5
 MOST_ENDED: Final = 10
 
-WHYS: Final[Mapping[PendingReason, Any]] = {
+PENDING_REASONS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
     PendingReason.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
     PendingReason.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
@@ -218,7 +218,7 @@ def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -
     act = ACTS.get((item.is_merge, verb))
     try:
         if act is None:
-            raise WrongState(_("There is no such button."))
+            raise WrongState(_("Unknown action. Reload the page and try again."))
         way_back = act(request, item)
     except AlreadyDecided as error:
         messages.warning(request, str(error))
@@ -241,7 +241,7 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
         raise _already_decided(memory)
     version = submitted_number(request, "version")
     if version is None:
-        raise Changed(_("The page did not say which text was read. Nothing was decided."))
+        raise Changed(_("The page did not say which version was read; nothing was decided. Reload it."))
     try:
         decided = apply_transition(
             memory=memory, verb=verb, expected_version=version, by=principal(request), now=clock(),
@@ -526,9 +526,9 @@ def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -
 
 def _why(reason: PendingReason, resembled: tuple[str, str] | None) -> Any:
     if reason is not PendingReason.RESEMBLES or resembled is None:
-        return WHYS[reason]
+        return PENDING_REASONS[reason]
     decided, day = DECISIONS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
-    return format_lazy(WHYS[reason], decided=decided, day=date_format(day))
+    return format_lazy(PENDING_REASONS[reason], decided=decided, day=date_format(day))
 
 
 PAGES = [Page("review/", "review", review_view, NEEDS)]

@@ -71,8 +71,8 @@ from strength.admin.labels import (
     MERGE_STATES,
     RUN_COLOURS,
     RUN_STATES,
+    SLEEP_REASONS,
     TRIGGERS,
-    WHYS,
 )
 from strength.admin.memory_detail import memory_links
 from strength.admin.nights import LATEST
@@ -530,7 +530,7 @@ def _shown_changes(
             "into": memories.get(change.get("into", "")),
             "label": CHANGES.get(change["change"], change["change"]),
             "colour": CHANGE_COLOURS.get(change["change"], ""),
-            "why": WHYS.get(change["why"], change["why"]),
+            "why": SLEEP_REASONS.get(change["why"], change["why"]),
             "decided": MERGE_STATES.get(change.get("state"), "") if _is_decided(change) else "",
             "percent": round(100 * change["likeness"]) if "likeness" in change else None,
             "is_pinned": change["memory_id"] in pinned,

@@ -430,7 +430,7 @@ def _locked(summary: Summary, expected_version: int | None, by: Principal) -> Su
     if locked is None:
         raise UnknownRow(format_lazy(_("No summary {id}."), id=summary.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked

@@ -80,9 +80,9 @@ def enqueue_summary(
     hold(session.actor_id)
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     if summary is not None and summary.locked:
-        raise SummaryLocked(_("A person put this summary right; unlock it first."))
+        raise SummaryLocked(_("A person edited this summary, which locked it; unlock it first."))
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
     rows = rows.filter(content__regex=VISIBLE_CHARACTER)
     if start_time is not None:

@@ -133,7 +133,7 @@ ACTIONS: Final[Words] = {
 }
 DISCLOSED: Final = _("routed, and the user was told")
 """Of a guess in a chat: only there the model is instructed to name the project."""
-WHYS: Final[Words] = {
+PROTECTION_REASONS: Final[Words] = {
     ProtectionReason.WHOLE: _("this document is never rewritten"),
     ProtectionReason.PINNED: _("pinned"),
     ProtectionReason.DOUBTED: _("not trusted yet"),

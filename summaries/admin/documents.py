@@ -45,7 +45,7 @@ from summaries.actions.compaction import (
 )
 from summaries.actions.documents import backups_of, remove_empty_document, restore_document, write_document
 from summaries.actions.entries import set_entry_trust
-from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, WHYS, file_name
+from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, file_name
 from summaries.admin.project_life import may_end, move_lines_view
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
@@ -280,7 +280,11 @@ class DocumentAdmin(HistoryAdmin):
         def see(document: Document) -> HttpResponse:
             kept = protected_blocks(document=document, now=clock())
             shown = [
-                {"text": text[:LONGEST_KEPT], "is_cut": len(text) > LONGEST_KEPT, "why": WHYS[reason]}
+                {
+                    "text": text[:LONGEST_KEPT],
+                    "is_cut": len(text) > LONGEST_KEPT,
+                    "why": PROTECTION_REASONS[reason],
+                }
                 for text, reason in kept[:MOST_KEPT_SHOWN]
             ]
             title = _("Parts that compaction keeps unchanged")

@@ -380,7 +380,7 @@ def test_bulk_action_tells_what_it_left_alone(boss: Client, hub: Hub) -> None:
     waiting = pending(hub, "waits")
     chosen = {"action": "approve", "_selected_action": [hub.memory.pk, waiting.pk], "post": "yes"}
     unread = boss.post(list_of(Memory), chosen, follow=True)
-    assert "which text was read" in told(unread)
+    assert "which version was read" in told(unread)
     waiting.refresh_from_db()
     assert waiting.status == "pending"
     chosen[f"version-{waiting.pk}"] = "1"

@@ -19,7 +19,7 @@ from django.utils import timezone
 from memoryhub.admin.base import CappedPaginator
 from memoryhub.admin.object_actions import UNDO
 from memoryhub.auth.actions import create_agent
-from memoryhub.auth.domain import curator
+from memoryhub.auth.domain import command, curator
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.embeddings import spaces
@@ -340,7 +340,7 @@ def test_each_button_offers_the_way_back(boss: Client, hub: Hub, before: str, ve
     stood = state(memory)[:2]
     if verb == "approve":
         unread = boss.post(page_of(memory, "curate"), {"verb": verb}, follow=True)
-        assert levels(unread) == ["error"] and "which text was read" in told(unread)
+        assert levels(unread) == ["error"] and "which version was read" in told(unread)
     read = {"verb": verb, "version": state(memory)[2]}
     response = boss.post(page_of(memory, "curate"), read, follow=True)
     assert state(memory)[:2] != stood
@@ -493,7 +493,9 @@ def test_what_was_edited_after_the_page_was_read_is_left(boss: Client, hub: Hub)
 
 def test_what_is_so_already_is_told_and_leaves_no_revision(boss: Client, hub: Hub) -> None:
     page = ask(boss, "unpin", hub.memory)
-    assert "Nothing would change" in page.content.decode() and "so already" in page.content.decode()
+    assert (
+        "Nothing would change" in page.content.decode() and "in this state already" in page.content.decode()
+    )
     assert levels(say_yes(boss, page)) == ["warning"] and state(hub.memory)[2] == 1
 
 
@@ -556,6 +558,17 @@ def test_an_unknown_batch_and_a_stranger_are_refused(
     address = reverse("admin:strength_memory_batch", args=[hub.memory.pk])
     assert boss.get(address).status_code == 404
     assert staff("view_memory").get(address).status_code == 403
+
+
+def test_the_page_of_a_deletion_counts_and_offers_no_way_back(boss: Client, hub: Hub) -> None:
+    batch = order_curation(
+        memory_ids=[hub.memory.pk], verb="delete", by=command("test"), reason="", seen_at=timezone.now(), now=NOW,
+        actor=hub.actor,
+    )  # fmt: skip
+    run_jobs()
+    shown = text_of(boss, reverse("admin:strength_memory_batch", args=[batch]))
+    assert "1 memory was deleted for good" in shown
+    assert reverse("admin:strength_memory_take_back_many") not in shown
 
 
 def test_a_job_that_was_interrupted_goes_on_where_it_stopped(

@@ -236,7 +236,7 @@ def test_what_cannot_be_used_is_refused_and_told(boss: Client, nights: Nights) -
     for button, values in (("use", {}), ("impact", {"impact": "user_positive"})):
         assert "pending" in told(press(boss, waiting, button, **values))
     assert "at most 100" in told(press(boss, nights.one, "use", perspective="x" * 101))
-    assert "no such button" in told(press(boss, nights.one, "impact", impact="explode"))
+    assert "Unknown action" in told(press(boss, nights.one, "impact", impact="explode"))
     assert numbers(waiting).access_count == 0 and numbers(nights.one).impact_score == 0
     text = text_of(boss, page_of(waiting))
     assert "use-form" not in text and "impact-form" not in text
