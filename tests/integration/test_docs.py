@@ -30,6 +30,7 @@ from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
 from memoryhub.llm.errors import ConfigurationError
 from memoryhub.llm.usage.spending import CALLS
 from memoryhub.tenancy.policies import policy_classes
+from memoryhub.unfold import SCREENS
 from summaries.metrics import SUMMARIES
 
 README = CHECKOUT / "README.md"
@@ -130,6 +131,11 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_every_screen_is_documented_by_the_sidebars_name() -> None:
+    named = set(re.findall(r"\*\*([^*]+)\*\*", _table_heads(DOCS / "screens.md", "| **")))
+    assert named == {"Home", *(str(title) for title, _icon in SCREENS.values())}
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "README.md").read_text() + (DOCS / "adr" / "README.md").read_text()
     names = [page.name for page in sorted(DOCS.rglob("*.md")) if page.name != "README.md"]
@@ -189,8 +195,9 @@ def test_every_setting_is_documented_and_only_those(tmp_path: Path) -> None:
     assert {name for name in documented - read if name.startswith("MEMORYHUB_LLM")} == set()
 
 
-def _table_heads(page: Path) -> str:
-    return "\n".join(line.split("|")[1] for line in page.read_text().splitlines() if line.startswith("| `"))
+def _table_heads(page: Path, beginning: str = "| `") -> str:
+    lines = page.read_text().splitlines()
+    return "\n".join(line.split("|")[1] for line in lines if line.startswith(beginning))
 
 
 @pytest.mark.parametrize("policy", policy_classes(), ids=lambda policy: policy.__name__)
