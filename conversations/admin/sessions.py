@@ -22,9 +22,9 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from conversations.actions.context import UNNAMED
+from conversations.actions.context import EMBEDDER, ROUTING, UNNAMED
 from conversations.actions.sessions import end_session
-from conversations.admin.context_breakdown import candidate_groups, project_in_words, token_budget
+from conversations.admin.context_breakdown import LAYERS, candidate_groups, project_in_words, token_budget
 from conversations.admin.timeline import summarise_address, timeline_context, tool_lines
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
@@ -242,8 +242,22 @@ def tiles(now: datetime) -> list[Tile]:
     ]  # fmt: skip
 
 
-NO_FIGURES: Final = frozenset({"asked", "is_trial", "layer_budgets", "total_tokens", "token_limit"})
-"""Metadata of a receipt that are no single figures, or are shown elsewhere on the page."""
+COMPONENTS: Final = {**LAYERS, EMBEDDER: _("Embedder"), ROUTING: _("Routing")}
+
+
+def _figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what a receipt's metadata say beyond what the tables of its page show."""
+    figures = []
+    if (latency_ms := metadata.get("assembly_latency_ms")) is not None:
+        figures.append((gettext("Assembled in"), f"{latency_ms:,.0f} ms"))
+    if (exact := metadata.get("exact_tokens")) is not None:
+        figures.append((gettext("Tokens as the provider counts them"), f"{exact:,}"))
+    figures.append((gettext("Project"), metadata.get("project") or gettext("none")))
+    is_shortened = metadata.get("compression_applied", False)
+    figures.append((gettext("Shortened to fit the limit"), gettext("yes") if is_shortened else gettext("no")))
+    missing = [str(COMPONENTS.get(name, name)) for name in metadata.get("degraded", ())]
+    figures.append((gettext("Unavailable"), ", ".join(missing) or gettext("none")))
+    return figures
 
 
 @admin.register(Receipt)
@@ -303,7 +317,7 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
         return {
             "groups": candidate_groups(row.items),
             "budget": token_budget(row.items, total=row.total_tokens, limit=row.token_limit),
-            "figures": [each for each in sorted(row.metadata.items()) if each[0] not in NO_FIGURES],
+            "figures": _figures(row.metadata),
             # Receipts from before the request was stored name no project.
             "project_asked": project_in_words(asked.get("project", UNNAMED)) if asked is not None else None,
             "is_trial": bool(row.metadata.get("is_trial")),

@@ -94,7 +94,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "retry": pgettext_lazy("done", "retried"),
     "return": pgettext_lazy("done", "returned"),
     "revoke": pgettext_lazy("done", "revoked"),
-    "sleep": pgettext_lazy("done", "sleep run started"),
+    "sleep": pgettext_lazy("done", "started"),
     "supersede": pgettext_lazy("done", "superseded"),
     "sync": pgettext_lazy("done", "taken from a file"),
     "uncorrect": pgettext_lazy("done", "correction undone"),

@@ -90,7 +90,8 @@ def _state(now: datetime) -> str:
     if latest is None:
         return gettext("no calls yet")
     if latest.outcome == OK:
-        return gettext("%(provider)s answers") % {"provider": PROVIDERS.get(latest.provider, latest.provider)}
+        words = gettext("%(provider)s answered the last call")
+        return words % {"provider": PROVIDERS.get(latest.provider, latest.provider)}
     failure = {"provider": PROVIDERS.get(latest.provider, latest.provider), "code": latest.outcome}
     return gettext("%(provider)s failed last: %(code)s") % failure
 

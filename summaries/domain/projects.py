@@ -241,6 +241,7 @@ class DayTotals:
 @dataclass(frozen=True, slots=True)
 class _Words:
     kinds: Mapping[EventKind, tuple[str, str]]
+    others: tuple[str, str]
     nothing: str
     tokens: str
     outcomes: str
@@ -260,6 +261,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
             EventKind.UPDATE: ("update", "updates"),
             EventKind.COMPACT: ("compaction", "compactions"),
         },
+        others=("other event", "other events"),
         nothing="nothing was done with projects",
         tokens="{tokens:,} tokens read",
         outcomes="Outcomes: ",
@@ -277,6 +279,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
             EventKind.UPDATE: ("更新", "更新"),
             EventKind.COMPACT: ("圧縮", "圧縮"),
         },
+        others=("その他の操作", "その他の操作"),
         nothing="プロジェクトの動きはありませんでした",
         tokens="読み出したトークン数{tokens:,}",
         outcomes="結果：",
@@ -317,6 +320,8 @@ def describe_day(day: DayTotals, *, language: str) -> str:
         for kind in COUNTED
         if (times := day.times(kind))
     ]
+    if others := sum(times for kind, times in day.kinds.items() if kind not in COUNTED):
+        done.append(words.number.format(number=others, word=words.others[others != 1]))
     if day.tokens:
         done.append(words.tokens.format(tokens=day.tokens))
     parts = [f"{day.day:%Y-%m-%d}{words.colon}{words.comma.join(done) or words.nothing}{words.end}"]

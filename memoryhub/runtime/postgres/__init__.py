@@ -20,7 +20,7 @@ def explain_outage(error: Exception) -> str:
     """Return the first line of the driver's message and what to check, for an operator at a prompt."""
     lines = str(error).strip().splitlines()
     reason = lines[0] if lines else type(error).__name__
-    advice = "Is it running? `make run`"
+    advice = "Start it with `make run`; if its data lie elsewhere, set MEMORYHUB_DATA_DIR as for `make run`."
     if os.environ.get("DATABASE_URL"):
         advice = "Check DATABASE_URL, and that server."
     elif "FATAL" in reason:

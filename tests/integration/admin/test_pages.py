@@ -246,10 +246,14 @@ def test_session_page_shows_messages_in_order_and_the_way_to_the_others(boss: Cl
 
 
 def test_receipt_page_lists_every_candidate(boss: Client, hub: Hub) -> None:
-    text = boss.get(page_of(hub.receipt)).content.decode()
+    page = boss.get(page_of(hub.receipt))
+    text = page.content.decode()
     for item in hub.receipt.items:
         assert item["layer"] in text and item["reason"] in text
     assert page_of(hub.memory) in text
+    figures = dict(page.context["figures"])
+    assert figures["Assembled in"].endswith(" ms") and figures["Shortened to fit the limit"] == "no"
+    assert figures["Unavailable"] == "Session summary"
 
 
 def test_receipts_are_found_by_the_memory_in_them(boss: Client, hub: Hub) -> None:

@@ -31,3 +31,13 @@ def test_a_day_is_described_with_outcomes_and_projects_or_as_nothing() -> None:
     assert (
         describe_day(DayTotals(MONDAY), language="ja") == "2026-03-02：プロジェクトの動きはありませんでした。"
     )
+
+
+def test_other_events_of_a_day_are_counted_together() -> None:
+    counts = [
+        EventCount(MONDAY, "atlas", "create", "ok", 1, 0),
+        EventCount(MONDAY, "atlas", "merge", "ok", 1, 0),
+    ]
+    (day,) = totals_by_day(counts)
+    assert describe_day(day, language="en") == "2026-03-02: 2 other events. Most with: atlas 2."
+    assert describe_day(day, language="ja") == "2026-03-02：その他の操作2件。多かったプロジェクト：atlas 2。"

@@ -135,7 +135,7 @@ def test_the_dashboard_tells_what_today_cost_and_how_the_provider_does(actor: Ac
 
     assert tile() == ("0.0000 USD", "no calls yet")
     called(actor, timezone.now())
-    assert tile() == ("0.2500 USD", "Anthropic answers")
+    assert tile() == ("0.2500 USD", "Anthropic answered the last call")
     called(actor, timezone.now(), outcome="overloaded", cost=None)
     assert tile() == ("0.2500 USD", "Anthropic failed last: overloaded")
 
