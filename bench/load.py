@@ -113,6 +113,7 @@ class Loader(threading.Thread):
 def load(port: int, key: str, clients: int, seconds: float, tree: Tree | None = None) -> dict[str, Any]:
     """Let clients ask for some time; return what they saw, what is lost or doubled, and what it took."""
     began, before = time.monotonic(), tree.cpu_seconds() if tree else {}
+    own = time.process_time()
     threads = [Loader(port, key, number, began + seconds) for number in range(clients)]
     health, settled = [], None
     for thread in threads:
@@ -135,7 +136,7 @@ def load(port: int, key: str, clients: int, seconds: float, tree: Tree | None = 
         "health_ms": harness.percentiles(health),
     }
     if tree:
-        after = tree.cpu_seconds()
+        before["clients"], after = own, {**tree.cpu_seconds(), "clients": time.process_time()}
         per_request = {name: 1000 * (after[name] - before[name]) / statuses.total() for name in after}
         figures["cpu_ms_per_request"] = {name: round(each, 1) for name, each in per_request.items()}
         figures["megabytes"] = {"after_a_minute": settled, "at_the_end": tree.megabytes()}
