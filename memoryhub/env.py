@@ -210,6 +210,9 @@ def _external(url: str) -> dict[str, Any]:
             "DATABASE_URL has an option behind its ? that PostgreSQL does not know"
             + (f"; {meant[0]} is one." if meant else ". In a password, a ? is %3F.")
         )
+    options = config.get("OPTIONS", {})
+    if str(options.get("prepare_threshold", "")).lower() == "none":
+        options["prepare_threshold"] = None
     return config
 
 

@@ -6,6 +6,8 @@
 The SQL is kept by the shape of the condition: its lookups, how they are joined, and the values that are part of the
 text (None, True, False). All other values are bound at each call. A condition with a lookup that takes no bound value
 is compiled as always, so that every condition finds what `filter` would.
+
+PostgreSQL keeps the statement as well, parsed and planned, for as long as the connection lives (`prepared_cursor`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +19,13 @@ from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import EmptyResultSet, FieldError
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Expression, Field, JSONField, Lookup, Q, QuerySet
 from django.db.models.base import ModelState
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields.related import ForeignObject
 from django.db.models.query import FlatValuesListIterable, ModelIterable, ValuesListIterable
+from psycopg import Cursor
 
 Row = TypeVar("Row")
 Sql = tuple[str, tuple[Any, ...]]
@@ -34,6 +37,36 @@ MOST_SHAPES: Final = 64
 
 SCALARS: Final = (str, int, float, UUID, datetime, date)
 COMPARISONS: Final = frozenset({"exact", "lt", "lte", "gt", "gte"})
+
+
+class _PreparingCursor(Cursor[Any]):
+    """A cursor of psycopg that prepares whatever it executes.
+
+    Not a threshold of the connection: psycopg would then keep the last hundred statements of Django's cursors as
+    well, which hold their values.
+    """
+
+    def execute(self, *args: Any, **options: Any) -> "_PreparingCursor":
+        former, self.connection.prepare_threshold = self.connection.prepare_threshold, 0
+        try:
+            super().execute(*args, **options)
+        finally:
+            self.connection.prepare_threshold = former
+        return self
+
+
+def prepared_cursor(using: str = DEFAULT_DB_ALIAS) -> Any:
+    """Return a cursor as `connection.cursor()` does, whose statements PostgreSQL parses and plans once a connection.
+
+    For statements that find rows by keys: a plan is made without knowing the values, and must be good for all of them.
+    With `prepare_threshold=none` in DATABASE_URL it is an ordinary cursor.
+    """
+    connection: Any = connections[using]
+    if connection.settings_dict["OPTIONS"].get("prepare_threshold", 0) is None:
+        return connection.cursor()
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    return connection._prepare_cursor(_PreparingCursor(connection.connection))
 
 
 class Param(Expression):
@@ -56,24 +89,27 @@ class Param(Expression):
 @ForeignObject.register_lookup
 @Field.register_lookup
 class AnyOf(Lookup):
-    """`column = ANY(array)`: `__in` of a list that is bound as one value."""
+    """`column = ANY(array)`: `__in` of a list that is bound as one value, of the column's type without its length."""
 
     lookup_name = "any_of"
 
     def as_sql(self, compiler: Any, connection: Any) -> Sql:
         column, of_column = self.process_lhs(compiler, connection)
         array, of_array = compiler.compile(self.rhs)
-        return f"{column} = ANY({array})", (*of_column, *of_array)
+        kind = self.lhs.output_field.db_type(connection).partition("(")[0]
+        return f"{column} = ANY({array}::{kind}[])", (*of_column, *of_array)
 
 
 class PreparedQuery(Generic[Row]):
     """A queryset that is filtered at each call; what it selects, joins and orders by is fixed.
 
+    `one_plan` says that the server may keep one plan for all values; without it, it makes one for each call.
     The first call raises TypeError for a queryset that prefetches, or yields dictionaries or named tuples.
     """
 
-    def __init__(self, build: Callable[[], QuerySet[Any, Row]]) -> None:
+    def __init__(self, build: Callable[[], QuerySet[Any, Row]], *, one_plan: bool = True) -> None:
         self._build = build  # later, for models are not loaded where it stands
+        self._one_plan = one_plan
         self._known = lru_cache(MOST_SHAPES)(self._compiled)
         self._lookup_of = lru_cache(MOST_SHAPES)(self._lookup)
 
@@ -114,7 +150,8 @@ class PreparedQuery(Generic[Row]):
         )
 
     def _compiled(self, where: Q | Shape, most: int | None) -> "Statement[Row]":
-        return Statement(self._base.filter(where if isinstance(where, Q) else _condition(where))[:most])
+        rows = self._base.filter(where if isinstance(where, Q) else _condition(where))[:most]
+        return Statement(rows, one_plan=self._one_plan and not isinstance(where, Q))
 
     def _shape(self, where: Q, values: Values) -> Shape | None:
         """Return a condition with places for values, and note these by number; None where it is compiled as it is."""
@@ -157,17 +194,17 @@ class PreparedQuery(Generic[Row]):
 class Statement(Generic[Row]):
     """A compiled query: its SQL, the places of its values, and how rows are read. It holds nothing of a call."""
 
-    def __init__(self, rows: QuerySet[Any, Row]) -> None:
+    def __init__(self, rows: QuerySet[Any, Row], *, one_plan: bool) -> None:
         """Compile a queryset. Raises EmptyResultSet."""
         compiler = rows.query.get_compiler(rows.db)
-        self.using = rows.db
+        self.using, self.one_plan = rows.db, one_plan
         self.sql, self.places = compiler.as_sql()
         self._converters = compiler.get_converters([column for column, *_ in compiler.select]).items()
         self._read = READERS[rows._iterable_class](compiler)
 
     def rows(self, values: tuple[Any, ...]) -> list[Row]:
         connection = connections[self.using]  # this thread's
-        with connection.cursor() as cursor:
+        with prepared_cursor(self.using) if self.one_plan else connection.cursor() as cursor:
             cursor.execute(self.sql, values)
             found: list[Any] = cursor.fetchall()
         if self._converters:

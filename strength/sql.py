@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import FloatField, Func
 
+from memoryhub.prepared import prepared_cursor
 from memoryhub.queries import load_queries
 from memoryhub.search.query import relevance_formula
 from strength.domain.policy import StrengthPolicy
@@ -46,8 +47,11 @@ class StrengthNow(Func):
         return f"({NOW.format(strength=strength, mark=mark, clock=f'({clock})[{level} + 1]')})", ()
 
 
-def run_query(statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
-    with connection.cursor() as cursor:
+def run_query(
+    statement: str, values: Mapping[str, Any] | None = None, *, one_plan: bool = False
+) -> list[Any]:
+    """Execute a statement and return its rows; `one_plan` as in `PreparedQuery`."""
+    with prepared_cursor() if one_plan else connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 

@@ -37,7 +37,7 @@ from memoryhub.embeddings.spaces import text_query
 from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
-from memoryhub.prepared import PreparedQuery
+from memoryhub.prepared import PreparedQuery, prepared_cursor
 from memoryhub.search.analysis import EARLIER_TURNS
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.models import Actor
@@ -149,7 +149,7 @@ def _keep_receipt(
         receipt.pk, receipt.session_id, now, receipt.query, receipt.token_limit, receipt.total_tokens,
         Jsonb(receipt.metadata), Jsonb(items), receipt.source_ids, actor.pk,
     ]  # fmt: skip
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(KEEP_RECEIPT, values)
         if not cursor.rowcount:
             raise UnknownRow(_("The user was erased meanwhile."))

@@ -25,7 +25,8 @@ SPEAKERS = PreparedQuery(
         .order_by("-started_at", "-id")
         .annotate(name=Func("authors", function="unnest"))
         .values_list("name", flat=True)
-    )
+    ),
+    one_plan=False,
 )
 CONVERSATION = Conversation(session="session_id", sequence="seq", asks="asks", author="author")
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeVar
 from uuid import UUID
 
-from django.db import connection, models
+from django.db import models
 from django.db.models import Q
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -20,7 +20,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.llm.usage.domain import Payer
-from memoryhub.prepared import PreparedQuery
+from memoryhub.prepared import PreparedQuery, prepared_cursor
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 
@@ -115,7 +115,7 @@ def hold(actor_id: UUID) -> None:
     Every write takes this first. Without it a writer would lock its rows and then, for the foreign key,
     the actor, while an erasure locks the actor and then the rows: each would wait for the other.
     """
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(HOLD_ACTOR, [actor_id])
         if cursor.fetchone() is None:
             raise UnknownRow(_("The user was erased meanwhile."))

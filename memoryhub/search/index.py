@@ -19,10 +19,11 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from django.db import connection, transaction
+from django.db import transaction
 from numpy.typing import NDArray
 from pgvector import SparseVector
 
+from memoryhub.prepared import prepared_cursor
 from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import (
     COMMON_DOCUMENTS,
@@ -79,7 +80,7 @@ ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.document
 """
 
 
-COUNTS: Final = "SELECT term, documents FROM memoryhub_termstatistic WHERE term = ANY(%s)"
+COUNTS: Final = "SELECT term, documents FROM memoryhub_termstatistic WHERE term = ANY(%s::integer[])"
 
 
 def record(documents: Iterable[Counter[str]]) -> None:
@@ -102,7 +103,7 @@ def _counts(documents: Iterable[Counter[str]]) -> list[tuple[int, int]]:
 
 
 def _add(counts: list[tuple[int, int]]) -> None:
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         for batch in _batches(counts):
             terms, documents = zip(*batch, strict=True)
             cursor.execute(ADD_COUNTS, [list(terms), list(documents)])
@@ -146,7 +147,7 @@ def weigh_queries(texts: Sequence[QueryText]) -> list[QueryWords]:
 def _documents(terms: Iterable[int]) -> dict[int, int]:
     """Return how many texts each term is in, and under CORPUS how many there are."""
     counts = dict.fromkeys([*terms, TermStatistic.CORPUS], 0)
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(COUNTS, [list(counts)])
         counts.update(cursor.fetchall())
     return counts

@@ -79,7 +79,8 @@ def mark_candidates(*, memories: Sequence[Memory]) -> None:
     for memory in memories:
         by_actor.setdefault(memory.actor_id, set()).add(memory.pk)
     for actor_id in sorted(by_actor):
-        run_query(QUERIES["mark_candidates"], {"actor_id": actor_id, "memory_ids": list(by_actor[actor_id])})
+        keys = {"actor_id": actor_id, "memory_ids": list(by_actor[actor_id])}
+        run_query(QUERIES["mark_candidates"], keys, one_plan=True)
 
 
 @transaction.atomic

@@ -1,16 +1,18 @@
 """Querysets compiled once: every condition finds what `filter` finds, whichever values come next."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DataError, connection, transaction
 from django.db.models import F, Q
 from django.test.utils import CaptureQueriesContext
 
+from memoryhub.env import database_settings, read_environment
 from memoryhub.ids import new_id
-from memoryhub.prepared import PreparedQuery
+from memoryhub.prepared import PreparedQuery, prepared_cursor
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory
 
@@ -137,3 +139,61 @@ def test_values_of_parallel_calls_stay_apart(memories: list[Memory]) -> None:
         bound = list(threads.map(lambda key: prepared.sql(Q(pk=key))[1], keys))
 
     assert bound == [(key,) for key in keys]
+
+
+def kept_by_the_server() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement FROM pg_prepared_statements")
+        return [statement for (statement,) in cursor.fetchall()]
+
+
+@pytest.fixture
+def fresh_connection(transactional_db: None) -> Iterator[None]:
+    """A connection that keeps no statements yet, and that nothing is left in."""
+    connection.close()
+    yield
+    connection.close()
+
+
+def test_the_server_keeps_a_statement_by_its_shape(fresh_connection: None) -> None:
+    prepared = PreparedQuery(lambda: Actor.objects.order_by("id"))
+    for number in range(3):
+        assert prepared.rows(Q(id__in=[new_id()] * (number + 1))) == []
+    assert len(kept_by_the_server()) == 1
+
+    assert PreparedQuery(lambda: Actor.objects.order_by("-id"), one_plan=False).rows(Q(pk=new_id())) == []
+    assert len(kept_by_the_server()) == 1
+
+
+def test_values_of_djangos_statements_are_not_kept(fresh_connection: None) -> None:
+    assert PreparedQuery(lambda: Actor.objects.order_by("id")).rows(Q()) == []
+    assert not Actor.objects.filter(user_id="somebody").exists()
+    manager = connection.connection._prepared
+    assert b"somebody" not in b"".join(text for text, _types in (*manager._counts, *manager._names))
+
+
+def test_the_server_keeps_nothing_where_the_url_says_so(
+    fresh_connection: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = read_environment({"DATABASE_URL": "postgresql://u:p@h/n?prepare_threshold=none"})
+    options: Any = database_settings(environment)["OPTIONS"]
+    monkeypatch.setitem(
+        connection.settings_dict["OPTIONS"], "prepare_threshold", options["prepare_threshold"]
+    )
+    assert PreparedQuery(lambda: Actor.objects.order_by("id")).rows(Q(pk=new_id())) == []
+    assert kept_by_the_server() == []
+
+
+def test_statements_are_found_again_after_an_error(fresh_connection: None) -> None:
+    agent = Agent.objects.create(agent_id="one")
+    actor = Actor.objects.create(id=new_id(), agent=agent, user_id="u")
+    prepared = PreparedQuery(lambda: Actor.objects.order_by("id"))
+    assert prepared.rows(Q(pk=actor.pk)) == [actor]
+    with pytest.raises(DataError), transaction.atomic(), prepared_cursor() as cursor:
+        cursor.execute("SELECT 1 / %s::int", [0])
+    assert prepared.rows(Q(pk=actor.pk)) == [actor]
+
+
+def test_keys_in_a_list_may_be_texts(memories: list[Memory]) -> None:
+    prepared = PreparedQuery(lambda: Memory.objects.order_by("id"))
+    assert prepared.rows(Q(id__in=[str(each.pk) for each in memories[:2]])) == memories[:2]
