@@ -396,29 +396,22 @@ def measure(tick: Callable[[str], None]) -> list[Page]:
 
 def main() -> None:
     parser = harness.parser_of(__doc__)
-    harness.common_arguments(parser)
     parser.add_argument("--actors", type=harness.positive, default=5, help="whose all of it is")
     parser.add_argument("--memories", type=harness.positive, default=MEMORIES)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--worst", type=int, default=25, help="how many pages are printed")
-    parser.add_argument("--filled", action="store_true", help="the folder of --keep is filled already")
     arguments = parser.parse_args()
 
     def tick(what: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr)
 
     def show(pages: Sequence[dict[str, Any]], console: Any) -> None:
-        from rich.table import Table
+        names = ("name", *LIMITS, "faults")
+        rows = [{name: page[name] for name in names} for page in pages[: arguments.worst]]
+        harness.table(console, rows, f"{len(pages)} pages of the admin, the worst first")
 
-        title = f"{len(pages)} pages of the admin, the worst first"
-        table = Table("page", *LIMITS, "passes", title=title)
-        for page in pages[: arguments.worst]:
-            table.add_row(page["name"], *(f"{page[name]:.0f}" for name in LIMITS), ", ".join(page["faults"]))
-        console.print(table)
-
-    with harness.installation(database_url=arguments.database_url, keep=arguments.keep):
-        if not arguments.filled:
-            fill(arguments.actors, arguments.memories, arguments.messages, tick)
+    with harness.installation():
+        fill(arguments.actors, arguments.memories, arguments.messages, tick)
         pages = measure(tick)
     harness.tell([{**asdict(page), "faults": page.faults} for page in pages], arguments, show)
     sys.exit(1 if any(page.faults for page in pages) else 0)

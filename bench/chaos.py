@@ -5,8 +5,6 @@
 .venv/bin/python bench/chaos.py --jobs 2000       empty jobs, as fast as two workers run them
 """
 
-import argparse
-import json
 import random
 import signal
 import sys
@@ -20,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rich.console import Console
 
+from bench import harness
 from tests.slow.chaos.hub import Curator, Hub, Jobs, Writer, done, eventually, hurt, running
 
 
@@ -135,13 +134,10 @@ def throughput(hub: Hub, jobs: Jobs, count: int) -> dict[str, Any]:
 
 def main() -> int:
     """Run what was asked for; return 1 where anything was lost, doubled, or did not recover."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser_of(__doc__)
     parser.add_argument("--minutes", type=float, default=0.0, help="a storm for so long")
     parser.add_argument("--jobs", type=int, default=0, help="how many empty jobs are run against the clock")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    parser.add_argument("--json", action="store_true", help="print the report as JSON, and nothing else")
     options = parser.parse_args()
     if min(options.minutes, options.jobs) < 0 or not (options.minutes or options.jobs):
         parser.error("give --minutes above 0, or --jobs")
@@ -153,12 +149,7 @@ def main() -> int:
             say = Console(stderr=True).print
             raged = Storm(hub, jobs, seed=options.seed, say=say).run(options.minutes * 60)
             report["storm"] = {"seed": options.seed, **raged}
-    if options.json:
-        print(json.dumps(report, indent=1))
-    else:
-        for part in report.values():
-            for key, value in part.items():
-                print(f"{key}: {value}")
+    harness.tell(report, options)
     return int(any(part.get(key) for part in report.values() for key in ("lost", "doubled", "wrong")))
 
 

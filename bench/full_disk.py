@@ -7,7 +7,6 @@
 Twice: with the watermark, as installed, and without it, as where another program fills the disk faster than it is seen.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -103,20 +102,17 @@ def drill(folder: Path, *, watermark: str, left_mb: int, seconds: float) -> dict
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser_of(__doc__)
     parser.add_argument("--folder", type=Path, help="a folder on a small file system, which is filled up")
     parser.add_argument("--left", type=harness.positive, default=12, help="megabytes that are left free")
     parser.add_argument("--seconds", type=harness.positive, default=30, help="for how long it stays full")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     options = parser.parse_args()
     with nullcontext(options.folder) if options.folder else small_disk() as folder:
         figures = {
             name: drill(folder, watermark=watermark, left_mb=options.left, seconds=options.seconds)
             for name, watermark in WATERMARKS.items()
         }
-    harness.tell(figures, options, lambda found, console: console.print(found))
+    harness.tell(figures, options)
     return int(any(each["wrong"] or each["back_after_seconds"] is None for each in figures.values()))
 
 

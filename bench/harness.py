@@ -1,9 +1,7 @@
 """Common ground of all benchmarks: an installation of their own, a web server, figures, the command line.
 
 A benchmark never touches the data of an installation that people use: it gets a throw-away folder and
-PostgreSQL, with the settings that `make run` gives it, durability included. `--database-url` names a
-database of your own instead. It and the folder of `--keep` must be empty or a benchmark's own: what is in
-there is deleted.
+PostgreSQL, with the settings that `make run` gives it, durability included.
 """
 
 import argparse
@@ -17,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from email.message import Message
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from statistics import median
@@ -30,45 +29,42 @@ import psutil
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
 WIDTH = 160
+MOST_COLUMNS = 9
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-MARK = "made_by_bench"
-"""A table, or a file, that says whose a database or a folder is."""
-HOLD_DATA = ("memoryhub_agent", "memoryhub_actor", "strength_memory", "conversations_message")
 ENDED_BY = (signal.SIGTERM, signal.SIGHUP)
 
 sys.path.insert(0, str(ROOT))
 
 
 @contextmanager
-def installation(*, database_url: str | None = None, keep: Path | None = None) -> Iterator[Any]:
-    """Give an empty, migrated installation, Django set up on it; `keep` leaves its folder for the next run.
+def installation() -> Iterator[Any]:
+    """Give an empty, migrated installation, Django set up on it; yield its PostgreSQL.
 
-    Yields its PostgreSQL, None where it is a server of your own. Leaves nothing running however it is ended,
-    SIGKILL excepted. Raises SystemExit where it would delete what no benchmark has made.
+    Leaves nothing running however it is ended, SIGKILL excepted.
     """
     from memoryhub.runtime.postgres import EmbeddedCluster
 
-    with signals_end_it():
-        if database_url:
-            claim_database(database_url)
-        folder = claim_folder(keep) if keep else Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
-        if not keep:
-            _make_passable(folder)
+    with signals_end_it(), new_folder() as folder:
         os.environ["MEMORYHUB_DATA_DIR"] = str(folder / "data")
         os.environ.setdefault("MEMORYHUB_LOG_FORMAT", "plain")
         os.environ.setdefault("MEMORYHUB_THROTTLE_PER_MINUTE", "10000000")
-        cluster = None if database_url else EmbeddedCluster(folder / "data")
+        cluster = EmbeddedCluster(folder / "data")
         try:
-            os.environ["DATABASE_URL"] = database_url or cluster.start().url()
+            os.environ["DATABASE_URL"] = cluster.start().url()
             _set_up_django()
             yield cluster
         finally:
-            if cluster and keep:
-                cluster.stop()
-            elif cluster:
-                cluster.destroy()
-            if not keep:
-                shutil.rmtree(folder, ignore_errors=True)
+            cluster.destroy()
+
+
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
+    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)  # as root, PostgreSQL is another user
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -90,48 +86,6 @@ def signals_end_it() -> Iterator[None]:
     finally:
         for number in minded:
             signal.signal(number, former[number])
-
-
-def claim_database(url: str) -> None:
-    """Mark an empty database as the benchmarks'. Raises SystemExit where it holds an installation's data."""
-    import psycopg
-
-    with psycopg.connect(url) as connection:
-
-        def is_true(expression: str) -> bool:
-            found = connection.execute(f"SELECT {expression}").fetchone()
-            return bool(found and found[0])
-
-        def exists(table: str) -> bool:
-            return is_true(f"to_regclass('{table}') IS NOT NULL")
-
-        if exists(MARK):
-            return
-        held = [name for name in HOLD_DATA if exists(name) and is_true(f"EXISTS (SELECT FROM {name})")]
-        if held:
-            raise SystemExit(
-                f"The database of --database-url holds data ({', '.join(held)}), and a benchmark deletes what is "
-                "there. Make an empty one for it, with `createdb memoryhub_bench`, say; nothing was changed."
-            )
-        connection.execute(f"CREATE TABLE {MARK} ()")
-
-
-def claim_folder(folder: Path) -> Path:
-    """Make a folder, or mark an empty one, as the benchmarks'. Raises SystemExit where it holds anything else."""
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        _make_passable(folder)
-    elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists()):
-        raise SystemExit(
-            f"{folder} holds what no benchmark has made, and a benchmark deletes what is there. Name a folder for "
-            "--keep that is new or empty; nothing was changed."
-        )
-    (folder / MARK).touch()
-    return folder
-
-
-def _make_passable(folder: Path) -> None:
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)  # as root, PostgreSQL is another user
 
 
 def _set_up_django() -> None:
@@ -162,6 +116,12 @@ def chill(cluster: Any) -> str:
     return cold
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @contextmanager
 def web_server() -> Iterator[int]:
     """Start the web server of `make run` in a process of its own; yield its port once it is ready."""
@@ -169,9 +129,7 @@ def web_server() -> Iterator[int]:
     from memoryhub.runtime.processes import wait_until
     from memoryhub.runtime.supervisor import PROGRAMS
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     os.environ["PORT"] = str(port)
     web = next(program for program in PROGRAMS if program.name == "web")
     process = subprocess.Popen(
@@ -204,7 +162,7 @@ class Client:
     def __init__(self, port: int, key: str = "") -> None:
         self.port, self.key = port, key
         self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
-        self.body, self.retry_after_seconds = b"", 0.0
+        self.body, self.headers = b"", Message()
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, float]:
         """Return status (0 where there was none) and milliseconds; `body` holds what was answered."""
@@ -215,7 +173,7 @@ class Client:
                 self.connection.request(method, path, json.dumps(body) if body else None, headers)
                 response = self.connection.getresponse()
                 self.body = response.read()
-                self.retry_after_seconds = float(response.headers.get("Retry-After") or 0)
+                self.headers = response.headers
                 return response.status, (time.perf_counter() - began) * 1000
             except (OSError, HTTPException):
                 self.connection.close()
@@ -288,16 +246,12 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
     return {"p50": round(median(ordered), 2), "p95": at(0.95), "p99": at(0.99)}
 
 
-def common_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
-    parser.add_argument("--database-url", help="an empty PostgreSQL database instead of a throw-away one")
-    parser.add_argument("--keep", type=Path, help="a new or empty folder for the installation, left there")
-
-
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
+    return parser
 
 
 def positive(text: str) -> int:
@@ -306,12 +260,43 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def tell(figures: Any, arguments: argparse.Namespace, show: Callable[[Any, Any], None]) -> None:
-    """Print the figures as JSON where `--json` was given; else let `show` print them to a console."""
+def tell(figures: Any, arguments: argparse.Namespace, show: Callable[[Any, Any], None] | None = None) -> None:
+    """Print the figures as JSON where `--json` was given; else let `show` print them to a console, or as a table."""
     if arguments.json:
         print(json.dumps(figures, indent=2, ensure_ascii=False))
-    else:
+    elif show:
         show(figures, console())
+    else:
+        rows = (
+            figures if isinstance(figures, list) else [{"": name, **each} for name, each in figures.items()]
+        )
+        table(console(), rows)
+
+
+def shown(value: Any) -> str:
+    """Return a figure as tables show it."""
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    return "" if value is None else str(value)
+
+
+def table(console: Any, rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
+    """Print rows with a column for each of their keys, or a line where these are many; nothing without rows."""
+    from rich.table import Table
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [[row.get(name) for name in names] for row in rows]
+    if len(names) > MOST_COLUMNS:
+        names, *lines = map(list, zip(names, *lines, strict=True))
+    if lines:
+        printed = Table(*map(shown, names), title=title, title_justify="left")
+        for line in lines:
+            printed.add_row(*map(shown, line))
+        console.print(printed)
 
 
 def console() -> Any:

@@ -12,12 +12,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import harness
-from rich.table import Table
 
 from tests.factories.foreign_exports import WRITERS, write_export
 
@@ -34,39 +32,25 @@ print(json.dumps({"seconds": time.perf_counter() - begun, "cpu": time.process_ti
 COUNTS = re.compile(r"^(\w+): (\d+) new, (\d+) here already, (\d+) refused$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Figures:
-    form: str
-    run: int
-    megabytes: float
-    new: dict[str, int]
-    refused: int
-    seconds: float
-    rows_a_second: float
-    cpu_seconds: float
-    peak_mib: float
-
-
 def main() -> None:
     parser = harness.parser_of(__doc__)
     parser.add_argument("--conversations", type=harness.positive, default=1_000)
     parser.add_argument("--turns", type=harness.positive, default=8, help="questions of each conversation")
     parser.add_argument("--forms", default=",".join(WRITERS))
-    harness.common_arguments(parser)
     options = parser.parse_args()
-    with harness.installation(database_url=options.database_url, keep=options.keep):
+    with harness.installation():
         figures = [each for form in options.forms.split(",") for each in measure(form, options)]
-    harness.tell([asdict(each) for each in figures], options, show)
+    harness.tell(figures, options)
 
 
-def measure(form: str, options: argparse.Namespace) -> list[Figures]:
+def measure(form: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         path = write_export(form, Path(folder), count=options.conversations, turns=options.turns)
         size = sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
         return [imported(path, form, run, size / 1e6) for run in (1, 2)]
 
 
-def imported(path: Path, form: str, run: int, megabytes: float) -> Figures:
+def imported(path: Path, form: str, run: int, megabytes: float) -> dict[str, Any]:
     command = [sys.executable, "-c", MEASURED, str(path), "--agent", "bench", "--user", f"hiroki-{form}"]
     done = subprocess.run(command, cwd=harness.ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -75,18 +59,13 @@ def imported(path: Path, form: str, run: int, megabytes: float) -> Figures:
     told = json.loads(done.stdout.splitlines()[-1])
     seen = {name: new + known for name, (new, known, _) in counts.items()}
     rows = seen.get("messages") or seen.get("memories", 0)
-    return Figures(
-        form, run, round(megabytes, 1), {name: new for name, (new, _, _) in counts.items()},
-        sum(bad for _, _, bad in counts.values()), round(told["seconds"], 1), round(rows / told["seconds"]),
-        round(told["cpu"], 1), round(told["peak_mib"]),
-    )  # fmt: skip
-
-
-def show(figures: list[dict[str, Any]], console: Any) -> None:
-    table = Table("form", "run", "MB", "new", "refused", "s", "rows/s", "CPU s", "peak MiB")
-    for each in figures:
-        table.add_row(*[str(value) for value in each.values()])
-    console.print(table)
+    return {
+        "form": form, "run": run, "megabytes": round(megabytes, 1),
+        "new": {name: new for name, (new, _, _) in counts.items()},
+        "refused": sum(bad for _, _, bad in counts.values()), "seconds": round(told["seconds"], 1),
+        "rows_a_second": round(rows / told["seconds"]), "cpu_seconds": round(told["cpu"], 1),
+        "peak_mib": round(told["peak_mib"]),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ statements come by turns, so that whatever else the machine does meets both.
 import argparse
 import io
 import itertools
-import json
 import os
 import random
 import time
@@ -22,19 +21,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.client import HTTPConnection
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 import harness
-from rich.console import Console
-from rich.table import Table
 
 ROUNDS: Final = 200
 COLD_ACTORS: Final = 30
 WARM_ACTORS: Final = 20
-INGESTED: Final = 5_000
 BATCH: Final = 100
 LIMIT: Final = 10
 AS_THEY_CAME: Final = "as they came"
@@ -53,26 +47,18 @@ class Question:
     session_id: str
 
 
-class Client:
+class Client(harness.Client):
     """One client with one connection that is kept."""
 
-    def __init__(self, port: int, key: str) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
-        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-
-    def post(self, path: str, body: dict[str, Any]) -> tuple[float, Any]:
-        """Return what the server says it took, in milliseconds, and the answer."""
-        self._connection.request("POST", f"/api/v1{path}", json.dumps(body), self._headers)
-        response = self._connection.getresponse()
-        answer = json.loads(response.read())
-        if response.status not in (200, 201):
-            raise SystemExit(f"{path} answered {response.status}: {answer}")
-        return float(response.headers["Server-Timing"].partition("dur=")[2]), answer
+    def post(self, path: str, body: dict[str, Any]) -> float:
+        """Return what the server says it took, in milliseconds."""
+        self.answer("POST", path, body)
+        return float(self.headers["Server-Timing"].partition("dur=")[2])
 
     def search(self, question: Question, **options: Any) -> float:
         """Search memories; return milliseconds."""
         body = {"agent_id": question.agent_id, "user_id": question.user_id, "query": question.text}
-        return self.post("/memories/search", {**body, "limit": LIMIT, **options})[0]
+        return self.post("memories/search", {**body, "limit": LIMIT, **options})
 
     def search_both(self, question: Question) -> float:
         return self.search(question, include_messages=True)
@@ -80,7 +66,7 @@ class Client:
     def assemble(self, question: Question) -> float:
         """Assemble a context with every layer there is; return milliseconds."""
         body = {"agent_id": question.agent_id, "user_id": question.user_id, "message": question.text}
-        return self.post("/context", {**body, "session_id": question.session_id})[0]
+        return self.post("context", {**body, "session_id": question.session_id})
 
 
 class PlainSql:
@@ -141,7 +127,7 @@ def measure(
     users = list(range(size.actors))
     random.Random(5).shuffle(users)
     cold, warm = users[:COLD_ACTORS], users[-WARM_ACTORS:]
-    where = harness.chill(cluster) if cluster else "as it is"
+    where = harness.chill(cluster)
     with harness.web_server() as port:
         client, plain = Client(port, key), PlainSql()
         for question in _questions(size, cold[:1], 3):
@@ -189,90 +175,8 @@ def _table_sizes() -> dict[str, str]:
         return {name: f"{table} + indexes {indexes}" for name, table, indexes in sorted(cursor.fetchall())}
 
 
-def ingest(key: str, count: int, tick: Callable[[str], None]) -> dict[str, float]:
-    """Return messages per second: through the action, of plain INSERTs of the same rows, and over HTTP."""
-    import filling
-
-    contents = list(filling.texts(count, seed=77))
-    batches = [contents[start : start + BATCH] for start in range(0, count, BATCH)]
-
-    def rate(seconds: Iterator[float]) -> float:
-        taken = []
-        for each in seconds:
-            taken.append(each)
-            tick("ingesting")
-        return round(BATCH / median(taken), 1)
-
-    sessions: list[Any] = []
-    rates = {
-        "action": rate(_add_by_action(batches, sessions)),
-        "plain INSERTs": rate(_insert_again(sessions)),
-    }
-    with harness.web_server() as port:
-        rates["HTTP"] = rate(_add_over_http(Client(port, key), batches))
-    return rates
-
-
-def _timed(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
-
-
-def _add_by_action(batches: Sequence[Sequence[str]], sessions: list[Any]) -> Iterator[float]:
-    from conversations.actions.messages import add_messages
-    from conversations.actions.sessions import open_session
-    from conversations.domain.messages import NewMessage, Role
-    from memoryhub.auth.domain import command
-    from memoryhub.auth.tenancy import actor_for_writing
-
-    by, now = command("bench"), datetime.now(UTC)
-    actor = actor_for_writing(by, "ingestion", "action", now=now)
-    for batch in batches:
-        session, _ = open_session(actor=actor, session_id=None, channel="api", by=by, now=now)
-        sessions.append(session.pk)
-        new = [NewMessage(role=Role.USER, content=content) for content in batch]
-        yield _timed(
-            lambda session=session, new=new: add_messages(session=session, batch=new, by=by, now=now)
-        )
-
-
-def _insert_again(sessions: Sequence[Any]) -> Iterator[float]:
-    """Take the rows of each session that the action wrote, and insert them again."""
-    from django.db import connection, transaction
-
-    tables = ("conversations_message", "conversations_messageindex")
-    for session in sessions:
-        with transaction.atomic(), connection.cursor() as cursor:
-            statements = []
-            for table in tables:
-                cursor.execute(f"SELECT * FROM {table} WHERE session_id = %s", [session])
-                names = ", ".join(f'"{column.name}"' for column in cursor.description)
-                rows = cursor.fetchall()
-                marks = ", ".join([f"({', '.join(['%s'] * len(rows[0]))})"] * len(rows))
-                values = list(itertools.chain(*rows))
-                statements.append((f"INSERT INTO {table} ({names}) VALUES {marks}", values))
-            for table in reversed(tables):
-                cursor.execute(f"DELETE FROM {table} WHERE session_id = %s", [session])
-
-        def insert(statements: Sequence[tuple[str, Any]] = statements) -> None:
-            with transaction.atomic(), connection.cursor() as cursor:
-                for statement, values in statements:
-                    cursor.execute(statement, values)
-
-        yield _timed(insert)
-
-
-def _add_over_http(client: Client, batches: Sequence[Sequence[str]]) -> Iterator[float]:
-    for batch in batches:
-        session = client.post("/sessions", {"agent_id": "ingestion", "user_id": "http"})[1]["id"]
-        body = {"messages": [{"role": "user", "content": content} for content in batch]}
-        path = f"/sessions/{session}/messages"
-        yield _timed(lambda path=path, body=body: client.post(path, body))
-
-
-def run(arguments: argparse.Namespace, cluster: Any) -> dict[str, Any]:
-    """Fill, ask and ingest at every size; return all figures."""
+def run(arguments: argparse.Namespace, cluster: Any) -> list[dict[str, Any]]:
+    """Fill and ask at every size; return all figures."""
     import filling
     from django.core.management import call_command
 
@@ -280,9 +184,7 @@ def run(arguments: argparse.Namespace, cluster: Any) -> dict[str, Any]:
     filling.make_pool()
     figures: list[dict[str, Any]] = []
     with harness.progress(quiet=arguments.json) as bar:
-        task = bar.add_task(
-            "", total=2 * len(arguments.actors) * arguments.rounds + 3 * arguments.ingest // BATCH
-        )
+        task = bar.add_task("", total=2 * len(arguments.actors) * arguments.rounds)
 
         def tick(what: str) -> None:
             bar.update(task, advance=1, description=what)
@@ -296,26 +198,17 @@ def run(arguments: argparse.Namespace, cluster: Any) -> dict[str, Any]:
             bar.update(task, description="gathering")
             call_command("cluster_tables", stdout=io.StringIO())
             figures.append(measure(size, GATHERED, arguments.rounds, key, cluster, tick))
-        settings = vars(arguments) | {"png": None, "keep": None}
-        return {"settings": settings, "by_size": figures, "ingestion": ingest(key, arguments.ingest, tick)}
+    return figures
 
 
-def show(figures: dict[str, Any], console: Console) -> None:
-    for by_size in figures["by_size"]:
-        title = f"{by_size['rows']:,} rows of each kind, {by_size['laid']}"
-        table = Table("milliseconds", "p50", "p95", "p99", title=title)
-        for name, values in by_size["milliseconds"].items():
-            table.add_row(name, *(f"{values[each]:.1f}" for each in ("p50", "p95", "p99")))
-        console.print(table)
-    table = Table("messages per second, median batch of 100", "")
-    for name, rate in figures["ingestion"].items():
-        table.add_row(name, f"{rate:,.0f}")
-    console.print(table)
-    for name, size in figures["by_size"][-1]["sizes"].items():
-        console.print(f"{name}: {size}")
+def show(figures: list[dict[str, Any]], console: Any) -> None:
+    for by_size in figures:
+        rows = [{"milliseconds": name, **values} for name, values in by_size["milliseconds"].items()]
+        harness.table(console, rows, f"{by_size['rows']:,} rows of each kind, {by_size['laid']}")
+    console.print("Sizes:", harness.shown(figures[-1]["sizes"]))
 
 
-def draw(figures: dict[str, Any], path: Path) -> None:
+def draw(figures: list[dict[str, Any]], path: Path) -> None:
     """Draw how the medians (solid) and 95th percentiles (dotted) grow with the number of rows."""
     import matplotlib as mpl
 
@@ -324,7 +217,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
 
     figure, both = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained", sharey=True)
     for axes, laid in zip(both, (AS_THEY_CAME, GATHERED), strict=True):
-        by_size = [each for each in figures["by_size"] if each["laid"] == laid]
+        by_size = [each for each in figures if each["laid"] == laid]
         rows = [each["rows"] for each in by_size]
         for name in ("context", "search with messages", "search", "its scan by psycopg"):
             timings = [each["milliseconds"][name] for each in by_size]
@@ -347,7 +240,6 @@ def _hundreds(text: str) -> int:
 
 def main() -> None:
     parser = harness.parser_of(__doc__)
-    harness.common_arguments(parser)
     parser.add_argument(
         "--actors", type=lambda text: sorted(map(harness.positive, text.split(","))), default=[2, 20, 200],
         help="how many actors, with commas: one size each (2,20,200)",
@@ -361,12 +253,9 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=harness.positive, default=ROUNDS, help=f"how often each thing is asked ({ROUNDS})"
     )
-    parser.add_argument(
-        "--ingest", type=_hundreds, default=INGESTED, help=f"messages to ingest, in hundreds ({INGESTED:,})"
-    )
     parser.add_argument("--png", type=Path, help="draw how it grows into this file")
     arguments = parser.parse_args()
-    with harness.installation(database_url=arguments.database_url, keep=arguments.keep) as cluster:
+    with harness.installation() as cluster:
         figures = run(arguments, cluster)
     if arguments.png:
         draw(figures, arguments.png)

@@ -15,12 +15,9 @@ import os
 import random
 import re
 import shlex
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -106,7 +103,7 @@ class Loader(threading.Thread):
         self.statuses[str(status)] += 1
         self.milliseconds.setdefault(kind, []).append(took)
         if status not in (200, 201):
-            time.sleep(self.client.retry_after_seconds or 1)
+            time.sleep(float(self.client.headers.get("Retry-After") or 1))
         return status
 
 
@@ -165,35 +162,31 @@ def _compared(client: Client, threads: Sequence[Loader]) -> dict[str, int]:
 def served(words: str) -> Iterator[tuple[int, str, Tree]]:
     """Start a checkout's server, with settings after its path; yield port, API key and processes."""
     path, *settings = shlex.split(words)
-    folder = harness.claim_folder(Path(tempfile.mkdtemp(prefix="memoryhub-bench-")) / "of")
-    folder.parent.chmod(0o711)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    own = Path(path, ".venv/bin/python").absolute()
-    environment = {
-        **os.environ, "MEMORYHUB_DATA_DIR": str(folder), "PORT": str(port), "DEMO": "0",
-        "MEMORYHUB_THROTTLE_PER_MINUTE": "10000000", "MEMORYHUB_LOG_FORMAT": "plain", "LANG": "C",
-        **dict(each.split("=", 1) for each in settings),
-    }  # fmt: skip
-    log = folder / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [own if own.exists() else sys.executable, "manage.py", "serve"], cwd=path, env=environment,
-            stdout=out, stderr=out,
-        )  # fmt: skip
-    try:
-        ends_at = time.monotonic() + START_SECONDS
-        while Client(port).ask("GET", "/readyz")[0] != 200 or not re.search(r"mh_\S+", log.read_text()):
-            if process.poll() is not None or time.monotonic() > ends_at:
-                raise SystemExit(f"{words} does not start:\n{log.read_text()}")
-            time.sleep(0.5)
-        key = re.findall(r"mh_[^\s']+", log.read_text())[0]
-        yield port, key, Tree(process.pid, folder)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=STOP_SECONDS)
-        shutil.rmtree(folder.parent, ignore_errors=True)
+    port = harness.free_port()
+    with harness.new_folder() as folder:
+        own = Path(path, ".venv/bin/python").absolute()
+        environment = {
+            **os.environ, "MEMORYHUB_DATA_DIR": str(folder), "PORT": str(port), "DEMO": "0",
+            "MEMORYHUB_THROTTLE_PER_MINUTE": "10000000", "MEMORYHUB_LOG_FORMAT": "plain", "LANG": "C",
+            **dict(each.split("=", 1) for each in settings),
+        }  # fmt: skip
+        log = folder / "log"
+        with log.open("w") as out:
+            process = subprocess.Popen(
+                [own if own.exists() else sys.executable, "manage.py", "serve"], cwd=path, env=environment,
+                stdout=out, stderr=out,
+            )  # fmt: skip
+        try:
+            ends_at = time.monotonic() + START_SECONDS
+            while Client(port).ask("GET", "/readyz")[0] != 200 or not re.search(r"mh_\S+", log.read_text()):
+                if process.poll() is not None or time.monotonic() > ends_at:
+                    raise SystemExit(f"{words} does not start:\n{log.read_text()}")
+                time.sleep(0.5)
+            key = re.findall(r"mh_[^\s']+", log.read_text())[0]
+            yield port, key, Tree(process.pid, folder)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=STOP_SECONDS)
 
 
 def fill(client: Client) -> None:
@@ -207,33 +200,15 @@ def fill(client: Client) -> None:
             client.answer("POST", "memories", {**user(number), "content": text_by(chance)})
 
 
-def show(figures: dict[str, Any], console: Any) -> None:
-    from rich.table import Table
-
-    table = Table("server", "clients", "requests/s", "p50, p95, p99 ms", "CPU, ms a request",
-                  "MB after a minute, at the end", "answers", "written, lost, doubled")  # fmt: skip
-    for words, runs in figures.items():
-        for run in runs:
-            named = (run["statuses"], run["cpu_ms_per_request"], *run["megabytes"].values())
-            statuses, cpu, *memory = (" ".join(f"{name} {n:g}" for name, n in each.items()) for each in named)
-            table.add_row(
-                words, str(run["clients"]), f"{run['requests_per_second']}",
-                ", ".join(f"{each:.0f}" for each in run["ms"].values()), cpu, "\n".join(memory), statuses,
-                ", ".join(str(run[name]) for name in ("acknowledged", "lost", "doubled")),
-            )  # fmt: skip
-    console.print(table)
-
-
 def main() -> int:
     parser = harness.parser_of(__doc__)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     parser.add_argument("--server", action="append", help="a checkout, and settings; more than one by turns")
     parser.add_argument("--clients", type=harness.positive, action="append", help="default: 1, 4, 16, 64")
     parser.add_argument("--seconds", type=harness.positive, default=60)
     parser.add_argument("--rounds", type=harness.positive, default=1)
     options = parser.parse_args()
     names: list[str] = options.server or ["."]
-    figures: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    figures: list[dict[str, Any]] = []
     with harness.signals_end_it(), ExitStack() as stack:
         servers = {name: stack.enter_context(served(name)) for name in names}
         for port, key, _ in servers.values():
@@ -241,8 +216,8 @@ def main() -> int:
         for clients in options.clients or CLIENTS:
             for _ in range(options.rounds):
                 for name, (port, key, tree) in servers.items():
-                    figures[name].append(load(port, key, clients, options.seconds, tree))
-    harness.tell(figures, options, show)
+                    figures.append({"server": name, **load(port, key, clients, options.seconds, tree)})
+    harness.tell(figures, options)
     return 0
 
 

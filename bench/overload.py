@@ -97,13 +97,12 @@ def beside_a_crowd(port: int, key: str, kind: str, size: int) -> dict[str, Any]:
 
 def main() -> int:
     parser = harness.parser_of(__doc__)
-    harness.common_arguments(parser)
     parser.add_argument("--crowd", type=harness.positive, default=220)
     parser.add_argument("--clients", type=harness.positive, default=50)
     parser.add_argument("--seconds", type=harness.positive, default=60)
     options = parser.parse_args()
     figures: dict[str, Any] = {}
-    with harness.installation(database_url=options.database_url, keep=options.keep):
+    with harness.installation():
         key = harness.everything_key()
         with harness.web_server() as port:
             Client(port, key).ask(
@@ -112,7 +111,7 @@ def main() -> int:
             for kind in DRIPS:
                 figures[kind] = beside_a_crowd(port, key, kind, options.crowd)
             figures["mixed"] = load(port, key, options.clients, options.seconds)
-    harness.tell(figures, options, lambda found, console: console.print(found))
+    harness.tell(figures, options)
     return 0
 
 

@@ -8,14 +8,12 @@
                                                     `make test-slow` (PYTEST_ADDOPTS=--junitxml=A); no drills
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
 import threading
 import tomllib
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -125,34 +123,21 @@ def retries() -> dict[str, Any]:
         start = threading.Barrier(threads)
 
         def send_all(_: int) -> None:
+            client = harness.Client(installation.port, installation.key)
             start.wait()
             for number in range(keys):
-                _post_once(installation, f"sessions/{session}/messages", number)
+                body = {"messages": [{"role": "user", "content": f"message {number}"}]}
+                own = {"Idempotency-Key": f"key-{number}"}
+                while client.ask("POST", f"/api/v1/sessions/{session}/messages", body, **own)[0] not in (
+                    200,
+                    201,
+                ):
+                    pass
 
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(send_all, range(threads)))
         rows = installation.rows("SELECT count(*) FROM conversations_message")[0][0]
     return {"keys": keys, "threads": threads, "rows": rows, "failed": [] if rows == keys else ["rows"]}
-
-
-def _post_once(installation: Any, path: str, number: int) -> None:
-    """Send one message under its own Idempotency-Key, again until it is acknowledged."""
-    message = {"role": "user", "content": f"message {number}"}
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{installation.port}/api/v1/{path}",
-        data=json.dumps({"messages": [message]}).encode(),
-        headers={
-            "Authorization": f"Bearer {installation.key}",
-            "Content-Type": "application/json",
-            "Idempotency-Key": f"key-{number}",
-        },
-    )
-    while True:
-        try:
-            with urllib.request.urlopen(request, timeout=60):
-                return
-        except OSError:
-            continue
 
 
 def order() -> dict[str, Any]:
@@ -295,9 +280,7 @@ def figure_of(promise: Promise, results: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser_of(__doc__)
     parser.add_argument("--only", type=int, nargs="+", default=[], help="the numbers of the promises to run")
     parser.add_argument(
         "--write", action="store_true", help="run nothing, write the page from the last results"

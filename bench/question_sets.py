@@ -22,13 +22,6 @@ from typing import Any, Final, Literal
 
 Kind = Literal["conversations", "paragraphs", "chat messages"]
 
-CATEGORIES: Final = {
-    1: "1 multi-hop",
-    2: "2 temporal",
-    3: "3 open-domain",
-    4: "4 single-hop",
-    5: "5 adversarial",
-}
 SESSION_TIME: Final = "%I:%M %p on %d %B, %Y"
 ANCHOR_DAY: Final = "%B-%d-%Y"
 UNDATED: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -184,16 +177,12 @@ def locomo_dataset(data: Sequence[Mapping[str, Any]], *, name: str) -> Dataset:
             evidence, lost = usable_evidence(asked.get("evidence"), known)
             ids_left_out += lost
             if evidence:
-                questions.append(Question(asked["question"], evidence, _category(asked.get("category"))))
+                questions.append(Question(asked["question"], evidence))
             else:
                 questions_left_out += 1
         sample_name = str(sample.get("sample_id") or f"{name}-{place}")
         collections.append(Collection(sample_name, groups, tuple(questions)))
     return Dataset(name, "conversations", tuple(collections), ids_left_out, questions_left_out)
-
-
-def _category(number: Any) -> str:
-    return CATEGORIES.get(number, "" if number is None else str(number))
 
 
 def _sessions(conversation: Mapping[str, Any]) -> Iterator[Group]:
@@ -259,7 +248,7 @@ def beam_dataset(path: Path) -> Dataset:
         for category, probes in _json(folder / PROBES).items():
             for probe in probes:
                 named = set(_leaves(probe.get("source_chat_ids")))
-                question = Question(probe["question"], frozenset(named & known), category)
+                question = Question(probe["question"], frozenset(named & known))
                 ids_left_out += len(named - known)
                 if category == ABSTENTION:
                     unanswerable.append(replace(question, evidence=frozenset()))

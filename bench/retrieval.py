@@ -10,8 +10,8 @@ the shapes. All are filled in before the first question is asked, through the ac
 through the real search: by words alone, by vectors alone, and by both. Chat messages are also asked for a context,
 and what its layer of memories holds is counted. `--contexts` counts the evidence that contexts of several sizes hold.
 
-The summary compares both arms with BM25 and with the cosine of the same vectors. Its intervals resample
-conversations, or questions where a set is one collection.
+Both arms are compared with BM25 and with the cosine of the same vectors. Intervals resample conversations, or
+questions where a set is one collection.
 
 With a local model instead of `hashing`:
 
@@ -46,17 +46,13 @@ from question_sets import (
     read_off_topic,
 )
 from rich.console import Console
-from rich.table import Table
 from scoring import (
     COMPARED_DEPTH,
     DEPTH,
-    RECALL_DEPTHS,
     Asked,
     Scorer,
     auc,
     best_of,
-    by_category,
-    by_collection,
     conversation_scorers,
     cosines,
     figures,
@@ -64,7 +60,6 @@ from scoring import (
     paired_difference,
     paragraph_scorers,
     ranked,
-    reached,
     reliability,
 )
 
@@ -80,13 +75,11 @@ BATCH: Final = 100
 OURS: Final = "memoryhub"
 WORDS_ALONE: Final = "memoryhub, words alone"
 VECTORS_ALONE: Final = "memoryhub, vectors alone"
-BASELINES: Final = ("BM25", "BM25 + neighbours", "cosine")
 CANDIDATES: Final = 50
 """As many as the policy looks at before the final score decides."""
 
 TOKEN_LIMITS: Final = (4_000, 8_000, 16_000)
 LAST_MESSAGES: Final = "last messages"
-COLUMNS: Final = (*(f"recall@{depth}" for depth in RECALL_DEPTHS), "mrr")
 OWN_SET: Final = Path(__file__).with_name("chat_messages.json")
 OFF_TOPIC: Final = Path(__file__).with_name("off_topic.txt")
 
@@ -195,9 +188,7 @@ def _store_session(actor: "Actor", collection: Collection, group: Group) -> tupl
         added = add_messages(session=session, batch=batch, by=_principal(), now=texts[-1].at)
         for text, row in zip(texts, added.messages, strict=True):
             if text.content != row.content:
-                raise DataProblem(
-                    f"The text {text.id} is stored with other words: --keep names another's folder."
-                )
+                raise DataProblem(f"The text {text.id} is stored with other words elsewhere.")
             rows[row.id] = text.id
     return session, rows
 
@@ -250,11 +241,10 @@ def variants(query: "SearchQuery") -> dict[str, "SearchQuery"]:
 
 @dataclass
 class Measured:
-    """Rankings by method; relevances by method: of the right texts, and of the best for unanswerable questions."""
+    """Rankings by method, and the relevances of the best texts by method."""
 
     asked: dict[str, list[Asked]] = field(default_factory=dict)
     best: dict[str, list[float]] = field(default_factory=dict)
-    evidence: dict[str, list[float]] = field(default_factory=dict)
     unanswerable: dict[str, list[float]] = field(default_factory=dict)
     off_topic: dict[str, list[float]] = field(default_factory=dict)
     shown: list[tuple[float, bool]] = field(default_factory=list)
@@ -286,12 +276,10 @@ def ask_all(filled: Sequence[Filled], off_topic: Sequence[str], tick: Tick) -> M
 
 def _ask(measured: Measured, filled: Filled, scorers: Mapping[str, Scorer], question: Question) -> None:
     query = query_of(question)
-    empty = Asked(filled.collection.name, question.category, question.evidence, ())
+    empty = Asked(filled.collection.name, question.evidence, ())
     for method, variant in variants(query).items():
         relevances = filled.search(variant)
         measured.add(method, replace(empty, found=tuple(relevances)))
-        right = max((relevances.get(name, 0.0) for name in question.evidence), default=0.0)
-        measured.evidence.setdefault(method, []).append(right)
         measured.best.setdefault(method, []).append(max(relevances.values(), default=0.0))
         if method == OURS:
             measured.shown += [(value, name in question.evidence) for name, value in relevances.items()]
@@ -324,7 +312,7 @@ def ask_contexts(filled: Sequence[Filled], tick: Tick) -> dict[int, dict[str, An
         session, _ = _store_session(each.actor, each.collection, Group("asking", ()))
         costs, choices = _costs(each), _choices(each)
         for question in each.collection.questions:
-            empty = Asked(each.collection.name, question.category, question.evidence, ())
+            empty = Asked(each.collection.name, question.evidence, ())
             orders = {name: choice(question.text) for name, choice in choices.items()}
             for limit in TOKEN_LIMITS:
                 max_tokens = round(limit / DEFAULT_POLICY.token_safety_margin)
@@ -403,11 +391,6 @@ def ask_messages(filled: Filled) -> list[dict[str, Any]]:
 def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
     """Return a data set's figures as they are printed."""
     asked = _without_worse_baselines(measured.asked)
-    relevances = {
-        "questions, best right text": measured.evidence,
-        "unanswerable, best text": measured.unanswerable,
-        "off-topic, best text": measured.off_topic,
-    }
     return {
         "name": dataset.name,
         "kind": dataset.kind,
@@ -419,15 +402,16 @@ def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
         "methods": {
             method: {
                 "overall": figures(questions),
-                "categories": by_category(questions),
-                "collections": by_collection(questions),
                 "behind": None if method == OURS else paired_difference(asked[OURS], questions),
             }
             for method, questions in asked.items()
         },
-        "floors": {
-            kind: {method: reached(values, floors()) for method, values in by_method.items()}
-            for kind, by_method in relevances.items()
+        "most": {
+            kind: {method: max(values) for method, values in by_method.items()}
+            for kind, by_method in (
+                ("unanswerable", measured.unanswerable),
+                ("off-topic", measured.off_topic),
+            )
             if by_method
         },
         "calibration": reliability(measured.shown),
@@ -450,15 +434,6 @@ def _without_worse_baselines(asked: Mapping[str, list[Asked]]) -> dict[str, list
     }
 
 
-def floors() -> list[float]:
-    """Return the floors that relevance must reach by default: in a context, and in a namespace (SPEC M7)."""
-    from conversations.domain.policy import DEFAULT_POLICY
-    from memoryhub.tenancy.namespaces import DEFAULT_RETRIEVAL
-
-    wanted = {float(each["relevance_score"]) for each in DEFAULT_RETRIEVAL.values()}
-    return sorted({DEFAULT_POLICY.semantic_relevance_floor, DEFAULT_POLICY.recall_relevance_floor, *wanted})
-
-
 def embedder() -> dict[str, Any]:
     """Return what the vectors are made by, and how a cosine is read in their space."""
     from memoryhub.embeddings.spaces import active_space
@@ -468,7 +443,6 @@ def embedder() -> dict[str, Any]:
 
 
 def show(result: Mapping[str, Any], console: Console) -> None:
-    """Print all figures as tables, the summary last."""
     made_by = result["embedder"]
     console.print(
         f"Embedder: {made_by['provider']}, model {made_by['model'] or '–'}, {made_by['dimension']} dimensions; "
@@ -480,108 +454,37 @@ def show(result: Mapping[str, Any], console: Console) -> None:
             f"{data['questions']} questions; left out: {data['evidence_left_out']} evidence ids that name no text, "
             f"{data['questions_left_out']} questions without evidence"
         )
-        console.print(_quality_table(data["methods"]))
-        if data["collections"] > 1:
-            console.print(_collection_table(data["methods"]))
-        console.print(_floor_table(data["floors"], data["auc"]))
-        bins = "; ".join(
-            f"{said:.2f}: {held:.2f} of {count}" for count, said, held in data["calibration"]["bins"]
+        methods = data["methods"].items()
+        difference = f"ours − theirs, @{COMPARED_DEPTH} [95 %]"
+        harness.table(
+            console,
+            [{"": name, **each["overall"], difference: _interval(each["behind"])} for name, each in methods],
         )
+        for kind, most in data["most"].items():
+            console.print(f"Most relevant text of a question that is {kind}: {harness.shown(most)}")
         console.print(
-            f"Calibration error {data['calibration']['error']:.3f} (relevance: share that is right): {bins}"
+            f"Chance that an answerable question scores above an unanswerable: {data['auc'] or '–'}"
         )
-        if "messages" in data:
-            console.print(_message_table(data["messages"]))
-    if any("contexts" in data for data in result["datasets"]):
-        console.print(_context_table(result["datasets"]))
-    console.print(_summary_table(result["datasets"]))
-    console.print(
-        f"Ours − theirs: recall@{COMPARED_DEPTH} of {OURS} minus that of the method, with 95 % intervals by bootstrap "
-        "over conversations (over questions where a set is one collection)."
-    )
+        harness.table(
+            console, data["calibration"]["bins"], f"Calibration, error {data['calibration']['error']:.3f}"
+        )
+        harness.table(console, data.get("messages", ()), "Memories in contexts of chat messages")
+        harness.table(console, _of_contexts(data), "Evidence in contexts")
 
 
-def _quality_table(methods: Mapping[str, Any]) -> Table:
-    table = _table("Found, by category", "", "questions", *COLUMNS)
-    for category in ("all", *methods[OURS]["categories"]):
-        for name, method in methods.items():
-            values = method["overall"] if category == "all" else method["categories"][category]
-            table.add_row(category, name, str(values["questions"]), *_numbers(values[key] for key in COLUMNS))
-        table.add_section()
-    return table
-
-
-def _collection_table(methods: Mapping[str, Any]) -> Table:
-    table = _table(f"recall@{COMPARED_DEPTH} by conversation", *methods[OURS]["collections"])
-    for name, method in methods.items():
-        table.add_row(name, *_numbers(method["collections"].values()))
-    return table
-
-
-def _floor_table(measured: Mapping[str, Mapping[str, Any]], aucs: Mapping[str, float]) -> Table:
-    columns = [f"≥ {floor:g}" for floor in floors()]
-    table = _table("Relevance, and how many reach the floors", "", "asked", "p95", "max", *columns, "AUC")
-    for kind, by_method in measured.items():
-        for method, values in by_method.items():
-            score = _numbers([aucs[method]]) if kind.startswith("unanswerable") else [""]
-            counts = map(str, values["reached"].values())
-            table.add_row(
-                kind, method, str(values["asked"]), *_numbers((values["p95"], values["max"])), *counts, *score
-            )
-        table.add_section()
-    return table
-
-
-def _message_table(cells: Sequence[Mapping[str, Any]]) -> Table:
-    table = _table("Memories in contexts of chat messages", "", "messages", "right", "irrelevant a message")
-    for cell in cells:
-        right = "–" if cell["type"] == "none" else f"{cell['right']:.3f}"
-        table.add_row(cell["split"], cell["type"], str(cell["messages"]), right, f"{cell['irrelevant']:.2f}")
-    return table
-
-
-def _context_table(datasets: Sequence[Mapping[str, Any]]) -> Table:
-    table = _table(
-        "Evidence in contexts", "limit", "tokens", "messages", "", "evidence", "ours − theirs [95 %]"
-    )
-    for data in datasets:
-        for limit, held in data.get("contexts", {}).items():
-            for method, share in held["evidence"].items():
-                sizes = [f"{held['tokens']:.0f}", f"{held['messages']:.1f}"] if method == OURS else ["", ""]
-                difference = held["differences"].get(method)
-                table.add_row(data["name"], str(limit), *sizes, method, f"{share:.3f}", _interval(difference))
-        table.add_section()
-    return table
-
-
-def _summary_table(datasets: Sequence[Mapping[str, Any]]) -> Table:
-    table = _table("Summary", "", "questions", *COLUMNS, "ours − theirs, @10 [95 %]")
-    for data in datasets:
-        for name in (OURS, *BASELINES):
-            if name in data["methods"]:
-                method = data["methods"][name]
-                values = _numbers(method["overall"][key] for key in COLUMNS)
-                table.add_row(
-                    data["name"], name, str(data["questions"]), *values, _interval(method["behind"])
-                )
-        table.add_section()
-    return table
-
-
-def _numbers(values: Any) -> list[str]:
-    return [f"{value:.3f}" for value in values]
+def _of_contexts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "limit": limit, "tokens": held["tokens"], "messages": held["messages"], "": method, "evidence": share,
+            "ours − theirs [95 %]": _interval(held["differences"].get(method)),
+        }
+        for limit, held in data.get("contexts", {}).items()
+        for method, share in held["evidence"].items()
+    ]  # fmt: skip
 
 
 def _interval(difference: Sequence[float] | None) -> str:
     return "" if difference is None else "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference)
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for column in columns:
-        table.add_column(column, justify="right" if column else "left")
-    return table
 
 
 def measure(
@@ -637,12 +540,11 @@ def main() -> None:
         "--limit-questions", type=harness.positive, metavar="N", help="of each conversation or file"
     )
     parser.add_argument("--contexts", action="store_true", help="ask for contexts of conversations as well")
-    harness.common_arguments(parser)
     given: argparse.Namespace = parser.parse_args()
     try:
         datasets = [each for path in given.data for each in read_datasets(path, limit=given.limit_questions)]
         check_names(datasets)
-        with harness.installation(database_url=given.database_url, keep=given.keep):
+        with harness.installation():
             off_topic = read_off_topic(OFF_TOPIC)
             result = measure(datasets, off_topic, contexts=given.contexts, quiet=given.json)
             harness.tell(result, given, show)

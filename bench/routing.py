@@ -13,10 +13,13 @@ languages, and of the projects what a question shows it.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
 
 from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse, is_unspaced

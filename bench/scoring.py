@@ -37,7 +37,6 @@ class Asked:
     """A question that was asked: the texts that answer it, and those that came back, best first."""
 
     collection: str
-    category: str
     evidence: frozenset[str]
     found: tuple[str, ...]
 
@@ -60,23 +59,6 @@ def figures(asked: Sequence[Asked]) -> dict[str, float]:
         "questions": len(asked),
         **recalls,
         "mrr": fmean(question.reciprocal_rank() for question in asked),
-    }
-
-
-def by_category(asked: Sequence[Asked]) -> dict[str, dict[str, float]]:
-    """Return the figures of each category, in the order of their names; the nameless is no category."""
-    return {
-        name: figures([question for question in asked if question.category == name])
-        for name in sorted({question.category for question in asked} - {""})
-    }
-
-
-def by_collection(asked: Sequence[Asked], depth: int = COMPARED_DEPTH) -> dict[str, float]:
-    """Return the mean recall of each collection, in the order in which they were asked."""
-    names = dict.fromkeys(question.collection for question in asked)
-    return {
-        name: fmean(question.recall(depth) for question in asked if question.collection == name)
-        for name in names
     }
 
 
@@ -117,16 +99,6 @@ def fitting(costs: Mapping[str, int], order: Sequence[str], limit: int) -> tuple
     return tuple(taken)
 
 
-def reached(relevances: Sequence[float], floors: Sequence[float]) -> dict[str, object]:
-    """Return the greatest relevance, the 95th percentile, and how many reach each floor; at least one value."""
-    return {
-        "asked": len(relevances),
-        "max": max(relevances),
-        "p95": float(np.percentile(relevances, 95)),
-        "reached": {f"{floor:g}": sum(value >= floor for value in relevances) for floor in floors},
-    }
-
-
 def reliability(shown: Sequence[tuple[float, bool]]) -> dict[str, object]:
     """Return the calibration error of texts shown with a relevance; by tenths how many, relevance and right share.
 
@@ -138,7 +110,11 @@ def reliability(shown: Sequence[tuple[float, bool]]) -> dict[str, object]:
     error = sum(abs(float(said.sum() - held.sum())) for said, held in bins) / max(1, len(values))
     return {
         "error": error,
-        "bins": [(len(said), float(said.mean()), float(held.mean())) for said, held in bins if len(said)],
+        "bins": [
+            {"texts": len(said), "relevance": float(said.mean()), "right": float(held.mean())}
+            for said, held in bins
+            if len(said)
+        ],
     }
 
 

@@ -23,8 +23,6 @@ from statistics import median
 from typing import Any, Final
 
 import harness
-from rich.console import Console
-from rich.table import Table
 
 NIGHTS: Final = 6
 COMPARED: Final = 200
@@ -160,22 +158,13 @@ def _compare(actor: Any, now: datetime) -> dict[str, Any]:
     return {"memories": len(memories), "milliseconds_each": round(each * 1000, 2), "pairs": len(pairs)}
 
 
-def show(figures: dict[str, Any], console: Console) -> None:
-    table = Table("night", *figures["nights"][0], title=f"Sleep of {figures['rows']:,} memories")
-    for number, night in enumerate(figures["nights"], start=1):
-        table.add_row(str(number), *(f"{value:,}" for value in night.values()))
-    console.print(table)
-    compared = figures["compared"]
-    console.print(
-        f"{figures['at_once']} at a time: median ratio {figures['ratio']:.2f}, first {figures['first_ratio']:.2f}, "
-        f"with next to nothing to archive {figures['idle_ratio']:.2f}."
-    )
-    console.print(f"Looking for what says the same as one memory: {compared['milliseconds_each']:.1f} ms.")
+def show(figures: dict[str, Any], console: Any) -> None:
+    harness.table(console, figures["nights"], f"Sleep of {figures['rows']:,} memories")
+    console.print(harness.shown({name: each for name, each in figures.items() if name != "nights"}))
 
 
 def main() -> None:
     parser = harness.parser_of(__doc__)
-    harness.common_arguments(parser)
     parser.add_argument("--actors", type=harness.positive, default=200, help="actors (200)")
     parser.add_argument("--memories", type=harness.positive, default=5_000, help="memories of each (5,000)")
     parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights, 2 or more ({NIGHTS})")
@@ -189,7 +178,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.nights < 2:
         parser.error("--nights are 2 or more")
-    with harness.installation(database_url=arguments.database_url, keep=arguments.keep):
+    with harness.installation():
         figures = run(arguments)
     harness.tell(figures, arguments, show)
 

@@ -13,9 +13,9 @@ What is needed and was archived is told again one to three days later, or a cura
 
 Each tenth day all that was ever told and has not ended by word (`valid_to`) is judged: it is useful if a task of the
 next 30 days needs it. `precision` is the share of useful ones among the active, `recall` the share of active ones among
-the useful, `needs met` the same with each weighed by how often it is needed. The other policies rank the same memories
-by the last use (else the creation), the mean and the greatest cosine to the queries of the last 30 days, and the number
-of uses. Each is one rule for all days and agents, cut where it reaches the recall that strength has.
+the useful. The other policies rank the same memories by the last use (else the creation), the mean and the greatest
+cosine to the queries of the last 30 days, and the number of uses. Each is one rule for all days and agents, cut where
+it reaches the recall that strength has.
 """
 
 import heapq
@@ -329,23 +329,9 @@ def run(todo: Sequence[Variant], quiet: bool) -> list[dict[str, Any]]:
 
 
 def show(done: Sequence[Mapping[str, Any]], console: Any) -> None:
-    from rich.table import Table
-
-    names = [*(f"precision, {name}" for name in RANKINGS), "precision, random"]
-    headings = (
-        "",
-        "active",
-        "recall",
-        "precision",
-        "needs met",
-        *(name.replace("precision,", "by") for name in names),
-    )
-    table = Table(*headings, title="precision at the recall of what is active")
-    for each in done:
-        figures = each["pooled"]
-        shares = (f"{figures[name]:.3f}" for name in ("recall", "precision", "needs met", *names))
-        table.add_row(each["variant"]["name"], f"{figures['active']:,.0f}", *shares)
-    console.print(table)
+    names = ["active", "recall", *(f"precision, {name}" for name in RANKINGS), "precision, random"]
+    rows = [{"": each["variant"]["name"], **{name: each["pooled"][name] for name in names}} for each in done]
+    harness.table(console, rows, "precision at the recall of what is active")
 
 
 RED: Final = "#c0392b"
@@ -388,7 +374,6 @@ def draw(plain: Mapping[str, Any], path: Path) -> None:
 
 def main() -> None:
     parser = harness.parser_of(__doc__)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     parser.add_argument("--days", type=harness.positive, default=180, help="how long they live (180)")
     parser.add_argument("--agents", type=harness.positive, default=4, help="how many agents (4)")
     parser.add_argument("--seed", type=harness.positive, default=1, help="what their lives are made from (1)")

@@ -304,8 +304,7 @@ def precision_at(order: Sequence[Standing], hits: int) -> float:
 def judge(population: Sequence[Standing]) -> dict[str, float]:
     """Return how good what is active is, and what each policy would keep to be as good.
 
-    `precision` and `recall` count memories; `needs met` weighs each by how often it is needed. Of a policy: its
-    precision at the same recall, and at each of LEVELS.
+    Of a policy: its precision at the same recall, and at each of LEVELS.
     """
     active = [each for each in population if each.is_active]
     needed = sum(each.needs > 0 for each in population)
@@ -316,7 +315,6 @@ def judge(population: Sequence[Standing]) -> dict[str, float]:
         "needed": needed,
         "precision": hits / max(1, len(active)),
         "recall": hits / max(1, needed),
-        "needs met": sum(each.needs for each in active) / max(1, sum(each.needs for each in population)),
         "precision, random": needed / max(1, len(population)),
     }
     for policy in RANKINGS:

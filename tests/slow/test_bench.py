@@ -1,23 +1,17 @@
 """The benchmarks run, from the command line, on data of one's own: tiny here, so that nobody waits."""
 
-import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import psycopg
 import pytest
-from django.db import connection
 
 from memoryhub.runtime.postgres import EmbeddedCluster
-from memoryhub.runtime.postgres.cluster import ConnectionInfo
 from memoryhub.runtime.processes import wait_until
-from memoryhub.tenancy.models import Agent
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,11 +89,10 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def figures(name: str, *arguments: str) -> dict[str, Any]:
+def figures(name: str, *arguments: str) -> Any:
     done = run(name, *arguments, "--json")
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return json.loads(done.stdout)
 
 
 def test_retrieval_measures_every_kind_of_data(tmp_path: Path) -> None:
@@ -137,15 +130,14 @@ def test_retrieval_refuses_what_is_no_data(tmp_path: Path) -> None:
 
 
 def test_latency_measures_and_draws(tmp_path: Path) -> None:
-    sizes = ["--actors", "2", "--memories", "40", "--messages", "100", "--rounds", "3", "--ingest", "200"]
+    sizes = ["--actors", "2", "--memories", "40", "--messages", "100", "--rounds", "3"]
 
     found = figures("latency", *sizes, "--png", str(tmp_path / "growth.png"))
 
-    assert [(each["rows"], each["laid"]) for each in found["by_size"]] == [
+    assert [(each["rows"], each["laid"]) for each in found] == [
         (80, "as they came"),
         (80, "gathered"),
     ]
-    assert found["ingestion"].keys() == {"plain INSERTs", "action", "HTTP"}
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -154,74 +146,6 @@ def test_latency_refuses_what_it_cannot_do(arguments: list[str]) -> None:
     done = run("latency", *arguments)
     assert done.returncode == 2
     assert arguments[0] in done.stderr
-
-
-# What is not the benchmarks' own
-
-
-@pytest.fixture
-def harness(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return `bench/harness.py`; `bench` is a folder of scripts and no package."""
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    return importlib.import_module("harness")
-
-
-@pytest.fixture
-def database_url(transactional_db: None) -> str:
-    """Return how to log in to the test's database, in which an agent lives."""
-    Agent.objects.create(agent_id="kana")
-    place = connection.settings_dict
-    return ConnectionInfo(
-        place["HOST"], int(place["PORT"]), place["NAME"], place["USER"], place["PASSWORD"]
-    ).url()
-
-
-@pytest.mark.parametrize("name", ["latency", "retrieval"])
-def test_database_that_holds_data_is_refused(name: str, database_url: str, tmp_path: Path) -> None:
-    (tmp_path / "data.json").write_text(json.dumps(PARAGRAPHS))
-    data = [str(tmp_path / "data.json")] if name == "retrieval" else []
-
-    done = run(name, *data, "--database-url", database_url)
-
-    assert done.returncode == 1
-    assert "holds data (memoryhub_agent)" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert Agent.objects.count() == 1
-
-
-def test_empty_database_is_claimed_and_known_again(harness: ModuleType, database_url: str) -> None:
-    Agent.objects.all().delete()
-    try:
-        harness.claim_database(database_url)
-        Agent.objects.create(agent_id="bench-1")
-        harness.claim_database(database_url)
-    finally:
-        with psycopg.connect(database_url) as own:
-            own.execute(f"DROP TABLE {harness.MARK}")
-
-
-def test_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    (mine / "data").mkdir(parents=True)
-    mine.chmod(0o750)
-
-    done = run("latency", "--keep", str(mine))
-
-    assert done.returncode == 1
-    assert f"{mine} holds what no benchmark has made" in done.stderr
-    assert [path.name for path in mine.iterdir()] == ["data"]
-    assert mine.stat().st_mode & 0o777 == 0o750
-
-
-def test_folder_is_claimed_and_known_again(harness: ModuleType, tmp_path: Path) -> None:
-    new, empty = tmp_path / "new", tmp_path / "empty"
-    empty.mkdir()
-    empty.chmod(0o750)
-    for folder in (new, empty):
-        harness.claim_folder(folder)
-        (folder / "data").mkdir()
-        assert harness.claim_folder(folder) == folder
-    assert empty.stat().st_mode & 0o777 == 0o750
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGHUP])

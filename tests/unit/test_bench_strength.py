@@ -86,9 +86,7 @@ def test_policies_are_held_to_the_recall_of_what_is_active(worlds: ModuleType) -
     ]
     figures = worlds.judge(population)
     assert (figures["known"], figures["active"], figures["needed"]) == (4, 3, 3)
-    assert (figures["precision"], figures["recall"], figures["needs met"]) == pytest.approx(
-        (2 / 3, 2 / 3, 6 / 8)
-    )
+    assert (figures["precision"], figures["recall"]) == pytest.approx((2 / 3, 2 / 3))
     assert figures["precision, recency"] == pytest.approx(2 / 3)
     assert figures["precision, access count"] == 1.0
     assert figures["precision, similarity"] == pytest.approx(2 / 3)
