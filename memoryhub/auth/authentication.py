@@ -1,9 +1,12 @@
 """Authentication by API key, the scope check of each view, and throttling by key. A view without scopes is closed."""
 
 import hmac
+import time
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
+from django.conf import settings
 from django.db.models import Q
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
@@ -14,6 +17,7 @@ from rest_framework.throttling import SimpleRateThrottle
 
 from memoryhub.auth.domain import Principal, Scope, key_digest
 from memoryhub.auth.models import ApiKey, usable_at
+from memoryhub.auth.throttling import CallCounter
 from memoryhub.prepared import PreparedQuery
 
 if TYPE_CHECKING:
@@ -73,14 +77,27 @@ class HasScope(BasePermission):
         return needed in principal.scopes
 
 
+@cache
+def call_counter() -> CallCounter:
+    """Return the counter of this process, or of all that serve the web."""
+    environment = settings.ENVIRONMENT
+    folder = environment.shared_folder if environment.is_web else None
+    return CallCounter(folder and folder / "calls")
+
+
 class PerKey(SimpleRateThrottle):
-    """A rate per key; the answer past it is 429 with `Retry-After`."""
+    """A rate per key and minute; the answer past it is 429 with `Retry-After`."""
 
     scope = "key"
 
-    def get_cache_key(self, request: Request, view: "APIView") -> str | None:
-        """Return what is counted; None (no limit here) for calls without a key, which are refused anyway."""
+    def allow_request(self, request: Request, view: "APIView | None") -> bool:
+        """Count the call. Calls without a key have no limit here, for they are refused anyway."""
         principal: object = request.user
         if not isinstance(principal, Principal):
-            return None
-        return self.cache_format % {"scope": self.scope, "ident": principal.pk}
+            return True
+        most, _duration = self.parse_rate(self.rate)
+        self._seconds = call_counter().count(str(principal.pk), now=time.time(), most=most or 0)
+        return not self._seconds
+
+    def wait(self) -> float:
+        return self._seconds
