@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
@@ -29,6 +29,7 @@ from conversations.admin.timeline import summarise_address, timeline_context, to
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
+    READ_FOR_EXCERPT,
     OwnedMixin,
     ReadOnlyAdmin,
     UserFilter,
@@ -75,6 +76,7 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
     )
     list_select_related = ("actor",)
     search_fields = ("title", "channel", "actor__user_id")
+    search_help_text = _("Words of a title, a channel, a user, or the id of a session.")
     fields = (
         ("title", "channel"),
         ("owner", "message_count"),
@@ -82,9 +84,17 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
         ("id", "metadata"),
     )
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
+        rows: QuerySet[Session] = super().get_queryset(request)
+        if not _may_read(request):
+            return rows
+        first = Message.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk"), seq=1)
+        return rows.annotate(opening=Subquery(first.values(start=Left("content", READ_FOR_EXCERPT))))
+
     @admin.display(description=_("title"), ordering="title")
-    def shown_title(self, session: Session) -> Any:
-        return excerpt(session.title, 80) if session.title else str(session.pk)
+    def shown_title(self, session: Any) -> str:
+        """Return the title; without one the first message, for who may read it, else channel and time."""
+        return excerpt(session.title or getattr(session, "opening", None) or self.title_of(session), 80)
 
     def title_of(self, row: Any) -> str:
         return truncated(row.title) if row.title else title_with_time(row.channel, row.started_at)
@@ -113,7 +123,7 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
         return render_page(
             request,
             "admin/conversations/session/timeline.html",
-            title=session.title or gettext("Session"),
+            title=self.title_of(session),
             opts=self.opts,
             original=session,
             session=session,

@@ -235,6 +235,19 @@ def test_pages_load_nothing_from_elsewhere(boss: Client, hub: Hub) -> None:
         assert loaded == []
 
 
+def test_an_untitled_session_is_called_by_its_first_message_for_who_may_read_it(
+    boss: Client, hub: Hub, staff: Callable[..., Client]
+) -> None:
+    Session.objects.update(title="")
+    assert "I moved to Kyoto" in boss.get(list_of(Session)).content.decode()
+    stranger = staff("view_session").get(list_of(Session)).content.decode()
+    assert (
+        "I moved to Kyoto" not in stranger
+        and "Slack, " in stranger
+        and str(hub.session.pk) + "</a>" not in stranger
+    )
+
+
 def test_session_page_shows_messages_in_order_and_the_way_to_the_others(boss: Client, hub: Hub) -> None:
     hub.say(*(f"number {number}" for number in range(3, 210)))
     response = boss.get(page_of(hub.session))
