@@ -55,30 +55,12 @@ WHERE numbers.memory_id = memory.id AND numbers.mark = '-Infinity'
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Fill, let everybody sleep for some nights, and return the figures."""
-    import filling
-    from django.db import connection
-
-    from memoryhub.search.maintenance import cluster_tables
-    from memoryhub.tenancy.models import Actor, Agent
-    from strength.domain.policy import StrengthPolicy
-    from strength.sql import QUERIES, policy_values
+    from memoryhub.tenancy.models import Actor
 
     begun = datetime.now(UTC)  # what is filled in was changed before
     with harness.progress(arguments.json) as bar:
         shown = bar.add_task("filling", total=1 + arguments.nights)
-        filling.make_pool()
-        filling.fill(filling.Size(arguments.actors, arguments.memories, 0))
-        Agent.objects.update(policy={"near_duplicates": "off"})
-        with connection.cursor() as cursor:
-            cursor.execute(SPREAD, [begun])
-            for actor in Actor.objects.exclude(user_id=""):
-                values = {**policy_values(StrengthPolicy()), "actor_id": actor.pk, "now": begun}
-                cursor.execute(QUERIES["begin_clock"], values)
-            cursor.execute(PIN)
-            cursor.execute(PLAIN)
-        filling.settle()
-        if arguments.gather:
-            list(cluster_tables(from_scatter=0.0))
+        _fill(arguments, begun)
         bar.update(shown, description="nights", advance=1)
         actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
         nights = []
@@ -99,6 +81,30 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "idle_ratio": idle["ratio"],
         "compared": compared,
     }
+
+
+def _fill(arguments: argparse.Namespace, begun: datetime) -> None:
+    import filling
+    from django.db import connection
+
+    from memoryhub.search.maintenance import cluster_tables
+    from memoryhub.tenancy.models import Actor, Agent
+    from strength.domain.policy import StrengthPolicy
+    from strength.sql import QUERIES, policy_values
+
+    filling.make_pool()
+    filling.fill(filling.Size(arguments.actors, arguments.memories, 0))
+    Agent.objects.update(policy={"near_duplicates": "off"})
+    with connection.cursor() as cursor:
+        cursor.execute(SPREAD, [begun])
+        for actor in Actor.objects.exclude(user_id=""):
+            values = {**policy_values(StrengthPolicy()), "actor_id": actor.pk, "now": begun}
+            cursor.execute(QUERIES["begin_clock"], values)
+        cursor.execute(PIN)
+        cursor.execute(PLAIN)
+    filling.settle()
+    if arguments.gather:
+        list(cluster_tables(from_scatter=0.0))
 
 
 def _use(actors: list[Any], now: datetime) -> None:

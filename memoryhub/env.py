@@ -87,10 +87,6 @@ class Environment:
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """Return the environment as values; raises `EnvironmentProblem` naming the variable that is wrong."""
     source = os.environ if variables is None else variables
-    try:
-        data_dir = Path(source.get("MEMORYHUB_DATA_DIR") or CHECKOUT / ".data").expanduser().absolute()
-    except RuntimeError as error:
-        raise EnvironmentProblem(f"MEMORYHUB_DATA_DIR cannot be used: {error}") from None
     pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
     log_format = source.get("MEMORYHUB_LOG_FORMAT") or "json"
     if log_format not in ("json", "plain"):
@@ -103,7 +99,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
-        data_dir=data_dir,
+        data_dir=_data_dir(source),
         adopt_data=read_switch(source, "MEMORYHUB_ADOPT_DATA", False),
         database_url=source.get("DATABASE_URL") or None,
         debug=read_switch(source, "DEBUG", False),
@@ -128,6 +124,13 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         prices=_prices(source),
         web_processes=_integer(source, "MEMORYHUB_WEB_PROCESSES", 1, low=1, high=64),
     )
+
+
+def _data_dir(source: Mapping[str, str]) -> Path:
+    try:
+        return Path(source.get("MEMORYHUB_DATA_DIR") or CHECKOUT / ".data").expanduser().absolute()
+    except RuntimeError as error:
+        raise EnvironmentProblem(f"MEMORYHUB_DATA_DIR cannot be used: {error}") from None
 
 
 def secret_key(variables: Mapping[str, str], data_dir: Path) -> str:

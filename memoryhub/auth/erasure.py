@@ -71,18 +71,8 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
     NobodyToErase, UnknownRow where there is no such user, Forbidden where the key may not touch the agent, or is
     untrusted.
     """
-    by.check_agent(agent_id)
-    by.check_user(user_id)
-    if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not erase users."))
-    if not user_id:
-        raise NobodyToErase(_("Name the user to erase."))
-    if Agent.objects.filter(agent_id=agent_id, fixed_user_id=user_id).exists():
-        raise OwnerCannotBeErased(_("An agent in owner mode has this user as its owner; change that first."))
-    key = actor_id(agent_id, user_id)
-    actor = Actor.objects.select_for_update().filter(id=key).first()
-    if actor is None:
-        raise UnknownRow(_("No such user of this agent."))
+    actor = _actor_to_erase(agent_id, user_id, by)
+    key = actor.pk
     files = [path for named in FILES for path in named(key)]
     for path in files:
         transaction.on_commit(partial(path.unlink, missing_ok=True))
@@ -106,6 +96,21 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
         job_id = enqueue(VACUUM_KIND, payload={"tables": sorted(erasure.erased)})
         erasure = replace(erasure, vacuum_job_id=job_id)
     return erasure
+
+
+def _actor_to_erase(agent_id: str, user_id: str, by: Principal) -> Actor:
+    by.check_agent(agent_id)
+    by.check_user(user_id)
+    if not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not erase users."))
+    if not user_id:
+        raise NobodyToErase(_("Name the user to erase."))
+    if Agent.objects.filter(agent_id=agent_id, fixed_user_id=user_id).exists():
+        raise OwnerCannotBeErased(_("An agent in owner mode has this user as its owner; change that first."))
+    actor = Actor.objects.select_for_update().filter(id=actor_id(agent_id, user_id)).first()
+    if actor is None:
+        raise UnknownRow(_("No such user of this agent."))
+    return actor
 
 
 def _counted(rows: dict[str, int]) -> dict[str, int]:

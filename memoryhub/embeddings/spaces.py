@@ -222,11 +222,8 @@ def text_query(text: str, *, turns: Iterable[tuple[str, str]] = (), payer: Payer
     `turns` are those before it, newest first as (role, text): a message that says little by itself is about them.
     """
     space = active_space()
-    return build_query(
-        QueryText.of_message(text, turns),
-        space=space,
-        embed=lambda words: embed_query(space, words, payer=payer),
-    )
+    vector = embed_query(space, text, payer=payer)
+    return build_query(QueryText.of_message(text, turns), vector, space=space)
 
 
 def about_somebody(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:

@@ -9,7 +9,7 @@ Rows are narrowed by the caller: to the actors (`actor_id IN …`) and to the qu
 around the cosine keeps vectors of another dimension from being compared even where that was forgotten.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -56,17 +56,17 @@ class SearchQuery:
 
 def build_query(
     text: QueryText,
+    vector: Sequence[float] | None,
     *,
     space: EmbeddingSpace,
-    embed: Callable[[str], Sequence[float] | None],
     policy: FusionPolicy = DEFAULT_POLICY,
 ) -> SearchQuery:
-    """Return the query for a text. `embed` answers None where the embedder is down: the query is `degraded`.
+    """Return the query for a text and its vector; None where the embedder is down: the query is `degraded`.
 
     Raises:
-        UnusableVector: where the embedder answers with a vector of another dimension, or no numbers.
+        UnusableVector: where the vector has another dimension than the space, or no numbers.
     """
-    return build_queries([(text, embed(text.text))], space=space, policy=policy)[0]
+    return build_queries([(text, vector)], space=space, policy=policy)[0]
 
 
 def build_queries(

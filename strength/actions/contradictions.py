@@ -202,11 +202,8 @@ def known_memories(
     names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
     namespaces = [expand_namespace(default_namespace(kind), **names) for kind in kinds]
     own = Q(actor_id=actor.id, namespace__in=namespaces)
-    query = build_query(
-        QueryText.of(new.content),
-        space=space,
-        embed=lambda text: embed_query(space, text, payer=payer(actor)),
-    )
+    vector = embed_query(space, new.content, payer=payer(actor))
+    query = build_query(QueryText.of(new.content), vector, space=space)
     rejected = own & Q(status=Status.REJECTED)
     seen = own & Q(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
     if project := actor.agent.current_project:

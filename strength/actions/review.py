@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce, Least
 
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.analysis import QueryText
-from memoryhub.search.query import build_queries
+from memoryhub.search.query import build_query
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.search import nearest_memories
@@ -108,8 +108,7 @@ def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]
     space, whose = active_space(), {memory.actor_id, actor_id(memory.actor.agent_id, "")}
     own = MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory, space=space)
     vector = own.values_list("vector", flat=True).first()
-    text = QueryText.of(memory.content[:LONGEST_COMPARED])
-    query = build_queries([(text, vector)], space=space)[0]
+    query = build_query(QueryText.of(memory.content[:LONGEST_COMPARED]), vector, space=space)
     where = Q(actor_id__in=whose, status=Status.ACTIVE) & (Q(valid_to=None) | Q(valid_to__gt=now))
     policy = effective_policy(SearchPolicy, memory.agent, memory.actor)
     near = nearest_memories(

@@ -1,11 +1,14 @@
 """Tombstones: keep deleted, rejected and replaced texts from being written again (SPEC M9).
 
-A tombstone recognises a text and its near duplicates without storing it.
+A tombstone recognises a text and its near duplicates without storing it. Where such a text still stands is found, too:
+in the memory that it was, and in messages that say it.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -13,18 +16,25 @@ from uuid import UUID
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 from django.db.models import F, Q
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.recall import search_messages
+from conversations.models import Message
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.embeddings.spaces import active_space
 from memoryhub.errors import DomainError
+from memoryhub.search.analysis import QueryText, analyse
 from memoryhub.search.index import idf
+from memoryhub.search.query import build_query
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
-from strength.domain.memories import TombstoneReason
-from strength.models import Memory, MemorySource, Tombstone
+from strength.domain.memories import Status, TombstoneReason
+from strength.models import Memory, MemoryRevision, MemorySource, Tombstone
 from strength.models.locks import lock_shared
 
 MOST_COMPARED = 500
@@ -182,3 +192,67 @@ def count_held_back(tombstone: Tombstone, *, now: datetime) -> None:
     Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
         held_back=F("held_back") + 1, last_held_back_at=now
     )
+
+
+SAYS_IT: Final = 0.6
+"""The share of a text's words, by weight, that a message holds which says it; of quotes it is 1."""
+
+MOST_SEARCHED: Final = 50
+
+
+def messages_saying(*, actor_id: UUID, text: str, instead: str = "") -> list[Message]:
+    """Return an actor's messages that contexts may recall and that hold most of the text's words, the best first.
+
+    Where another text stands instead, they also hold most of those words that it leaves out; none is, where it leaves
+    out none.
+    """
+    query = build_query(QueryText.of(text), None, space=active_space())
+    weights = query.weights_by_term()
+    left_out = {term: weight for term, weight in weights.items() if term not in analyse(instead)}
+    if not left_out:
+        return []
+    found = search_messages(actor_id=actor_id, query=query, limit=MOST_SEARCHED)
+    words = [(each.message, analyse(each.message.content)) for each in found]
+    return [
+        message
+        for message, held in words
+        if _share(weights, held) >= SAYS_IT and _share(left_out, held) >= SAYS_IT
+    ]
+
+
+def _share(weights: Mapping[str, float], held: Counter[str]) -> float:
+    return sum(weight for term, weight in weights.items() if term in held) / sum(weights.values())
+
+
+@dataclass(frozen=True)
+class KeptOut:
+    """The text that a tombstone keeps out, and the memory that holds it, or did before it was edited."""
+
+    memory_id: UUID
+    text: str
+
+
+def kept_out_texts(tombstones: Iterable[Tombstone]) -> dict[UUID, KeptOut]:
+    """Return the texts of tombstones by their ids, as far as revisions of their memories still hold them.
+
+    Tombstones store no text (ADR 25). A deleted memory's is gone with its revisions, and so is that of an erased user.
+    """
+    waiting = list(tombstones)
+    edited = [each.memory_id for each in waiting if each.decision == TombstoneReason.EDITED]
+    is_rejection = Q(memory__status=Status.REJECTED, changed_after__status=Status.REJECTED)
+    rows = MemoryRevision.objects.filter(
+        Q(memory_id__in=edited, changed_before__has_key="content") | is_rejection,
+        actor_id__in={each.actor_id for each in waiting},
+        memory__actor_id__in={each.actor_id for each in waiting},
+        created_at__in={each.created_at for each in waiting},
+    )
+    former = Coalesce(KT("changed_before__content"), KT("after__content"))
+    texts = rows.order_by("number").values_list("actor_id", "memory_id", former)
+    known = {(actor, fingerprint(text).digest): KeptOut(memory, text) for actor, memory, text in texts}
+    found = {each.pk: known.get((each.actor_id, bytes(each.digest))) for each in waiting}
+    return {key: kept for key, kept in found.items() if kept is not None}
+
+
+def tombstone_of(*, actor_id: UUID, text: str) -> Tombstone | None:
+    """Return the tombstone of exactly this text."""
+    return Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest).first()

@@ -13,7 +13,7 @@ from django.utils.translation import gettext, ngettext
 
 from conversations.models import Message
 from memoryhub.admin.base import excerpt, link_to
-from strength.actions.wording import kept_out_texts, messages_saying, tombstone_of
+from strength.actions.tombstones import kept_out_texts, messages_saying, tombstone_of
 from strength.admin.memory_detail import TIMELINE, may_read_memories
 from strength.domain.duplicates import fingerprint
 from strength.domain.memories import Status

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.analysis import QueryText
-from memoryhub.search.query import build_queries
+from memoryhub.search.query import build_query
 from memoryhub.tenancy.models import Actor
 from strength.actions.duplicates import (
     MOST_CANDIDATES,
@@ -56,7 +56,7 @@ def test_the_most_relevant_are_those_of_a_search(memories: list[Memory], actor: 
         )
         alone = nearest_memories(
             where & ~Q(memory_id__in=each.besides),
-            build_queries([(QueryText.of(each.text), each.vector)], space=space)[0],
+            build_query(QueryText.of(each.text), each.vector, space=space),
             limit=MOST_CANDIDATES, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR,
         )  # fmt: skip
         assert [memory.pk for memory in near] == [memory.pk for memory, _relevance in alone], each.text

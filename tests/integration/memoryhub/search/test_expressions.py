@@ -205,7 +205,7 @@ def test_scan_keeps_what_either_arm_reaches(shelf: Shelf) -> None:
 def test_scan_without_a_vector_answers_from_words(shelf: Shelf) -> None:
     worded, _ = shelf.put([[1.0] * DIMENSION, None], [Counter(cat=1), Counter(dog=1)])
 
-    query = build_query(QueryText.of("cat"), space=shelf.space, embed=lambda _: None)
+    query = build_query(QueryText.of("cat"), None, space=shelf.space)
 
     assert query.degraded
     (found,) = shelf.scan(query, similarity_threshold=0.3, word_floor=0.05)
@@ -230,7 +230,7 @@ def test_zero_vectors_are_similar_to_nothing(shelf: Shelf) -> None:
 def test_query_of_stop_words_reaches_nothing_by_words(shelf: Shelf) -> None:
     shelf.put([None], [Counter(cat=1)])
 
-    query = build_query(QueryText.of("is it the"), space=shelf.space, embed=lambda _: None)
+    query = build_query(QueryText.of("is it the"), None, space=shelf.space)
 
     assert shelf.scan(query, word_floor=0.05) == []
 
