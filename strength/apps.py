@@ -17,9 +17,8 @@ class StrengthConfig(AppConfig):
         from memoryhub.importexport.records import ImportedMemory
         from memoryhub.jobs.backfill import SOURCES
         from strength.actions import imports
-        from strength.actions.exports import memories_as_csv
+        from strength.actions.exports import export_notes, memories_as_csv
         from strength.actions.extraction import backfill_pieces, diagnose
-        from strength.actions.notes import export_notes
         from strength.admin import nights, panels, review, tiles
 
         SOURCES["extraction"] = backfill_pieces
