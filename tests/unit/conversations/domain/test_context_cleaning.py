@@ -68,3 +68,10 @@ def test_label_has_no_brackets_and_an_end() -> None:
 def test_cleaning_takes_linear_time_on_hostile_blanks() -> None:
     assert one_line("a" + " " * 1_000_000 + "b") == "a" + " " * 1_000_000 + "b"
     assert quoted("a" + " " * 1_000_000) == "> a"
+
+
+@pytest.mark.parametrize("plane", [range(0x11000), range(0xE0000, 0xE0200)], ids=["basic", "tags"])
+def test_printable_text_is_cleaned_like_any_other(plane: range) -> None:
+    for each in map(chr, plane):
+        # A vertical tab is a line break that is not printable.
+        assert f"{visible(each * 3)}\v" == visible(f"{each * 3}\v"), hex(ord(each))
