@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta, tzinfo
+from difflib import get_close_matches
 from heapq import nsmallest
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -240,15 +242,20 @@ class EntriesField(serializers.DictField):
         return super().to_internal_value(data)
 
 
+def _unknown_field(name: Any, known: Sequence[str]) -> str:
+    nearest = get_close_matches(str(name)[:100].lower(), known, n=1)
+    return f"is not a known field. Did you mean {nearest[0]}?" if nearest else "is not a known field."
+
+
 class StrictSerializer(serializers.Serializer):
     """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
-            unknown = set(data) - {name for name, field in self.fields.items() if not field.read_only}
-            if unknown:
+            known = [name for name, field in self.fields.items() if not field.read_only]
+            if unknown := set(data).difference(known):
                 named = nsmallest(MOST_UNKNOWN, unknown)
-                raise serializers.ValidationError({name: ["is not a known field."] for name in named})
+                raise serializers.ValidationError({name: [_unknown_field(name, known)] for name in named})
         return super().to_internal_value(data)
 
 

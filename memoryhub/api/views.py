@@ -100,7 +100,7 @@ def _check_query(request: Request, declared: Mapping[str, bool]) -> None:
         if name not in declared:
             nearest = get_close_matches(name[:100].lower(), declared, n=1)
             hint = f" Did you mean {nearest[0]}?" if nearest else _known_names(declared)
-            problems[name[:100]] = [f"is no query parameter of this operation.{hint}"]
+            problems[name[:100]] = [f"is not a query parameter of this operation.{hint}"]
         elif len(values) > 1 and not declared[name]:
             problems[name] = ["may be given once."]
     if problems:

@@ -158,9 +158,13 @@ class _Check:
 
     def finish(self) -> None:
         if self.names.agent_id is not None and len(self.checked.agents) > 1:
-            self.problems.append("The file holds several agents; --agent would make one of them.")
+            self.problems.append(
+                "The file holds several agents; leave out --agent, which would make one of them."
+            )
         if self.names.user_id is not None and self.checked.actors > 1:
-            self.problems.append("The file holds several actors; --user would make one of them.")
+            self.problems.append(
+                "The file holds several actors; leave out --user, which would make one of them."
+            )
         if self.problems:
             raise BrokenFile("\n".join(self.problems))
 
@@ -461,4 +465,4 @@ def _reason(error: DatabaseError) -> str:
     """Name the violated constraint; the database's own message quotes values."""
     diagnosis = getattr(error.__cause__, "diag", None)
     rule = getattr(diagnosis, "constraint_name", None)
-    return f"another row here stands against it ({rule})." if rule else "the database cannot hold it."
+    return f"conflicts with another row here ({rule})." if rule else "the database cannot hold it."

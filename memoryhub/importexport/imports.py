@@ -128,7 +128,7 @@ def checked_form(archive: Archive, form: str, names: Names) -> str:
     """Return the form of an archive. Raises BrokenFile where it is unknown, CannotImport where options are missing."""
     form = form or form_of(archive)
     if not form:
-        raise BrokenFile("Nobody here knows this file: name its --format.")
+        raise BrokenFile(f"The format of this file is not recognised; name it, one of {', '.join(FORMS)}.")
     if names.agent_id is None:
         raise CannotImport(_("The file does not say which agent remembers: name --agent."))
     if names.user_id is None and not FORMS[form].names_users:

@@ -90,7 +90,9 @@ def run_piece(piece: Piece) -> Outcome:
             return Outcome(PieceState.FAILED, job.error)
         elif job.due_at > timezone.now() + GOES_ON_WITHIN:
             return Outcome(PieceState.WAITS, job.error)
-    return Outcome(PieceState.WAITS, "It goes on and on.")
+    return Outcome(
+        PieceState.WAITS, f"It was not finished in {MOST_ROUNDS:,} rounds; run the backfill again."
+    )
 
 
 def _look(piece: Piece, job_id: UUID) -> Job | None:

@@ -119,6 +119,9 @@ def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
 
 
 FOLDER: Final = "memories"
+TITLES: Final = {Kind.SUMMARY: "summaries"}
+"""Of notes whose kind takes no plain s."""
+
 EDITED: Final = "was edited since the last export; import it first."
 
 
@@ -160,7 +163,8 @@ def _notes(actor: Actor) -> Iterator[tuple[str, str]]:
                 for content, tags, key, version in columns.filter(kind=kind).iterator(chunk_size=500)
             ]
             if lines:
-                yield f"{kind}s.md", note_of(f"{kind}s", lines)
+                title = TITLES.get(kind, f"{kind}s")
+                yield f"{title}.md", note_of(title, lines)
 
 
 def _digest(text: str) -> str:

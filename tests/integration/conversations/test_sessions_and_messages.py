@@ -82,7 +82,7 @@ def test_channel_is_a_slug(client: APIClient, channel: str) -> None:
 def test_unknown_keys_are_refused(client: APIClient) -> None:
     refused = client.post(f"{API}/sessions", {**NAMES, "chanel": "slack"})
     assert refused.json()["errors"] == [
-        {"field": "chanel", "code": "invalid", "detail": "is not a known field."}
+        {"field": "chanel", "code": "invalid", "detail": "is not a known field. Did you mean channel?"}
     ]
 
 

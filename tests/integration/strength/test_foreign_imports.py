@@ -122,6 +122,15 @@ def test_what_changed_since_stays_when_an_import_is_undone(db: None, tmp_path: P
     assert [*Session.objects.values_list("pk", flat=True)] == [session.pk]
 
 
+def test_notes_are_called_by_the_plural_of_their_kind(db: None, client: APIClient, tmp_path: Path) -> None:
+    for kind in ("fact", "summary"):
+        body = {"agent_id": "kana", "user_id": "hiroki", "kind": kind, "content": f"A {kind} of tea."}
+        made(client.post(f"{API}/memories", body))
+    run("export", tmp_path, *WHOSE, "--format", "markdown")
+    assert {each.name for each in (tmp_path / "memories").glob("*.md")} == {"facts.md", "summaries.md"}
+    assert "Imported: 0 new" in run("import", tmp_path, *WHOSE)
+
+
 def test_undoing_an_import_takes_its_texts_out_of_receipts(
     db: None, client: APIClient, tmp_path: Path
 ) -> None:
@@ -172,7 +181,7 @@ def test_a_transcript_with_a_torn_line_comes_in_but_for_that(db: None, tmp_path:
         ({"../conversations.json": b"[]"}, "leads out of it"),
         ({"C:/conversations.json": b"[]"}, "leads out of it"),
         ({"conversations.json": b" " * (80 * 2**20)}, "a bomb"),
-        ({"what.json": b"[]"}, "Nobody here knows this file"),
+        ({"what.json": b"[]"}, "The format of this file is not recognised"),
     ],
     ids=["up", "drive", "bomb", "unknown"],
 )

@@ -66,7 +66,7 @@ def test_what_nobody_knows_is_refused(db: None, tmp_path: Path) -> None:
     for content in (b"", b"hello", b"[]", b'[{"a": 1}]', b"\x00\xff"):
         file = tmp_path / "what"
         file.write_bytes(content)
-        with pytest.raises(CommandError, match="Nobody here knows this file"):
+        with pytest.raises(CommandError, match="The format of this file is not recognised"):
             run("import", file)
 
 

@@ -181,7 +181,7 @@ def test_the_same_text_under_another_id_is_shown_and_left(
     text = f"{planted.user_mark} loves green tea"
     made(client.post(f"{API}/memories", {**planted.names, "content": text, "kind": "preference"}))
     told = run("import", file)
-    assert "strength_memory: another row here stands against it (memory_text_once)." in told
+    assert "strength_memory: conflicts with another row here (memory_text_once)." in told
     assert f"strength_memoryrevision: {ORPHAN}" in told
     assert planted.user_mark not in told
     assert Memory.objects.filter(actor_id=planted.actor_id, content=text).count() == 1
