@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.renderers import JSONRenderer
@@ -48,7 +48,7 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import problem
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.db_pool import Stream, return_connection
 from memoryhub.jobs.executor import described
@@ -172,13 +172,13 @@ def _failed(error: ChatFailed) -> APIException:
 class Chat(ApiView):
     """Have a model answer a message, with its context from memory."""
 
-    scopes = {"POST": Scope.WRITE}
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     idempotent_by_itself = True
     problems = {ChatFailed: _failed, PolicyError: wrong_options}
 
-    @extend_schema(
-        operation_id="chat",
+    @operation(
+        "chat",
+        Scope.WRITE,
         request=ChatIn,
         responses={
             200: ChatOut,

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -28,7 +28,7 @@ from conversations.domain.content import references_in
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.tenancy.domain import PolicyError
@@ -43,10 +43,8 @@ def wrong_options(error: PolicyError) -> APIException:
 class Sessions(ApiView):
     """Open and list sessions."""
 
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="sessions_list", parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut)
+    @operation(
+        "sessions_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut)
     )
     def get(self, request: Request) -> Response:
         """List an actor's sessions, newest first."""
@@ -54,8 +52,8 @@ class Sessions(ApiView):
         rows = Session.objects.filter(actor_id=tenant.actor_id).select_related("actor")
         return self.page(rows, SessionOut, ordering=("-started_at", "-id"))
 
-    @extend_schema(
-        operation_id="sessions_create", request=SessionIn, responses={201: SessionOut, 200: SessionOut}
+    @operation(
+        "sessions_create", Scope.WRITE, request=SessionIn, responses={201: SessionOut, 200: SessionOut}
     )
     def post(self, request: Request) -> Response:
         """Open a session; the same id again answers 200 with the session as it is."""
@@ -75,9 +73,7 @@ class Sessions(ApiView):
 class OneSession(ApiView):
     """Read a session."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="session_get", responses=SessionOut)
+    @operation("session_get", Scope.READ, responses=SessionOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session."""
         return Response(SessionOut(self.owned(Session, session_id)).data)
@@ -86,9 +82,7 @@ class OneSession(ApiView):
 class SessionEnd(ApiView):
     """End a session."""
 
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="session_end", request=NoBody, responses=SessionOut)
+    @operation("session_end", Scope.WRITE, request=NoBody, responses=SessionOut)
     def post(self, request: Request, session_id: UUID) -> Response:
         """End a session; a later message reopens it."""
         self.validated(NoBody)
@@ -99,9 +93,7 @@ class SessionEnd(ApiView):
 class SessionStatistics(ApiView):
     """A session in numbers."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="session_stats", responses=StatsOut)
+    @operation("session_stats", Scope.READ, responses=StatsOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return counts and times of a session."""
         return Response(StatsOut(session_stats(session=self.owned(Session, session_id))).data)
@@ -110,17 +102,15 @@ class SessionStatistics(ApiView):
 class Messages(ApiView):
     """Store and list a session's messages."""
 
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
-
-    @extend_schema(operation_id="messages_list", parameters=[PageQuery], responses=page_of(MessageOut))
+    @operation("messages_list", Scope.READ, parameters=[PageQuery], responses=page_of(MessageOut))
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a session's messages in the order of `seq`."""
         session = self.owned(Session, session_id)
         rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
         return self.page(rows, MessageOut, ordering=("seq",))
 
-    @extend_schema(
-        operation_id="messages_create", request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut}
+    @operation(
+        "messages_create", Scope.WRITE, request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut}
     )
     def post(self, request: Request, session_id: UUID) -> Response:
         """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
@@ -140,11 +130,10 @@ class Messages(ApiView):
 class Contexts(ApiView):
     """Assemble a context."""
 
-    scopes = {"POST": Scope.READ}
     problems = {PolicyError: wrong_options}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="context_assemble", request=ContextIn, responses=ContextOut)
+    @operation("context_assemble", Scope.READ, request=ContextIn, responses=ContextOut)
     def post(self, request: Request) -> Response:
         """Return what to send to the model, within the token limit, and the receipt that explains it."""
         values = self.validated(ContextIn)
@@ -189,9 +178,7 @@ class Contexts(ApiView):
 class OneReceipt(ApiView):
     """Read a receipt."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="receipt_get", responses=ReceiptOut)
+    @operation("receipt_get", Scope.READ, responses=ReceiptOut)
     def get(self, request: Request, receipt_id: UUID) -> Response:
         """Return why a context was what it was: every candidate, and what became of it."""
         return Response(ReceiptOut(self.owned(Receipt, receipt_id)).data)

@@ -12,7 +12,6 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -29,7 +28,7 @@ from memoryhub.api.fields import (
     UserIdField,
 )
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
 from memoryhub.auth import audit
 from memoryhub.auth.actions import AgentUnknown, create_agent, set_actor_policy, update_agent
 from memoryhub.auth.domain import Scope
@@ -132,14 +131,12 @@ class EraseQuery(TenantQuery):
 class Agents(ApiView):
     """Create and list agents."""
 
-    scopes = {"GET": Scope.READ, "POST": Scope.ADMIN}
-
-    @extend_schema(operation_id="agents_list", parameters=[PageQuery], responses=page_of(AgentOut))
+    @operation("agents_list", Scope.READ, parameters=[PageQuery], responses=page_of(AgentOut))
     def get(self, request: Request) -> Response:
         """List the agents that the key may touch."""
         return self.page(Agent.objects.among(self.principal.agent_ids), AgentOut, ordering=("agent_id",))
 
-    @extend_schema(operation_id="agents_create", request=AgentIn, responses={201: AgentOut})
+    @operation("agents_create", Scope.ADMIN, request=AgentIn, responses={201: AgentOut})
     def post(self, request: Request) -> Response:
         """Create an agent; 409 where there is one with this id."""
         values = self.validated(AgentIn)
@@ -150,9 +147,7 @@ class Agents(ApiView):
 class OneAgent(ApiView):
     """Read and change an agent."""
 
-    scopes = {"GET": Scope.READ, "PATCH": Scope.ADMIN}
-
-    @extend_schema(operation_id="agent_get", responses=AgentOut)
+    @operation("agent_get", Scope.READ, responses=AgentOut)
     def get(self, request: Request, agent_id: str) -> Response:
         """Return an agent."""
         agent = Agent.objects.among(self.principal.agent_ids).filter(agent_id=agent_id).first()
@@ -160,7 +155,7 @@ class OneAgent(ApiView):
             raise AgentUnknown(f"No agent {agent_id!r}.")
         return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
 
-    @extend_schema(operation_id="agent_update", request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)
+    @operation("agent_update", Scope.ADMIN, request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)
     def patch(self, request: Request, agent_id: str) -> Response:
         """Change an agent's fields; what is left out stays."""
         agent = update_agent(
@@ -186,15 +181,14 @@ def _actor_answer(tenant: Tenant) -> Response:
 class Actors(ApiView):
     """Policy and erasure of a user."""
 
-    scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.ADMIN}
-
-    @extend_schema(operation_id="actor_get", parameters=[TenantQuery], responses=ActorOut)
+    @operation("actor_get", Scope.READ, parameters=[TenantQuery], responses=ActorOut)
     def get(self, request: Request) -> Response:
         """Return what a user overrides and every policy value as it holds."""
         return _actor_answer(self.reading(self.query(TenantQuery)))
 
-    @extend_schema(
-        operation_id="actor_update",
+    @operation(
+        "actor_update",
+        Scope.WRITE,
         parameters=[TenantQuery, IF_MATCH],
         request=ActorPatch,
         responses=ActorOut,
@@ -211,7 +205,7 @@ class Actors(ApiView):
         )
         return _actor_answer(Tenant(actor.agent_id, actor.user_id, actor.agent, actor))
 
-    @extend_schema(operation_id="actor_erase", parameters=[EraseQuery], responses={200: ErasedOut})
+    @operation("actor_erase", Scope.ADMIN, parameters=[EraseQuery], responses={200: ErasedOut})
     def delete(self, request: Request) -> Response:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
         values = self.query(EraseQuery)
@@ -238,11 +232,10 @@ class JSONLinesRenderer(JSONRenderer):
 class ActorExport(ApiView):
     """Export of an actor."""
 
-    scopes = {"GET": Scope.ADMIN}
     renderer_classes = [JSONRenderer, JSONLinesRenderer]
 
-    @extend_schema(
-        operation_id="actor_export", parameters=[TenantQuery], responses={(200, JSON_LINES): OpenApiTypes.STR}
+    @operation(
+        "actor_export", Scope.ADMIN, parameters=[TenantQuery], responses={(200, JSON_LINES): OpenApiTypes.STR}
     )
     def get(self, request: Request) -> StreamingHttpResponse:
         """Return everything of a user, or of an agent itself; a body without the line `{"end": …}` broke off."""

@@ -5,7 +5,7 @@ import binascii
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,7 +21,7 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.usage import ProgressOut
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.importexport.models import Import
 from memoryhub.importexport.uploads import (
@@ -96,9 +96,7 @@ class ImportListQuery(TenantQuery, PageQuery):
 class Imports(ApiView):
     """Begin and list imports."""
 
-    scopes = {"GET": Scope.ADMIN, "POST": Scope.ADMIN}
-
-    @extend_schema(operation_id="imports_list", parameters=[ImportListQuery], responses=page_of(ImportOut))
+    @operation("imports_list", Scope.ADMIN, parameters=[ImportListQuery], responses=page_of(ImportOut))
     def get(self, request: Request) -> Response:
         """List the imports into one actor's memory, the newest first."""
         tenant = self.reading(self.query(ImportListQuery))
@@ -108,7 +106,7 @@ class Imports(ApiView):
             shown=lambda page: ImportOut(with_jobs(page), many=True).data,
         )  # fmt: skip
 
-    @extend_schema(operation_id="imports_create", request=ImportIn, responses={201: ImportOut})
+    @operation("imports_create", Scope.ADMIN, request=ImportIn, responses={201: ImportOut})
     def post(self, request: Request) -> Response:
         """Begin an import; its file follows in chunks."""
         values = self.validated(ImportIn)
@@ -128,9 +126,7 @@ class _OneImport(ApiView):
 class OneImport(_OneImport):
     """State of an import."""
 
-    scopes = {"GET": Scope.ADMIN}
-
-    @extend_schema(operation_id="import_get", responses=ImportOut)
+    @operation("import_get", Scope.ADMIN, responses=ImportOut)
     def get(self, request: Request, import_id: UUID) -> Response:
         """Return an import with its state, progress and report."""
         return Response(ImportOut(self.row(import_id)).data)
@@ -139,9 +135,7 @@ class OneImport(_OneImport):
 class ImportChunks(_OneImport):
     """The file of an import."""
 
-    scopes = {"POST": Scope.ADMIN}
-
-    @extend_schema(operation_id="import_append", request=ChunkIn, responses=ImportOut)
+    @operation("import_append", Scope.ADMIN, request=ChunkIn, responses=ImportOut)
     def post(self, request: Request, import_id: UUID) -> Response:
         """Append bytes to the file; after a break, go on at its `size`."""
         values = self.validated(ChunkIn)
@@ -158,9 +152,7 @@ class ImportOrderIn(StrictSerializer):
 class ImportOrders(_OneImport):
     """Jobs of an import."""
 
-    scopes = {"POST": Scope.ADMIN}
-
-    @extend_schema(operation_id="import_order", request=ImportOrderIn, responses={202: ImportOut})
+    @operation("import_order", Scope.ADMIN, request=ImportOrderIn, responses={202: ImportOut})
     def post(self, request: Request, import_id: UUID) -> Response:
         """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
         row = self.row(import_id)

@@ -4,13 +4,13 @@ from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memoryhub.api.fields import TenantQuery
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.domain import State
@@ -96,9 +96,7 @@ class SpendingOut(serializers.Serializer):
 class Usage(ApiView):
     """Calls, tokens and cost by day, operation and model."""
 
-    scopes = {"GET": Scope.ADMIN}
-
-    @extend_schema(operation_id="usage_get", parameters=[UsageQuery], responses=SpendingOut)
+    @operation("usage_get", Scope.ADMIN, parameters=[UsageQuery], responses=SpendingOut)
     def get(self, request: Request) -> Response:
         """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
         values = self.query(UsageQuery)
@@ -144,9 +142,7 @@ class JobOut(serializers.Serializer):
 class OneJob(ApiView):
     """One job of an actor that the key may access."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="job_get", responses=JobOut)
+    @operation("job_get", Scope.READ, responses=JobOut)
     def get(self, request: Request, job_id: UUID) -> Response:
         """Return where a job is on its way."""
         return Response(JobOut(self.owned(Job.objects.all(), job_id)).data)

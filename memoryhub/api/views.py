@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
@@ -124,10 +124,24 @@ def check_disk() -> None:
         raise DiskFull(f"{space.detail}. Reads go on.")
 
 
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+def operation(operation_id: str, scope: Scope, **described: Any) -> Callable[[Handler], Handler]:
+    """Say of a view's method what it is called in the schema, which scope it needs, and what it takes and answers."""
+
+    def decorate(handler: Handler) -> Handler:
+        vars(handler)["scope"] = scope
+        return extend_schema(operation_id=operation_id, **described)(handler)
+
+    return decorate
+
+
 class ApiView(APIView):
     """Base of all views: each calls one action and holds no logic.
 
-    `scopes` maps methods to the required scope (methods not listed are closed); `problems` maps the app's exceptions.
+    `scopes` maps methods to the required scope, as `operation` says (methods that are not there are closed);
+    `problems` maps the app's exceptions.
     `idempotent_by_itself` leaves `Idempotency-Key` to the view.
     """
 
@@ -135,6 +149,13 @@ class ApiView(APIView):
     problems: ClassVar[Mapping[type[Exception], Callable[[Any], APIException]]] = {}
     idempotent_in_transaction: ClassVar[bool] = True
     idempotent_by_itself: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = {
+            name.upper(): handler.scope for name, handler in vars(cls).items() if hasattr(handler, "scope")
+        }
+        cls.scopes = {**cls.scopes, **own}
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)

@@ -5,13 +5,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
+from memoryhub.api.views import operation
 from memoryhub.auth.domain import Forbidden, Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.models import Job
@@ -113,9 +113,7 @@ def _refused(errors: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class MemoriesBatch(MemoryView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="memories_batch", request=MemoriesIn, responses=MemoriesWrittenOut)
+    @operation("memories_batch", Scope.WRITE, request=MemoriesIn, responses=MemoriesWrittenOut)
     def post(self, request: Request) -> Response:
         """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
         values = self.validated(LenientMemoriesIn)
@@ -153,9 +151,7 @@ class BulkOut(serializers.Serializer):
 
 
 class MemoriesBulk(MemoryView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="memories_bulk", request=BulkIn, responses={202: BulkOut, 200: BulkOut})
+    @operation("memories_bulk", Scope.WRITE, request=BulkIn, responses={202: BulkOut, 200: BulkOut})
     def post(self, request: Request) -> Response:
         """Change or delete all of an actor's memories that match filters, by a job; `dry_run` counts and shows some.
 
@@ -207,18 +203,14 @@ class BulkView(MemoryView):
 
 
 class MemoriesBulkState(BulkView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="memories_bulk_state", responses=BulkStateOut)
+    @operation("memories_bulk_state", Scope.READ, responses=BulkStateOut)
     def get(self, request: Request, batch_id: UUID) -> Response:
         """Return how far a batch is."""
         return self.state(batch_id)
 
 
 class MemoriesBulkUndo(BulkView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="memories_bulk_undo", request=ReasonSerializer, responses={202: BulkStateOut})
+    @operation("memories_bulk_undo", Scope.WRITE, request=ReasonSerializer, responses={202: BulkStateOut})
     def post(self, request: Request, batch_id: UUID) -> Response:
         """Undo a batch by a job: what was not changed since becomes as it was; 409 for a deletion."""
         reason = self.validated(ReasonSerializer)["reason"]
@@ -259,9 +251,7 @@ class ChangesOut(serializers.Serializer):
 
 
 class Changes(MemoryView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="changes_list", parameters=[ChangesQuery], responses=ChangesOut)
+    @operation("changes_list", Scope.READ, parameters=[ChangesQuery], responses=ChangesOut)
     def get(self, request: Request) -> Response:
         """List the changes of memories after a cursor, each once and in order per memory."""
         values = self.query(ChangesQuery)

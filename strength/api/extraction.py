@@ -4,7 +4,6 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,7 +11,7 @@ from rest_framework.response import Response
 from conversations.models import Session
 from memoryhub.api.errors import llm_problem
 from memoryhub.api.fields import NoBody
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.llm.client import NOT_CONFIGURED
 from memoryhub.llm.errors import ProviderUnavailable
@@ -45,9 +44,7 @@ class ExtractionOut(serializers.Serializer):
 
 
 class SessionExtract(ApiView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="session_extract", request=NoBody, responses={202: ExtractionJobOut})
+    @operation("session_extract", Scope.WRITE, request=NoBody, responses={202: ExtractionJobOut})
     def post(self, request: Request, session_id: UUID) -> Response:
         """Extract memories from a session's unread messages in the background, before those of other sessions."""
         self.validated(NoBody)
@@ -59,9 +56,7 @@ class SessionExtract(ApiView):
 
 
 class SessionExtraction(ApiView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="session_extraction", responses=ExtractionOut)
+    @operation("session_extraction", Scope.READ, responses=ExtractionOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return how far the extraction of a session is."""
         session: Any = self.owned(Session.objects.all(), session_id)

@@ -34,7 +34,7 @@ from memoryhub.api.fields import (
     moment_of,
 )
 from memoryhub.api.pagination import ByCursor, Cursor, PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.tenancy.domain import Trust
@@ -360,9 +360,7 @@ class MemoryView(ApiView):
 
 
 class Memories(MemoryView):
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
-
-    @extend_schema(operation_id="memories_list", parameters=[MemoryListQuery], responses=page_of(MemoryOut))
+    @operation("memories_list", Scope.READ, parameters=[MemoryListQuery], responses=page_of(MemoryOut))
     def get(self, request: Request) -> Response:
         """List an actor's memories."""
         values = self.query(MemoryListQuery)
@@ -375,9 +373,7 @@ class Memories(MemoryView):
             paginator = PagesByStrength(tenant.actor_id, ALL if "as_of" in values else values["status"])
         return self.page(rows, MemoryOut, ordering=(f"{sign}{column}", f"{sign}id"), paginator=paginator)
 
-    @extend_schema(
-        operation_id="memories_create", request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut}
-    )
+    @operation("memories_create", Scope.WRITE, request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut})
     def post(self, request: Request) -> Response:
         """Write a memory; the same text again in the same namespace reinforces the existing one and answers 200.
 
@@ -399,9 +395,7 @@ class Memories(MemoryView):
 
 
 class MemoryCount(MemoryView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="memories_count", parameters=[MemoryQuery], responses=CountOut)
+    @operation("memories_count", Scope.READ, parameters=[MemoryQuery], responses=CountOut)
     def get(self, request: Request) -> Response:
         """Count an actor's memories that match these filters."""
         values = self.query(MemoryQuery)
@@ -409,16 +403,12 @@ class MemoryCount(MemoryView):
 
 
 class OneMemory(MemoryView):
-    scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
-
-    @extend_schema(operation_id="memory_get", responses=MemoryOut)
+    @operation("memory_get", Scope.READ, responses=MemoryOut)
     def get(self, request: Request, memory_id: UUID) -> Response:
         """Return a memory with its numbers and its sources."""
         return self.answer(self.memory(memory_id))
 
-    @extend_schema(
-        operation_id="memory_update", request=MemoryPatch, responses=MemoryOut, parameters=[IF_MATCH]
-    )
+    @operation("memory_update", Scope.WRITE, request=MemoryPatch, responses=MemoryOut, parameters=[IF_MATCH])
     def patch(self, request: Request, memory_id: UUID) -> Response:
         """Edit a memory; the edit is a revision, and a new text is locked against automatic rewriting."""
         values = self.validated(MemoryPatch)
@@ -432,7 +422,7 @@ class OneMemory(MemoryView):
         )
         return self.answer(memory)
 
-    @extend_schema(operation_id="memory_delete", responses={204: None}, parameters=[IF_MATCH])
+    @operation("memory_delete", Scope.WRITE, responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, memory_id: UUID) -> Response:
         """Delete a memory with its revisions; its text is removed from receipts as well."""
         delete_memory(
@@ -463,10 +453,9 @@ class MemoryVerb(MemoryView):
 
 
 class MemorySupersede(MemoryView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="memory_supersede",
+    @operation(
+        "memory_supersede",
+        Scope.WRITE,
         request=SupersedeIn,
         responses={201: MemoryOut},
         parameters=[IF_MATCH],
@@ -492,11 +481,7 @@ class MemorySupersede(MemoryView):
 
 
 class MemoryRevisions(MemoryView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="memory_revisions_list", parameters=[PageQuery], responses=page_of(RevisionOut)
-    )
+    @operation("memory_revisions_list", Scope.READ, parameters=[PageQuery], responses=page_of(RevisionOut))
     def get(self, request: Request, memory_id: UUID) -> Response:
         """List a memory's revisions, newest first."""
         memory = self.memory(memory_id)
@@ -505,11 +490,7 @@ class MemoryRevisions(MemoryView):
 
 
 class MemoryRestore(MemoryView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="memory_restore", request=RestoreIn, responses=MemoryOut, parameters=[IF_MATCH]
-    )
+    @operation("memory_restore", Scope.WRITE, request=RestoreIn, responses=MemoryOut, parameters=[IF_MATCH])
     def post(self, request: Request, memory_id: UUID) -> Response:
         """Restore the curated fields to their values after a revision."""
         values = self.validated(RestoreIn)

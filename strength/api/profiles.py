@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memoryhub.api.fields import ReasonSerializer, TenantQuery, TenantSerializer, TextField
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from strength.actions.profiles import (
@@ -147,22 +147,21 @@ def _lines(entries: list[Entry]) -> list[dict[str, Any]]:
 
 
 class OneProfile(ProfileView):
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
-
-    @extend_schema(operation_id="profile_get", parameters=[TenantQuery], responses=ProfileOut)
+    @operation("profile_get", Scope.READ, parameters=[TenantQuery], responses=ProfileOut)
     def get(self, request: Request) -> Response:
         """Return what contexts are offered about a user, with the memories that each line rests on."""
         return self.answer(self.reading(self.query(TenantQuery)))
 
-    @extend_schema(operation_id="profile_write", request=TenantSerializer, responses={202: ProfileJobOut})
+    @operation("profile_write", Scope.WRITE, request=TenantSerializer, responses={202: ProfileJobOut})
     def post(self, request: Request) -> Response:
         """Let a model write the profile in the background, due or not; where the policy `write_profile` is on."""
         actor = self.writing(self.validated(TenantSerializer))
         job_id = enqueue_profile(actor=actor, by=self.principal, now=self.now)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
 
-    @extend_schema(
-        operation_id="profile_update",
+    @operation(
+        "profile_update",
+        Scope.WRITE,
         request=ProfilePatch,
         responses=ProfileOut,
         parameters=[TenantQuery, IF_MATCH],
@@ -177,7 +176,7 @@ class OneProfile(ProfileView):
         )  # fmt: skip
         return self.answer(tenant)
 
-    @extend_schema(operation_id="profile_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
+    @operation("profile_delete", Scope.WRITE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request) -> Response:
         """Delete the written profile with its versions; contexts hold the memories themselves again."""
         tenant = self.reading(self.query(TenantQuery))
@@ -188,10 +187,9 @@ class OneProfile(ProfileView):
 
 
 class ProfileVersions(ProfileView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="profile_versions_list",
+    @operation(
+        "profile_versions_list",
+        Scope.READ,
         parameters=[TenantQuery, PageQuery],
         responses=page_of(ProfileVersionOut),
     )
@@ -203,10 +201,8 @@ class ProfileVersions(ProfileView):
 
 
 class ProfileRestore(ProfileView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="profile_restore", request=ProfileRestoreIn, responses=ProfileOut, parameters=[IF_MATCH]
+    @operation(
+        "profile_restore", Scope.WRITE, request=ProfileRestoreIn, responses=ProfileOut, parameters=[IF_MATCH]
     )
     def post(self, request: Request) -> Response:
         """Restore a version's text, and lock the profile."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,6 +22,7 @@ from memoryhub.api.fields import (
     TextField,
     moment_of,
 )
+from memoryhub.api.views import operation
 from memoryhub.auth.domain import Scope
 from memoryhub.embeddings.spaces import text_query, vector_query
 from memoryhub.tenancy.policies import zone_of
@@ -140,10 +140,9 @@ class RetrieveOut(serializers.Serializer):
 
 
 class MemorySearchView(MemoryView):
-    scopes = {"POST": Scope.READ}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="memories_search", request=SearchIn, responses=SearchOut)
+    @operation("memories_search", Scope.READ, request=SearchIn, responses=SearchOut)
     def post(self, request: Request) -> Response:
         """Return the best memories for a text or a vector, each with its score breakdown."""
         values = self.validated(SearchIn)
@@ -171,10 +170,9 @@ class MemorySearchView(MemoryView):
 
 
 class MemoryRetrieve(MemoryView):
-    scopes = {"POST": Scope.READ}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="memories_retrieve", request=RetrieveIn, responses=RetrieveOut)
+    @operation("memories_retrieve", Scope.READ, request=RetrieveIn, responses=RetrieveOut)
     def post(self, request: Request) -> Response:
         """Return the best memories of each namespace prefix, across all sessions."""
         values = self.validated(RetrieveIn)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from memoryhub.api.fields import OneOf, OwnedOut, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.views import operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
@@ -101,10 +102,9 @@ class SleepView(MemoryView):
 
 
 class SleepRuns(SleepView):
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="sleep_runs_list", parameters=[SleepListQuery], responses=page_of(SleepOut))
+    @operation("sleep_runs_list", Scope.READ, parameters=[SleepListQuery], responses=page_of(SleepOut))
     def get(self, request: Request) -> Response:
         """List an actor's sleeps, newest first."""
         values = self.query(SleepListQuery)
@@ -113,7 +113,7 @@ class SleepRuns(SleepView):
             rows = rows.filter(dry_run=values["dry_run"])
         return self.page(rows, SleepOut, ordering=("-now", "-id"))
 
-    @extend_schema(operation_id="sleep_runs_create", request=SleepIn, responses={201: WholeSleepOut})
+    @operation("sleep_runs_create", Scope.WRITE, request=SleepIn, responses={201: WholeSleepOut})
     def post(self, request: Request) -> Response:
         """Run a sleep: decay, archive, refresh levels, propose merges; with `dry_run`, only say what would change."""
         values = self.validated(SleepIn)
@@ -130,18 +130,14 @@ class SleepRuns(SleepView):
 
 
 class OneSleepRun(SleepView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="sleep_run_get", responses=WholeSleepOut)
+    @operation("sleep_run_get", Scope.READ, responses=WholeSleepOut)
     def get(self, request: Request, run_id: UUID) -> Response:
         """Return a sleep with its changes; decays are listed until the actor's next sleep."""
         return Response(self.shown_runs(*self.runs(run_id)))
 
 
 class SleepUndo(SleepView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="sleep_run_undo", request=ReasonSerializer, responses=WholeSleepOut)
+    @operation("sleep_run_undo", Scope.WRITE, request=ReasonSerializer, responses=WholeSleepOut)
     def post(self, request: Request, run_id: UUID) -> Response:
         """Undo a sleep as a unit, except for memories used or curated since."""
         reason = self.validated(ReasonSerializer)["reason"]
@@ -169,9 +165,7 @@ class MergeListQuery(TenantQuery, PageQuery):
 
 
 class Merges(MemoryView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="merges_list", parameters=[MergeListQuery], responses=page_of(MergeOut))
+    @operation("merges_list", Scope.READ, parameters=[MergeListQuery], responses=page_of(MergeOut))
     def get(self, request: Request) -> Response:
         """List an actor's merges, newest first: those that wait for a decision, or others by `state`."""
         values = self.query(MergeListQuery)

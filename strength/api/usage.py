@@ -22,6 +22,7 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
+from memoryhub.api.views import operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow, resolve_many
 from strength.actions.curation import archive_memories, report_use
@@ -187,9 +188,7 @@ class ManyMemoriesView(MemoryView):
 
 
 class MemoryUsed(MemoryView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="memory_used", request=UsedIn, responses=MemoryOut)
+    @operation("memory_used", Scope.WRITE, request=UsedIn, responses=MemoryOut)
     def post(self, request: Request, memory_id: UUID) -> Response:
         """Strengthen a memory that was used; with a `task_id`, once for that task."""
         values = self.validated(UsedIn)
@@ -249,9 +248,7 @@ class MemoriesStrengths(ManyMemoriesView):
 
 
 class MemoryImpact(MemoryView):
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="memory_impact", request=ImpactIn, responses=MemoryOut)
+    @operation("memory_impact", Scope.WRITE, request=ImpactIn, responses=MemoryOut)
     def post(self, request: Request, memory_id: UUID) -> Response:
         """Add an impact to a memory, and a share of it to its strength."""
         memory = self.memory(memory_id)
@@ -261,9 +258,7 @@ class MemoryImpact(MemoryView):
 
 
 class MemoryStrength(MemoryView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="memory_strength_history", responses=HistoryOut)
+    @operation("memory_strength_history", Scope.READ, responses=HistoryOut)
     def get(self, request: Request, memory_id: UUID) -> Response:
         """Return a memory's strength after each day's uses, impacts and sleeps, until now."""
         points = strength_history(memory=self.memory(memory_id), now=self.now)
@@ -271,10 +266,9 @@ class MemoryStrength(MemoryView):
 
 
 class Tasks(MemoryView):
-    scopes = {"POST": Scope.WRITE}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="tasks_create", request=TaskIn, responses={201: TaskOut})
+    @operation("tasks_create", Scope.WRITE, request=TaskIn, responses={201: TaskOut})
     def post(self, request: Request) -> Response:
         """Begin a task: search its query; the memories found count as candidates."""
         values = self.validated(TaskIn)
@@ -292,10 +286,9 @@ class Tasks(MemoryView):
 
 
 class TaskComplete(MemoryView):
-    scopes = {"POST": Scope.WRITE}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="task_complete", request=CompleteIn, responses=OutcomeOut)
+    @operation("task_complete", Scope.WRITE, request=CompleteIn, responses=OutcomeOut)
     def post(self, request: Request, task_id: UUID) -> Response:
         """Complete a task: reinforce the memories that its result used, and record a learning.
 
@@ -308,9 +301,7 @@ class TaskComplete(MemoryView):
 
 
 class OneTask(MemoryView):
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="task_get", responses=OutcomeOut)
+    @operation("task_get", Scope.READ, responses=OutcomeOut)
     def get(self, request: Request, task_id: UUID) -> Response:
         """Return a task's outcome so far."""
         task: Any = self.owned(Task.objects.all(), task_id)

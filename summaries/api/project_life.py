@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memoryhub.api.fields import ReasonSerializer, TenantQuery
 from memoryhub.api.pagination import page_of
+from memoryhub.api.views import operation
 from memoryhub.auth.domain import Scope
 from summaries.actions.project_life import (
     archive_project,
@@ -34,10 +34,9 @@ from summaries.models import ProjectEvent, RoutingDecision
 class ProjectArchive(ProjectView):
     """Archive a project."""
 
-    scopes = {"POST": Scope.CURATE}
-
-    @extend_schema(
-        operation_id="project_archive",
+    @operation(
+        "project_archive",
+        Scope.CURATE,
         request=ReasonSerializer,
         parameters=[TenantQuery],
         responses=ProjectOut,
@@ -54,10 +53,9 @@ class ProjectArchive(ProjectView):
 class ProjectReactivate(ProjectView):
     """Bring an archived project back."""
 
-    scopes = {"POST": Scope.CURATE}
-
-    @extend_schema(
-        operation_id="project_reactivate",
+    @operation(
+        "project_reactivate",
+        Scope.CURATE,
         request=ReasonSerializer,
         parameters=[TenantQuery],
         responses=ProjectOut,
@@ -74,10 +72,8 @@ class ProjectReactivate(ProjectView):
 class ProjectMerge(ProjectView):
     """Merge a project into another."""
 
-    scopes = {"POST": Scope.CURATE}
-
-    @extend_schema(
-        operation_id="project_merge", request=MergeIn, parameters=[TenantQuery], responses=TransferOut
+    @operation(
+        "project_merge", Scope.CURATE, request=MergeIn, parameters=[TenantQuery], responses=TransferOut
     )
     def post(self, request: Request, project_name: str) -> Response:
         """Add a project's entries to another's documents with their origins, and archive it.
@@ -95,11 +91,7 @@ class ProjectMerge(ProjectView):
 class DocumentMove(ProjectView):
     """Move lines to another project."""
 
-    scopes = {"POST": Scope.CURATE}
-
-    @extend_schema(
-        operation_id="document_move", request=MoveIn, parameters=[TenantQuery], responses=TransferOut
-    )
+    @operation("document_move", Scope.CURATE, request=MoveIn, parameters=[TenantQuery], responses=TransferOut)
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Move lines with their origins to another project, or to a new one."""
         values = self.validated(MoveIn)
@@ -116,9 +108,7 @@ class DocumentMove(ProjectView):
 class RouteMisplaced(ProjectView):
     """Lines that a wrong decision caused."""
 
-    scopes = {"GET": Scope.READ, "POST": Scope.CURATE}
-
-    @extend_schema(operation_id="route_misplaced_list", responses=page_of(MisplacedOut))
+    @operation("route_misplaced_list", Scope.READ, responses=page_of(MisplacedOut))
     def get(self, request: Request, route_id: Any) -> Response:
         """List what was written into the wrong project because of a decision that was corrected since."""
         entries = misplaced_entries(self._decision(route_id), now=self.now)
@@ -128,7 +118,7 @@ class RouteMisplaced(ProjectView):
         ]
         return Response({"next": None, "previous": None, "results": shown})
 
-    @extend_schema(operation_id="route_misplaced_move", request=MisplacedIn, responses=TransferOut)
+    @operation("route_misplaced_move", Scope.CURATE, request=MisplacedIn, responses=TransferOut)
     def post(self, request: Request, route_id: Any) -> Response:
         """Move it to the project that the message was corrected to."""
         values = self.validated(MisplacedIn)
@@ -146,9 +136,7 @@ class RouteMisplaced(ProjectView):
 class EventUndo(ProjectView):
     """Undo a merge, move or deletion."""
 
-    scopes = {"POST": Scope.CURATE}
-
-    @extend_schema(operation_id="project_event_undo", request=ReasonSerializer, responses=ProjectOut)
+    @operation("project_event_undo", Scope.CURATE, request=ReasonSerializer, responses=ProjectOut)
     def post(self, request: Request, event_id: Any) -> Response:
         """Undo a merge, a move or, for 30 days, the deletion of a project or document; what was written since stays."""
         reason = self.validated(ReasonSerializer)["reason"]

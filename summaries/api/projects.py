@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import status
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -17,7 +17,7 @@ from conversations.actions.context import CHANNEL
 from conversations.models import Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, wants_none
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation, wants_none
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.llm.errors import ProviderUnavailable
@@ -128,10 +128,8 @@ class ProjectView(ApiView):
 class Projects(ProjectView):
     """Create and list projects."""
 
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="projects_list", parameters=[ProjectListQuery, PageQuery], responses=page_of(ProjectOut)
+    @operation(
+        "projects_list", Scope.READ, parameters=[ProjectListQuery, PageQuery], responses=page_of(ProjectOut)
     )
     def get(self, request: Request) -> Response:
         """List an actor's projects by name, the active ones if no status is given."""
@@ -144,7 +142,7 @@ class Projects(ProjectView):
         }
         return self.page(filters.get(values["status"], rows), ProjectOut, ordering=("name", "id"))
 
-    @extend_schema(operation_id="projects_create", request=ProjectIn, responses={201: ProjectOut})
+    @operation("projects_create", Scope.WRITE, request=ProjectIn, responses={201: ProjectOut})
     def post(self, request: Request) -> Response:
         """Create a project; for an invalid name, the error proposes a valid one."""
         values = self.validated(ProjectIn)
@@ -158,15 +156,14 @@ class Projects(ProjectView):
 class OneProject(ProjectView):
     """Read, change and delete a project."""
 
-    scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.CURATE}
-
-    @extend_schema(operation_id="project_get", parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
+    @operation("project_get", Scope.READ, parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
     def get(self, request: Request, project_name: str) -> Response:
         """Return a project with the list of its documents."""
         return self._answer(self.project(project_name))
 
-    @extend_schema(
-        operation_id="project_update",
+    @operation(
+        "project_update",
+        Scope.WRITE,
         request=ProjectPatch,
         parameters=[TenantQuery, IF_MATCH],
         responses=ProjectWithDocumentsOut,
@@ -181,7 +178,7 @@ class OneProject(ProjectView):
         )  # fmt: skip
         return self._answer(changed)
 
-    @extend_schema(operation_id="project_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
+    @operation("project_delete", Scope.CURATE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str) -> Response:
         """Delete a project with its documents; for 30 days, undoing the event of it brings it back."""
         delete_project(
@@ -198,11 +195,11 @@ class OneProject(ProjectView):
 class Catalog(ProjectView):
     """List of projects as text."""
 
-    scopes = {"GET": Scope.READ}
     renderer_classes = [JSONRenderer, PlainRenderer]
 
-    @extend_schema(
-        operation_id="projects_catalog",
+    @operation(
+        "projects_catalog",
+        Scope.READ,
         parameters=[TenantQuery],
         responses={
             (200, PLAIN): OpenApiResponse(OpenApiTypes.STR, description="`1. **name** - description`")
@@ -217,9 +214,7 @@ class Catalog(ProjectView):
 class OneDocument(ProjectView):
     """Read, write and delete a document."""
 
-    scopes = {"GET": Scope.READ, "PUT": Scope.WRITE, "DELETE": Scope.CURATE}
-
-    @extend_schema(operation_id="document_get", parameters=[DocumentQuery], responses=DocumentOut)
+    @operation("document_get", Scope.READ, parameters=[DocumentQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return a document, and record that it was read; with If-None-Match, only whether it exists (304).
 
@@ -231,8 +226,9 @@ class OneDocument(ProjectView):
             document = read_document(project=self.project(project_name), name=document_name, now=self.now)
         return self.document_answer(document)
 
-    @extend_schema(
-        operation_id="document_put",
+    @operation(
+        "document_put",
+        Scope.WRITE,
         request=DocumentIn,
         parameters=[DocumentQuery, IF_MATCH, IF_NONE_MATCH],
         responses=DocumentOut,
@@ -250,7 +246,7 @@ class OneDocument(ProjectView):
         )  # fmt: skip
         return self.document_answer(document)
 
-    @extend_schema(operation_id="document_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
+    @operation("document_delete", Scope.CURATE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str, document_name: str) -> Response:
         """Delete a document; for 30 days, undoing the event of it brings it back."""
         delete_document(
@@ -263,10 +259,9 @@ class OneDocument(ProjectView):
 class DocumentVersions(ProjectView):
     """Former texts of a document."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="document_versions_list",
+    @operation(
+        "document_versions_list",
+        Scope.READ,
         parameters=[DocumentQuery, PageQuery],
         responses=page_of(DocumentVersionOut),
     )
@@ -282,12 +277,8 @@ class DocumentVersions(ProjectView):
 class DocumentBackups(ProjectView):
     """Texts of a document before it was compacted."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="document_backups_list",
-        parameters=[DocumentQuery],
-        responses=page_of(DocumentVersionOut),
+    @operation(
+        "document_backups_list", Scope.READ, parameters=[DocumentQuery], responses=page_of(DocumentVersionOut)
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return the last three texts that a compaction replaced, newest first."""
@@ -299,10 +290,9 @@ class DocumentBackups(ProjectView):
 class DocumentRestore(ProjectView):
     """Restore a version."""
 
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="document_restore",
+    @operation(
+        "document_restore",
+        Scope.WRITE,
         request=DocumentRestoreIn,
         parameters=[TenantQuery, IF_MATCH],
         responses=DocumentOut,
@@ -320,10 +310,8 @@ class DocumentRestore(ProjectView):
 class DocumentEntries(ProjectView):
     """Lines that were appended to a document."""
 
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="document_entries_list", parameters=[TenantQuery, PageQuery], responses=page_of(EntryOut)
+    @operation(
+        "document_entries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(EntryOut)
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """List a document's appended lines with their provenance, newest first."""
@@ -332,8 +320,9 @@ class DocumentEntries(ProjectView):
         shown = partial(EntryOut, many=True, context={"lines": lines_by_digest(document.text)})
         return self.page(rows, EntryOut, ordering=("-created_at", "-id"), shown=lambda page: shown(page).data)
 
-    @extend_schema(
-        operation_id="document_entries_create",
+    @operation(
+        "document_entries_create",
+        Scope.WRITE,
         request=EntryIn,
         parameters=[TenantQuery, IF_MATCH],
         responses={201: AppendedOut},
@@ -357,10 +346,9 @@ class DocumentEntries(ProjectView):
 class Route(ProjectView):
     """Find a message's project."""
 
-    scopes = {"POST": Scope.WRITE}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="projects_route", request=RouteIn, responses=RouteOut)
+    @operation("projects_route", Scope.WRITE, request=RouteIn, responses=RouteOut)
     def post(self, request: Request) -> Response:
         """Return a message's project, the confidence and the action; the decision is stored."""
         values = self.validated(RouteIn)
@@ -377,11 +365,7 @@ class Route(ProjectView):
 class Routes(ProjectView):
     """Decisions about messages."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="routes_list", parameters=[TenantQuery, PageQuery], responses=page_of(RouteOut)
-    )
+    @operation("routes_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(RouteOut))
     def get(self, request: Request) -> Response:
         """List decisions, newest first."""
         rows = RoutingDecision.objects.filter(actor_id=self.tenant().actor_id)
@@ -392,9 +376,7 @@ class Routes(ProjectView):
 class RouteCorrection(ProjectView):
     """Correct a decision."""
 
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(operation_id="route_correct", request=CorrectionIn, responses=RouteOut)
+    @operation("route_correct", Scope.WRITE, request=CorrectionIn, responses=RouteOut)
     def post(self, request: Request, route_id: Any) -> Response:
         """Correct a message's project; similar messages are routed there from now on."""
         values = self.validated(CorrectionIn)
@@ -408,12 +390,8 @@ class RouteCorrection(ProjectView):
 class Events(ProjectView):
     """Events of projects."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="project_events_list",
-        parameters=[EventListQuery, PageQuery],
-        responses=page_of(EventOut),
+    @operation(
+        "project_events_list", Scope.READ, parameters=[EventListQuery, PageQuery], responses=page_of(EventOut)
     )
     def get(self, request: Request) -> Response:
         """List events, newest first."""
@@ -429,9 +407,7 @@ class Events(ProjectView):
 class DailyEvents(ProjectView):
     """Events of projects by day."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(operation_id="project_events_daily", parameters=[DailyQuery], responses=DaysOut)
+    @operation("project_events_daily", Scope.READ, parameters=[DailyQuery], responses=DaysOut)
     def get(self, request: Request) -> Response:
         """Return the number of events and tokens by day, project and kind."""
         values = self.query(DailyQuery)
@@ -446,11 +422,10 @@ class DailyEvents(ProjectView):
 class DocumentCompaction(ProjectView):
     """Compact a document."""
 
-    scopes = {"POST": Scope.WRITE}
     problems = {ProviderUnavailable: unanswered}
 
-    @extend_schema(
-        operation_id="document_compact", request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut}
+    @operation(
+        "document_compact", Scope.WRITE, request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut}
     )
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Compact a document in the background, even below its limit; pinned.md never is."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers, status
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
@@ -23,7 +23,7 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.errors import ProviderError
@@ -169,22 +169,20 @@ class SummaryView(ApiView):
 class OneSummary(SummaryView):
     """Read, write, edit and delete a session's summary."""
 
-    scopes = {"GET": Scope.READ, "POST": Scope.WRITE, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
-
-    @extend_schema(operation_id="summary_get", responses=SummaryOut)
+    @operation("summary_get", Scope.READ, responses=SummaryOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session's summary."""
         return self.answer(self.summary(session_id))
 
-    @extend_schema(operation_id="summary_create", request=SummaryOrderIn, responses={202: JobIdOut})
+    @operation("summary_create", Scope.WRITE, request=SummaryOrderIn, responses={202: JobIdOut})
     def post(self, request: Request, session_id: UUID) -> Response:
         """Write the summary in the background, due or not; with a time window, of its messages alone."""
         values = self.validated(SummaryOrderIn)
         job_id = enqueue_summary(session=self.session(session_id), by=self.principal, now=self.now, **values)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
 
-    @extend_schema(
-        operation_id="summary_update", request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH]
+    @operation(
+        "summary_update", Scope.WRITE, request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH]
     )
     def patch(self, request: Request, session_id: UUID) -> Response:
         """Edit the text, which locks it against rewriting, or lock and unlock it."""
@@ -198,7 +196,7 @@ class OneSummary(SummaryView):
         )  # fmt: skip
         return self.answer(edited)
 
-    @extend_schema(operation_id="summary_delete", responses={204: None}, parameters=[IF_MATCH])
+    @operation("summary_delete", Scope.WRITE, responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Delete the summary with its versions; its text is removed from receipts as well."""
         delete_summary(
@@ -211,10 +209,8 @@ class OneSummary(SummaryView):
 class SummaryVersions(SummaryView):
     """Versions of a summary."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="summary_versions_list", parameters=[PageQuery], responses=page_of(SummaryVersionOut)
+    @operation(
+        "summary_versions_list", Scope.READ, parameters=[PageQuery], responses=page_of(SummaryVersionOut)
     )
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a summary's versions, newest first."""
@@ -226,10 +222,8 @@ class SummaryVersions(SummaryView):
 class SummaryRestore(SummaryView):
     """Restore a version."""
 
-    scopes = {"POST": Scope.WRITE}
-
-    @extend_schema(
-        operation_id="summary_restore", request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH]
+    @operation(
+        "summary_restore", Scope.WRITE, request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH]
     )
     def post(self, request: Request, session_id: UUID) -> Response:
         """Restore a version's text, and lock the summary."""
@@ -244,10 +238,8 @@ class SummaryRestore(SummaryView):
 class Summaries(ApiView):
     """List summaries."""
 
-    scopes = {"GET": Scope.READ}
-
-    @extend_schema(
-        operation_id="summaries_list", parameters=[TenantQuery, PageQuery], responses=page_of(SummaryOut)
+    @operation(
+        "summaries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SummaryOut)
     )
     def get(self, request: Request) -> Response:
         """List an actor's summaries, that of the latest session first."""
@@ -259,11 +251,10 @@ class Summaries(ApiView):
 class SummariesDigest(ApiView):
     """Digest of several sessions."""
 
-    scopes = {"POST": Scope.WRITE}
     problems = {ProviderError: unanswered}
     idempotent_in_transaction = False
 
-    @extend_schema(operation_id="summaries_digest", request=DigestIn, responses=DigestOut)
+    @operation("summaries_digest", Scope.WRITE, request=DigestIn, responses=DigestOut)
     def post(self, request: Request) -> Response:
         """Return a digest of an actor's trusted summaries, of a time window or a project; it is not stored."""
         values = self.validated(DigestIn)
