@@ -148,11 +148,12 @@ ACTOR = "INSERT INTO memoryhub_actor (id, agent_id, user_id, policy, version) VA
 NEW_ID = "('01900000-0000-7{kind}-8000-' || lpad(to_hex({number}), 12, '0'))::uuid"
 
 MEMORIES = f"""
-INSERT INTO strength_memory (id, actor_id, content, content_digest, namespace, kind, tags, scope_level, scope_domain,
-    scope_project, status, pinned, locked, source, channel, trust, learnings, version, created_at, updated_at)
+INSERT INTO strength_memory (id, actor_id, content, content_digest, wording_digest, namespace, kind, tags, scope_level,
+    scope_domain, scope_project, status, pinned, locked, source, channel, trust, learnings, version,
+    created_at, updated_at)
 SELECT {NEW_ID.format(kind="001", number="row")}, actor.id, pool.content || ' ' || row, sha256(row::text::bytea),
-    '/facts/user-' || actor.n || '/', 'fact', '{{}}', 'project', '', '', 'active', false, false, 'manual', '',
-    'trusted', '{{}}', 1, now() - (row %% 300) * interval '1 day', now()
+    sha256(row::text::bytea), '/facts/user-' || actor.n || '/', 'fact', '{{}}', 'project', '', '', 'active', false,
+    false, 'manual', '', 'trusted', '{{}}', 1, now() - (row %% 300) * interval '1 day', now()
 FROM generate_series(0, %(rows)s - 1) AS row
 JOIN bench_actor AS actor ON actor.n = row %% %(actors)s
 JOIN bench_pool AS pool ON pool.n = (hashint8(row) & 2147483647) %% %(pool)s

@@ -1,9 +1,13 @@
 -- The statements of a sleep. A night moves an actor's clock; what fades is not written. `strength/sql.py` gives the formulas.
 
--- name: store_states
+-- name: store_clocks
 UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at = new.clock_at,
     clock_task = new.clock_task, rates = new.rates, by_task = new.by_task, thresholds = new.thresholds,
-    clock_before = new.clock_before, slept_at = new.slept_at, compared_until = new.compared_until,
+    clock_before = new.clock_before
+FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
+
+-- name: store_progress
+UPDATE strength_rhythm AS state SET slept_at = new.slept_at, compared_until = new.compared_until,
     compared_after = new.compared_after, active = new.active, active_at = new.active_at
 FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
 
@@ -23,20 +27,6 @@ WHERE actor_id = ANY(%(actor_ids)s) AND EXISTS (
         AND (state.compared_until IS NULL OR memory.updated_at > state.compared_until OR memory.id > state.compared_after)
         AND memory.status = 'active' AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
 )
-
--- name: note_archived
--- What a trigger notes of other revisions, for many at once; last, for readers of the feed wait until it is committed.
--- Returns how many of each actor, and its position in the feed.
-WITH noted AS (
-    INSERT INTO strength_memorychange (agent_id, actor_id, memory_id, change, version, at)
-    SELECT actor.agent_id, actor.id, archived.memory_id, 'archived', archived.version, %(now)s
-    FROM (SELECT pg_advisory_xact_lock_shared(%(lock)s)) AS held,
-        unnest(%(actor_ids)s::uuid[], %(memory_ids)s::uuid[], %(versions)s::int[])
-            AS archived (actor_id, memory_id, version)
-    JOIN memoryhub_actor AS actor ON actor.id = archived.actor_id
-    RETURNING actor_id, id
-)
-SELECT actor_id, count(*), max(id) FROM noted GROUP BY actor_id
 
 -- name: count_task
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 1, 0)
@@ -109,14 +99,17 @@ SELECT count(*) FROM strength_memorynumbers
 WHERE actor_id = %(actor_id)s AND due < 'Infinity' AND mark > (%(clock)s::float8[])[consolidation_level + 1]
     AND (%(clock)s::float8[])[consolidation_level + 1] < (%(clock_before)s::float8[])[consolidation_level + 1]
 
--- name: expired
--- Memories that nothing replaced and whose validity has ended.
-SELECT actor_id, id FROM strength_memory
+-- fragment: expired_memories
+-- Nothing has replaced them, and their validity has ended.
+SELECT actor_id, id AS memory_id FROM strength_memory
 WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
     AND valid_to <= %(now)s
 ORDER BY actor_id, id LIMIT %(most)s
 
--- name: weak
+-- name: expired
+{expired_memories}
+
+-- fragment: weak_memories
 -- By the index of due marks, level by level: at or below the threshold, the clock being where it is; but none that a
 -- profile of the user shows. Whatever is strong, it shows the newest half of its size (of two kinds, the newest quarter of
 -- each), and of what is neither among the strongest of a level nor that new, as a rule nothing: few have to read it.
@@ -170,46 +163,71 @@ WITH whose AS MATERIALIZED (
 )
 SELECT actor_id, memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(most)s
 
--- name: excess
--- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
-SELECT actor_id, memory_id FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state USING (actor_id)
-WHERE actor_id = %(actor_id)s AND due < 'Infinity'
-ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
-
 -- fragment: held
-SELECT memory_id FROM strength_memorynumbers
-WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
+held AS MATERIALIZED (
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(ARRAY(SELECT memory_id FROM due))
+    ORDER BY actor_id, memory_id FOR UPDATE
+)
 
--- name: archive
--- Archives many memories for a reason, with their index rows; they stand still from now on. Their revisions are written
--- with the next change of each (`MemoryHistory`).
-WITH held AS MATERIALIZED ({held}), moved AS (
-    UPDATE strength_memory AS memory
-    SET status = 'archived', version = version + 1, updated_at = %(now)s, archived_why = %(why)s
+-- fragment: archived
+-- Archives what is due, with index rows; it stands still from now on. Revisions are written with the next change of each
+-- memory (`MemoryHistory`), the feed at once: what a trigger notes of other revisions, and after all other rows, for readers
+-- of the feed wait from then until the commit. Returns by actor how many, how many of these faded, and the position in the
+-- feed.
+{held}, moved AS (
+    UPDATE strength_memory AS memory SET status = 'archived', version = version + 1, updated_at = %(now)s,
+        archived_why = CASE WHEN valid_to <= %(now)s THEN 'no_longer_valid' ELSE %(why)s END
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'active'
         AND NOT pinned
-    RETURNING actor_id, id, version
+    RETURNING actor_id, id, version, archived_why
 ), found AS (
     UPDATE strength_memoryindex AS found SET status = 'archived'
-    FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id
+    FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id RETURNING 1
 ), seen AS (
     UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = '-Infinity'
     FROM moved
     JOIN strength_memorynumbers AS numbers ON numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id
     JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
     WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id AND numbers.mark > '-Infinity'
+    RETURNING 1
 ), stilled AS (
     UPDATE strength_memorynumbers AS numbers SET strength = {strength_now}, mark = '-Infinity',
         slept_in = state.runs, taken = coalesce({taken}, 0)
     FROM moved JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
     WHERE numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id AND numbers.mark > '-Infinity'
+    RETURNING 1
+), noted AS (
+    INSERT INTO strength_memorychange (agent_id, actor_id, memory_id, change, version, at)
+    SELECT actor.agent_id, actor.id, moved.id, 'archived', moved.version, %(now)s
+    FROM (
+        SELECT pg_advisory_xact_lock_shared(%(lock)s)
+        WHERE (SELECT count(*) FROM (TABLE found UNION ALL TABLE seen UNION ALL TABLE stilled) AS row) >= 0
+    ) AS locked, moved JOIN memoryhub_actor AS actor ON actor.id = moved.actor_id
+    RETURNING actor_id, id
 )
-SELECT actor_id, id, version FROM moved
+SELECT gone.*, position
+FROM (
+    SELECT actor_id, count(*), count(*) FILTER (WHERE archived_why <> 'no_longer_valid') FROM moved GROUP BY actor_id
+) AS gone JOIN (SELECT actor_id, max(id) AS position FROM noted GROUP BY actor_id) AS latest USING (actor_id)
+
+-- name: archive_due
+WITH due AS MATERIALIZED (
+    ({expired_memories}) UNION ALL ({weak_memories})
+), {archived}
+
+-- name: archive_excess
+-- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
+WITH due AS MATERIALIZED (
+    SELECT actor_id, memory_id FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state USING (actor_id)
+    WHERE actor_id = ANY(%(actor_ids)s) AND due < 'Infinity'
+    ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
+), {archived}
 
 -- name: bring_back
 -- Activates what a sleep archived and nobody has changed since, each with a revision; one whose text is in use again
 -- (`memory_text_once`) stays as it is.
-WITH held AS MATERIALIZED ({held}), moved AS (
+WITH due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), {held}, moved AS (
     UPDATE strength_memory AS memory SET status = 'active', version = version + 1, updated_at = %(now)s
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'archived'
         AND NOT pinned AND NOT EXISTS (

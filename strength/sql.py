@@ -72,9 +72,13 @@ def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
         "rates": list(clock.rates),
         "by_task": clock.by_task,
         "archive_threshold": policy.archive_threshold,
-        "due": math.log(max(policy.archive_threshold, NOTHING)) + SLACK,
         "most_active": policy.max_active_memories,
     }
+
+
+def due_of(policy: StrengthPolicy) -> float:
+    """Return the `due` of a memory at the archive threshold, where the clock has not moved yet."""
+    return math.log(max(policy.archive_threshold, NOTHING)) + SLACK
 
 
 # Index rows repeat these fields of a memory for searches to filter by. A test holds the list to the models.

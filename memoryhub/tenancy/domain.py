@@ -186,7 +186,7 @@ class Policy:
         if errors:
             raise PolicyError(errors)
         frozen = {key: tuple(value) if isinstance(value, list) else value for key, value in merged.items()}
-        return replace(cls(), **frozen)  # type: ignore[type-var]
+        return cls(**frozen)
 
     def unusual(self) -> dict[str, Message]:
         return {

@@ -37,7 +37,7 @@ from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, lock_idle, settle
 from strength.models.memory import begin_clock
-from strength.sql import SLEEP_QUERIES, execute_all, policy_values, run_query
+from strength.sql import SLEEP_QUERIES, due_of, execute_all, policy_values, run_query
 
 SLICE: Final = 5_000
 """Memories that one transaction archives; uses of them are blocked meanwhile."""
@@ -53,11 +53,11 @@ NOT_ALL_COMPARED: Final = (
     "Some new memories were not compared with the others yet; the next sleep goes on with them."
 )
 
-STATE_FIELDS: Final = (
-    "runs", "clock", "clock_at", "clock_task", "rates", "by_task", "thresholds", "clock_before", "slept_at",
-    "compared_until", "compared_after", "active", "active_at",
+CLOCK: Final = (
+    "runs", "clock", "clock_at", "clock_task", "rates", "by_task", "thresholds", "clock_before"
 )  # fmt: skip
-"""The columns of SleepState that sleeps write."""
+PROGRESS: Final = ("slept_at", "compared_until", "compared_after", "active", "active_at")
+"""The columns of SleepState that sleeps write: before they archive, and after."""
 
 BEGIN_STEP: Final = """
 SET LOCAL synchronous_commit = off;
@@ -67,8 +67,6 @@ SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
 transaction has changed before is in the feed, by which it is known whether an actor's memories have to be counted."""
 
 Step = Callable[[], AbstractContextManager[None]]
-Key = tuple[UUID, UUID]
-"""A memory's actor and id."""
 
 
 @dataclass(frozen=True)
@@ -209,9 +207,17 @@ def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
     return states
 
 
-def store_states(states: Iterable[SleepState]) -> None:
-    rows = [{name: getattr(each, name) for name in ("actor_id", *STATE_FIELDS)} for each in states]
-    run_query(SLEEP_QUERIES["store_states"], {"states": json.dumps(rows, default=str)})
+def store_clocks(states: Iterable[SleepState]) -> None:
+    run_query(SLEEP_QUERIES["store_clocks"], {"states": _columns(states, CLOCK)})
+
+
+def store_progress(states: Iterable[SleepState]) -> None:
+    run_query(SLEEP_QUERIES["store_progress"], {"states": _columns(states, PROGRESS)})
+
+
+def _columns(states: Iterable[SleepState], names: Sequence[str]) -> str:
+    rows = [{name: getattr(each, name) for name in ("actor_id", *names)} for each in states]
+    return json.dumps(rows, default=str)
 
 
 def policy_of(run: SleepRun) -> StrengthPolicy:
@@ -251,7 +257,7 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
         if state.thresholds != thresholds:
             others.append(each)
         state.thresholds = thresholds
-    store_states(each.state for each in nights)
+    store_clocks(each.state for each in nights)
     for each in others:
         values = run_values(each.run, each.policy)
         each.run.consolidated_count = execute_all(SLEEP_QUERIES["refresh_levels"], values)
@@ -261,32 +267,29 @@ def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
     """Let memories fade whose validity began since the last night, and those stand still whose validity has ended."""
     bounded = run_query(SLEEP_QUERIES["bounded"], {"actor_ids": list(actor_ids), "now": now})
     if bounded:
-        settle(*_actors_and_memories(bounded), now=now)
-
-
-def _actors_and_memories(keys: Sequence[Key]) -> tuple[set[UUID], list[UUID]]:
-    return {actor_id for actor_id, _memory_id in keys}, [memory_id for _actor_id, memory_id in keys]
+        settle({key for key, _id in bounded}, [memory_id for _key, memory_id in bounded], now=now)
 
 
 def _archive_step(nights: Sequence[Night]) -> None:
     """Archive a slice of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
     first, going = nights[0].run, [each.run for each in nights if not each.run._state.adding]
-    ids, now = [each.actor.id for each in nights], first.now
     counts = _counts(nights)
+    values = {**due_values([(each.actor, each.policy) for each in nights], first.now), "lock": FEED_LOCK}
     if first.phase == Phase.FADE:
-        weak = run_query(
-            SLEEP_QUERIES["weak"], weak_values([(each.actor, each.policy) for each in nights], now)
-        )
-        due = {Why.EXPIRED: expired_memories(ids, now, most=SLICE), Why.WEAK: weak}
+        rows = run_query(SLEEP_QUERIES["archive_due"], {**values, "why": Why.WEAK})
     else:
         most = min(SLICE, _excess(nights[0].policy, *counts[first.actor_id]))
-        due = {Why.CROWDED: run_query(SLEEP_QUERIES["excess"], {"actor_id": first.actor_id, "most": most})}
-    moved = {why: _archive(keys, why, now) for why, keys in due.items() if keys}
-    faded = Counter(actor_id for why, rows in moved.items() if why != Why.EXPIRED for actor_id, *_ in rows)
-    _note(nights, [row for rows in moved.values() for row in rows], now)
-    if all(len(keys) < SLICE for keys in due.values()):
+        rows = run_query(SLEEP_QUERIES["archive_excess"], {**values, "most": most, "why": Why.CROWDED})
+    archived = {actor_id: row for actor_id, *row in rows}
+    for each in nights:
+        if each.actor.id in archived:
+            count, _faded, position = archived[each.actor.id]
+            each.run.archived_count += count
+            each.state.active, each.state.active_at = (each.state.active or 0) - count, position
+    if sum(count for count, *_ in archived.values()) < SLICE:
+        faded = Counter({actor_id: row[1] for actor_id, row in archived.items()})
         _compare_or_end([each for each in nights if not _is_crowded(each, counts, faded)])
-    store_states(each.state for each in nights)
+    store_progress(each.state for each in nights)
     copy_models([each.run for each in nights if each.run._state.adding])
     for run in going:
         run.save()
@@ -313,15 +316,10 @@ def _compare_or_end(nights: Sequence[Night]) -> None:
     _end([each for each in nights if each.actor.id not in changed])
 
 
-def expired_memories(actor_ids: Sequence[UUID], now: datetime, *, most: int | None = None) -> list[Key]:
-    return run_query(SLEEP_QUERIES["expired"], {"actor_ids": list(actor_ids), "now": now, "most": most})
-
-
-def weak_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
-    limits = [policy_values(policy) for _actor, policy in actors]
+def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
     return {
-        "actor_ids": [actor.pk for actor, _policy in actors], "dues": [each["due"] for each in limits],
-        "archive_thresholds": [float(each["archive_threshold"]) for each in limits],
+        "actor_ids": [actor.pk for actor, _policy in actors], "dues": [due_of(policy) for _actor, policy in actors],
+        "archive_thresholds": [float(policy.archive_threshold) for _actor, policy in actors],
         "most_shown": [most_shown(actor) for actor, _policy in actors], "kinds": list(STANDING), "project": "",
         "most_of_level": MOST_OF_LEVEL, "most": SLICE, "now": now,
     }  # fmt: skip
@@ -349,28 +347,6 @@ def _excess(policy: StrengthPolicy, fading: int, pinned: int) -> int:
     return min(fading, max(0, fading + pinned - policy.max_active_memories))
 
 
-def _archive(keys: Sequence[Key], why: Why, now: datetime) -> list[tuple[UUID, UUID, int]]:
-    """Archive memories; return those that were active and not pinned, with their new versions."""
-    whose, memory_ids = _actors_and_memories(keys)
-    values = {"actor_ids": list(whose), "memory_ids": memory_ids, "why": why.value, "now": now}
-    return run_query(SLEEP_QUERIES["archive"], values)
-
-
-def _note(nights: Sequence[Night], moved: Sequence[tuple[UUID, UUID, int]], now: datetime) -> None:
-    """Note in the feed what was archived, and where that leaves the actors."""
-    if not moved:
-        return
-    actor_ids, memory_ids, versions = ([row[place] for row in moved] for place in range(3))
-    values = {"actor_ids": actor_ids, "memory_ids": memory_ids, "versions": versions}
-    by_actor = {each.actor.id: each for each in nights}
-    for actor_id, count, position in run_query(
-        SLEEP_QUERIES["note_archived"], {**values, "lock": FEED_LOCK, "now": now}
-    ):
-        run, state = by_actor[actor_id].run, by_actor[actor_id].state
-        run.archived_count += count
-        state.active, state.active_at = state.active - count, position
-
-
 def _compare_on(
     actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], *, is_all: bool, goes_on: bool
 ) -> SleepRun:
@@ -394,7 +370,7 @@ def _compare_on(
         _end([Night(actor, policy, state, run)])
         if leaves_some:
             state.compared_until, state.compared_after = run.compared_at, run.after
-        store_states([state])
+        store_progress([state])
     run.save()
     return run
 

@@ -23,13 +23,13 @@ from strength.actions.revisions import write_archivings
 from strength.actions.search import standing_of
 from strength.actions.sleep import (
     SleepRequest,
-    expired_memories,
     lock_states,
     policy_of,
     restore_clock,
     run_values,
     sleep,
-    store_states,
+    store_clocks,
+    store_progress,
 )
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import SLEEP_VERB, Status, WrongState
@@ -122,7 +122,8 @@ def _fading(run: SleepRun, policy: StrengthPolicy, state: SleepState) -> list[Ch
             changes.append(_change(ChangeKind.ARCHIVE, memory_id, why, before=before, after=after))
         else:
             changes.append(_number_change(memory_id, before, after, level, new_level))
-    expired = [memory_id for _actor_id, memory_id in expired_memories([run.actor_id], run.now)]
+    expiring = {"actor_ids": [run.actor_id], "now": run.now, "most": None}
+    expired = [memory_id for _actor_id, memory_id in run_query(SLEEP_QUERIES["expired"], expiring)]
     run.archived_count += len(expired)
     return [*(_change(ChangeKind.ARCHIVE, key, Why.EXPIRED) for key in expired[:MOST_CHANGES]), *changes]
 
@@ -333,7 +334,8 @@ def _put_clock_back(run: SleepRun, state: SleepState, values: Mapping[str, Any])
     """Restore the clock, what the night took of rows written since, and the marks of what began before the night."""
     paced = state.rates, state.by_task
     restore_clock(state, run.before)
-    store_states([state])
+    store_clocks([state])
+    store_progress([state])
     execute_all(SLEEP_QUERIES["undo_numbers"], values)
     if paced != (state.rates, state.by_task):
         rates = {"rates": state.rates, "by_task": state.by_task}

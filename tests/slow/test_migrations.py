@@ -99,3 +99,23 @@ def test_what_a_sleep_archived_stays_in_the_history(newest: list[Any]) -> None:
     assert list(MemoryRevision.objects.values()) == history
     MigrationExecutor(connection).migrate(newest)
     assert list(MemoryHistory.objects.values()) == history
+
+
+def test_index_rows_stay_while_their_pages_get_room(newest: list[Any]) -> None:
+    by = command("test")
+    actor = actor_for_writing(by, "kana", "hiroki", now=NOW)
+    write_memory(actor=actor, new=NewMemory(content="The ferry was late"), by=by, now=NOW)
+
+    def rows_and_room() -> tuple[list[Any], list[Any]]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT i::text FROM strength_memoryindex AS i")
+            rows = cursor.fetchall()
+            cursor.execute("SELECT reloptions FROM pg_class WHERE relname = 'strength_memoryindex'")
+            return rows, [options for (options,) in cursor.fetchall()]
+
+    with_room = rows_and_room()
+    assert len(with_room[0]) == 1 and with_room[1] == [["fillfactor=85"]]
+    MigrationExecutor(connection).migrate([("strength", "0014_nights_in_the_row")])
+    assert rows_and_room() == (with_room[0], [None])
+    MigrationExecutor(connection).migrate(newest)
+    assert rows_and_room() == with_room

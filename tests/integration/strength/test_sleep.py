@@ -13,14 +13,14 @@ from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.merges import dismiss_merge, merge, undo_merge
-from strength.actions.revisions import snapshot, undo_revision
-from strength.actions.sleep import SleepRequest, weak_values
+from strength.actions.revisions import FEED_LOCK, snapshot, undo_revision
+from strength.actions.sleep import SleepRequest, due_values
 from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
 from strength.actions.usage import set_strengths, use_memories
 from strength.admin.memories import button_label
 from strength.domain.memories import WrongState
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import MergeState, RunState, Trigger
+from strength.domain.sleep import MergeState, RunState, Trigger, Why
 from strength.models import (
     Memory,
     MemoryChange,
@@ -412,14 +412,14 @@ def test_a_night_finds_what_falls_due_by_the_index(actor: Actor, write: Write, s
     for place in range(20):
         write(f"memory {place}", strength=0.2 + place / 10)
     sleep_at(NOW + DAY)
-    values = weak_values([(actor, StrengthPolicy())], NOW + DAY)
+    values = {**due_values([(actor, StrengthPolicy())], NOW + DAY), "why": Why.WEAK, "lock": FEED_LOCK}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
         # Of so few rows any index of the actor is as good.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE strength_memorynumbers DROP CONSTRAINT numbers_of_actor")
-        cursor.execute("EXPLAIN " + SLEEP_QUERIES["weak"], values)
+        cursor.execute("EXPLAIN " + SLEEP_QUERIES["archive_due"], values)
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "using numbers_due" in plan and "due <=" in plan, plan
 
