@@ -1,7 +1,7 @@
 """Memories over REST: read, write, curate."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
@@ -354,6 +354,15 @@ class MemoryView(ApiView):
         [shown] = self.shown(MemoryOut, [fresh])
         return Response(shown, status=status_code, headers={"ETag": etag(fresh.version)})
 
+    def answer_to(self, write: Callable[[], tuple[Memory, bool]]) -> Response:
+        """Answer with the memory that was written, 201 where it is new."""
+        try:
+            memory, is_new = write()
+        except BlockedByTombstone as error:
+            # Not raised: that would roll back the count of blocked writes.
+            return self.handle_exception(error)
+        return self.answer(memory, 201 if is_new else 200)
+
     def listed(self, tenant: Tenant, values: dict[str, Any]) -> MemoryQuerySet:
         """Return an actor's memories narrowed by a list's query string."""
         return select_memories(tenant, SelectionSerializer.selection(values, tenant), now=self.now)
@@ -381,17 +390,10 @@ class Memories(MemoryView):
         Within a minute, and without an `Idempotency-Key`, a repetition is taken for a retry and reinforces nothing.
         """
         values, is_keyed = self.validated(MemoryIn), "Idempotency-Key" in request.headers
-        try:
-            memory, is_new = write_memory(
-                actor=self.writing(values),
-                new=new_memory(values, is_keyed=is_keyed),
-                by=self.principal,
-                now=self.now,
-            )
-        except BlockedByTombstone as error:
-            # Not raised: that would roll back the count of blocked writes.
-            return self.handle_exception(error)
-        return self.answer(memory, 201 if is_new else 200)
+        new = new_memory(values, is_keyed=is_keyed)
+        return self.answer_to(
+            lambda: write_memory(actor=self.writing(values), new=new, by=self.principal, now=self.now)
+        )
 
 
 class MemoryCount(MemoryView):
@@ -413,13 +415,9 @@ class OneMemory(MemoryView):
         """Edit a memory; the edit is a revision, and a new text is locked against automatic rewriting."""
         values = self.validated(MemoryPatch)
         memory = edit_memory(
-            memory=self.memory(memory_id),
-            values=values,
-            expected_version=expected_version(request),
-            by=self.principal,
-            reason=values.get("reason", ""),
-            now=self.now,
-        )
+            memory=self.memory(memory_id), values=values, expected_version=expected_version(request),
+            by=self.principal, reason=values.get("reason", ""), now=self.now,
+        )  # fmt: skip
         return self.answer(memory)
 
     @operation("memory_delete", Scope.WRITE, responses={204: None}, parameters=[IF_MATCH])
@@ -442,13 +440,9 @@ class MemoryVerb(MemoryView):
     def post(self, request: Request, memory_id: UUID) -> Response:
         """Change the memory's state; 409 where its state does not allow it."""
         memory = apply_transition(
-            memory=self.memory(memory_id),
-            verb=self.verb,
-            by=self.principal,
-            reason=self.validated(ReasonSerializer)["reason"],
-            expected_version=expected_version(request),
-            now=self.now,
-        )
+            memory=self.memory(memory_id), verb=self.verb, by=self.principal,
+            reason=self.validated(ReasonSerializer)["reason"], expected_version=expected_version(request), now=self.now,
+        )  # fmt: skip
         return self.answer(memory)
 
 
@@ -464,20 +458,15 @@ class MemorySupersede(MemoryView):
         """End a memory's validity and write its replacement; searches `as_of` an earlier time still find it."""
         values = self.validated(SupersedeIn)
         at = values.pop("valid_from", self.now)
-        try:
-            memory = supersede_memory(
-                memory=self.memory(memory_id),
-                new=new_memory(values),
-                at=at,
-                by=self.principal,
-                reason=values["reason"],
-                now=self.now,
-                expected_version=expected_version(request),
-            )
-        except BlockedByTombstone as error:
-            # Not raised: that would roll back the count of blocked writes.
-            return self.handle_exception(error)
-        return self.answer(memory, 201)
+
+        def supersede() -> tuple[Memory, bool]:
+            replacement = supersede_memory(
+                memory=self.memory(memory_id), new=new_memory(values), at=at, by=self.principal,
+                reason=values["reason"], now=self.now, expected_version=expected_version(request),
+            )  # fmt: skip
+            return replacement, True
+
+        return self.answer_to(supersede)
 
 
 class MemoryRevisions(MemoryView):
@@ -495,9 +484,8 @@ class MemoryRestore(MemoryView):
         """Restore the curated fields to their values after a revision."""
         values = self.validated(RestoreIn)
         memory = self.memory(memory_id)
-        revision = MemoryHistory.objects.filter(
-            actor_id=memory.actor_id, memory=memory, pk=values["revision_id"]
-        ).first()
+        revisions = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory)
+        revision = revisions.filter(pk=values["revision_id"]).first()
         if revision is None:
             raise UnknownRow(f"No revision {values['revision_id']} of this memory.")
         restored = restore_revision(
