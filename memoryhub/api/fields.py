@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, tzinfo
 from difflib import get_close_matches
+from functools import cached_property
 from heapq import nsmallest
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -12,10 +13,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import ValidationError as InvalidValue
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
+from rest_framework.fields import SkipField, empty, get_error_detail
 from rest_framework.parsers import BaseParser
 
 from memoryhub.api.problems import PayloadTooLarge
@@ -248,15 +251,43 @@ def _unknown_field(name: Any, known: Sequence[str]) -> str:
 
 
 class StrictSerializer(serializers.Serializer):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error.
+
+    It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
+    only where the body has it: a message has three of nine.
+    """
+
+    @cached_property
+    def _readers(self) -> dict[str, tuple[Any, Any]]:
+        """The fields that a body may have, each with the serializer's own check of it."""
+        return {
+            name: (field, getattr(self, f"validate_{name}", None))
+            for name, field in self.fields.items()
+            if not field.read_only
+        }
 
     def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, dict):
-            known = [name for name, field in self.fields.items() if not field.read_only]
-            if unknown := set(data).difference(known):
-                named = nsmallest(MOST_UNKNOWN, unknown)
-                raise serializers.ValidationError({name: [_unknown_field(name, known)] for name in named})
-        return super().to_internal_value(data)
+        if not isinstance(data, dict):
+            return super().to_internal_value(data)
+        if unknown := data.keys() - self._readers.keys():
+            named, known = nsmallest(MOST_UNKNOWN, unknown), list(self._readers)
+            raise serializers.ValidationError({name: [_unknown_field(name, known)] for name in named})
+        values: dict[str, Any] = {}
+        errors: dict[str, Any] = {}
+        for name, (field, check) in self._readers.items():
+            try:
+                is_absent = name not in data and not field.required
+                value = field.get_default() if is_absent else field.run_validation(data.get(name, empty))
+                values[field.source] = value if check is None else check(value)
+            except SkipField:
+                continue
+            except serializers.ValidationError as error:
+                errors[name] = error.detail
+            except InvalidValue as error:
+                errors[name] = get_error_detail(error)
+        if errors:
+            raise serializers.ValidationError(errors)
+        return values
 
 
 class NoBody(StrictSerializer):

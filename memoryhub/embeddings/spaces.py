@@ -84,12 +84,12 @@ class IndexEntry:
     vectors: Mapping[int, Sequence[float] | None]
 
     def row_values(self, space_id: int) -> dict[str, Any]:
-        vector = self.vectors.get(space_id)
+        vector, length = self.vectors.get(space_id), text_length(self.terms)
         return {
             "space_id": space_id,
             "vector": None if vector is None else HalfVector(list(vector)),
-            "words": word_vector(self.terms),
-            "length": round(text_length(self.terms)),
+            "words": word_vector(self.terms, length),
+            "length": round(length),
             "words_version": WORDS_VERSION,
         }
 

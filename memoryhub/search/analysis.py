@@ -108,16 +108,15 @@ _stemmers = threading.local()
 def analyse(text: str) -> Counter[str]:
     """Return the terms of a document and how often each occurs; stop words are not among them."""
     folded = fold(text)
-    words: Counter[str] = Counter()
+    words: list[str] = []
     grams: Counter[str] = Counter()
-    for match in _RUN.finditer(folded):
-        run = match[1]
-        if run is None:
-            words[match[2][:MAX_WORD_CHARACTERS]] += 1
+    for run, word in _RUN.findall(folded):
+        if word:
+            words.append(word[:MAX_WORD_CHARACTERS])
         else:
             grams.update(run)
             grams.update(map("".join, pairwise(run)))
-    terms = _stemmed(words)
+    terms = _stemmed(Counter(words))
     if grams:
         terms.update(_meaningful(grams))
         terms.update(_compounds(folded))
@@ -148,12 +147,13 @@ def bounded_marks(text: str) -> str:
 
 
 def _stemmed(words: Counter[str]) -> Counter[str]:
-    terms: Counter[str] = Counter()
+    terms: dict[str, int] = {}
     for word, count in words.most_common(MAX_DISTINCT_WORDS):
-        for part in _parts(word):
+        for part in (word,) if word.isalpha() else _parts(word):
             if part not in ENGLISH_STOP_WORDS:
-                terms[_term(part)] += count
-    return terms
+                term = _term(part)
+                terms[term] = terms.get(term, 0) + count
+    return Counter(terms)
 
 
 def _parts(word: str) -> Iterator[str]:

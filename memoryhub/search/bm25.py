@@ -102,10 +102,13 @@ def term_share(term: str) -> float:
     return GRAM_LENGTH if _GRAM.match(term) else 1.0
 
 
-def document_weights(terms: Counter[str]) -> dict[int, float]:
-    """Return the text's heaviest `MAX_DOCUMENT_TERMS` terms with BM25's term-frequency part, in (0, 1)."""
-    length = (text_length(terms) / REFERENCE_LENGTH) ** LENGTH_EXPONENT
-    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length)
+def document_weights(terms: Counter[str], length: float | None = None) -> dict[int, float]:
+    """Return the text's heaviest `MAX_DOCUMENT_TERMS` terms with BM25's term-frequency part, in (0, 1).
+
+    `length` is its `text_length`, where the caller knows it.
+    """
+    share = ((text_length(terms) if length is None else length) / REFERENCE_LENGTH) ** LENGTH_EXPONENT
+    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * share)
     weights: dict[int, float] = {}
     for term, count in terms.most_common(MAX_DOCUMENT_TERMS):
         weights.setdefault(term_id(term), count / (count + norm))

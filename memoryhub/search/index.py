@@ -23,6 +23,7 @@ from django.db import transaction
 from numpy.typing import NDArray
 from pgvector import SparseVector
 
+from memoryhub.bulk import array_text
 from memoryhub.prepared import prepared_cursor
 from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import (
@@ -65,8 +66,8 @@ def _as_numbers(vector: Sequence[float]) -> NDArray[np.float64]:
         raise UnusableVector("A vector is a list of numbers.") from error
 
 
-def word_vector(terms: Counter[str]) -> SparseVector:
-    return SparseVector(document_weights(terms), DIMENSION)
+def word_vector(terms: Counter[str], length: float | None = None) -> SparseVector:
+    return SparseVector(document_weights(terms, length), DIMENSION)
 
 
 BATCH_TERMS: Final = 5_000
@@ -106,7 +107,7 @@ def _add(counts: list[tuple[int, int]]) -> None:
     with prepared_cursor() as cursor:
         for batch in _batches(counts):
             terms, documents = zip(*batch, strict=True)
-            cursor.execute(ADD_COUNTS, [list(terms), list(documents)])
+            cursor.execute(ADD_COUNTS, [array_text(terms), array_text(documents)])
 
 
 def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
@@ -148,6 +149,6 @@ def _documents(terms: Iterable[int]) -> dict[int, int]:
     """Return how many texts each term is in, and under CORPUS how many there are."""
     counts = dict.fromkeys([*terms, TermStatistic.CORPUS], 0)
     with prepared_cursor() as cursor:
-        cursor.execute(COUNTS, [list(counts)])
+        cursor.execute(COUNTS, [array_text(counts)])
         counts.update(cursor.fetchall())
     return counts
