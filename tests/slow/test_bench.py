@@ -141,6 +141,12 @@ def test_latency_measures_and_draws(tmp_path: Path) -> None:
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_cost_measures_every_kind_of_request() -> None:
+    found = figures("cost", "--rounds", "1")
+    assert [each["request"] for each in found] == ["context", "search", "message", "memory", "100 messages"]
+    assert all(each["calls"] > 1_000 and each["statements"] > 1 for each in found)
+
+
 @pytest.mark.parametrize("arguments", [["--actors", "none"], ["--rounds", "0"], ["--messages", "150"]])
 def test_latency_refuses_what_it_cannot_do(arguments: list[str]) -> None:
     done = run("latency", *arguments)

@@ -524,7 +524,10 @@ class Extraction(TypedDict):
 
 
 class FiltersIn(TypedDict, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error.
+
+It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
+only where the body has it: a message has three of nine."""
 
     kind: list[MemoryKind]
     namespace: str
@@ -567,7 +570,10 @@ class History(TypedDict):
 
 
 class IdsIn(Write, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error.
+
+It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
+only where the body has it: a message has three of nine."""
 
     ids: Required[list[str]]
 
@@ -1393,14 +1399,20 @@ class StrategyState(TypedDict):
 
 
 class StrengthIn(TypedDict, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error.
+
+It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
+only where the body has it: a message has three of nine."""
 
     id: Required[str]
     strength: Required[float]
 
 
 class StrengthsIn(Write, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error.
+
+It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
+only where the body has it: a message has three of nine."""
 
     updates: Required[list[StrengthIn]]
 

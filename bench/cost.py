@@ -1,0 +1,170 @@
+#!/usr/bin/env python
+"""Measure what requests cost: processor time of Python and of PostgreSQL, calls of functions, statements.
+
+.venv/bin/python bench/cost.py                             a line for each kind of request
+.venv/bin/python bench/cost.py --profile context           cProfile's table of one kind, by processor time
+.venv/bin/python bench/cost.py --profile context --sort tottime
+
+Requests go through the handler and all middleware, in this process and thread, as a thread of the web server answers
+them: four users with 300 messages and 50 memories each. Linux only.
+"""
+
+import cProfile
+import io
+import json
+import pstats
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import harness
+from bench.load import MEMORIES, MESSAGES, text_by
+
+USERS: Final = 4
+KINDS: Final = ("context", "search", "message", "memory", "100 messages")
+WARM: Final = 8
+LINES: Final = 60
+
+
+class Asker:
+    """The web application, asked without a web server."""
+
+    def __init__(self, key: str) -> None:
+        from memoryhub.api.middleware import OneHopHandler
+
+        self.handler, self.key, self.random = OneHopHandler(), key, random.Random(5)
+        self.handler.load_middleware()
+        self.sessions = [self._fill(number) for number in range(USERS)]
+
+    def ask(self, path: str, body: Any) -> Any:
+        content = json.dumps(body).encode()
+        headers = {"host": "127.0.0.1", "authorization": f"Bearer {self.key}", "content-type": "application/json",
+                   "content-length": str(len(content)), "idempotency-key": uuid.uuid4().hex}  # fmt: skip
+        if path in ("context", "memories/search"):
+            del headers["idempotency-key"]
+        scope = {
+            "type": "http", "method": "POST", "path": f"/api/v1/{path}", "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }  # fmt: skip
+        response = self.handler._respond(scope, io.BytesIO(content))
+        if response.status_code not in (200, 201):
+            raise SystemExit(f"{path} answered {response.status_code}: {response.content[:500]!r}")
+        return json.loads(response.content)
+
+    def request(self, kind: str, number: int) -> Callable[[], Any]:
+        """Return what makes a request of a kind; its texts, and the session of a batch, are made now."""
+        said, session = text_by(self.random), self.sessions[number % USERS]
+        path, body = {
+            "context": ("context", {**_user(number), "session_id": session, "message": said}),
+            "search": ("memories/search", {**_user(number), "query": " ".join(said.split()[:5])}),
+            "message": (f"sessions/{session}/messages", {"messages": self._messages(1)}),
+            "memory": ("memories", {**_user(number), "content": said}),
+        }.get(kind) or (f"sessions/{self._session(number)}/messages", {"messages": self._messages(100)})
+        return lambda: self.ask(path, body)
+
+    def _fill(self, number: int) -> str:
+        session = self._session(number)
+        for _ in range(MESSAGES // 100):
+            self.ask(f"sessions/{session}/messages", {"messages": self._messages(100)})
+        for _ in range(MEMORIES):
+            self.ask("memories", {**_user(number), "content": text_by(self.random)})
+        return self._session(number)
+
+    def _session(self, number: int) -> str:
+        return str(self.ask("sessions", _user(number))["id"])
+
+    def _messages(self, count: int) -> list[dict[str, str]]:
+        return [{"role": "user", "content": text_by(self.random, 25)} for _ in range(count)]
+
+
+def _user(number: int) -> dict[str, str]:
+    return {"agent_id": "bench", "user_id": f"user-{number % USERS}"}
+
+
+def cost(asker: Asker, kind: str, rounds: int) -> dict[str, Any]:
+    """Return medians of Python's processor time, the mean of PostgreSQL's, calls and statements of one request."""
+    from django.db import connection
+
+    for number in range(WARM):
+        asker.request(kind, number)()
+    connection.ensure_connection()
+    backend = connection.connection.info.backend_pid
+    python, before = [], _processor_seconds(backend)
+    requests = [asker.request(kind, number) for number in range(rounds)]
+    if kind == KINDS[-1]:
+        before = _processor_seconds(backend)  # their sessions are no part of it
+    for request in requests:
+        began = time.thread_time()
+        request()
+        python.append(1000 * (time.thread_time() - began))
+    postgresql = 1000 * (_processor_seconds(backend) - before) / rounds
+    statements: list[str] = []
+
+    def note(execute: Any, sql: str, *rest: Any) -> Any:
+        statements.append(sql)
+        return execute(sql, *rest)
+
+    request = asker.request(kind, 0)
+    with connection.execute_wrapper(note):
+        request()
+    return {"request": kind, "Python, ms": round(median(python), 1), "PostgreSQL, ms": round(postgresql, 1),
+            "calls": _calls(asker.request(kind, 1)), "statements": len(statements)}  # fmt: skip
+
+
+def _processor_seconds(process: int) -> float:
+    return int(Path(f"/proc/{process}/schedstat").read_text().split()[0]) / 1e9
+
+
+def _calls(request: Callable[[], Any]) -> int:
+    calls = 0
+
+    def count(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        request()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def profile(asker: Asker, kind: str, rounds: int, sort: str) -> str:
+    """Return cProfile's table of requests of one kind."""
+    requests = [asker.request(kind, number) for number in range(WARM + rounds)]
+    for request in requests[:WARM]:
+        request()
+    profiler, table = cProfile.Profile(time.thread_time), io.StringIO()
+    profiler.enable()
+    for request in requests[WARM:]:
+        request()
+    profiler.disable()
+    pstats.Stats(profiler, stream=table).sort_stats(sort).print_stats(LINES)
+    return table.getvalue().replace(f"{harness.ROOT}/", "")
+
+
+def main() -> int:
+    parser = harness.parser_of(__doc__)
+    parser.add_argument("--rounds", type=harness.positive, default=60)
+    parser.add_argument("--profile", choices=KINDS, help="print a profile of this kind instead")
+    parser.add_argument("--sort", choices=("cumtime", "tottime"), default="cumtime")
+    options = parser.parse_args()
+    with harness.installation():
+        asker = Asker(harness.everything_key())
+        if options.profile:
+            print(profile(asker, options.profile, options.rounds, options.sort))
+        else:
+            harness.tell([cost(asker, kind, options.rounds) for kind in KINDS], options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
