@@ -4,8 +4,8 @@ Pure: no Django, no database. A document's vector holds BM25's term-frequency pa
 idf weights, so that idf may change without a single row being rewritten, and PostgreSQL computes the
 score with pgvector's inner product and no further extension.
 
-BM25: Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009. k and b were measured
-(see docs/algorithm.md). The length that b compares with is a constant, not the running average: with
+BM25: Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009. Its constants were measured
+(see docs/algorithm.md). The length that a text's is compared with is a constant, not the running average: with
 the average in it, every stored vector would be out of date after each new text.
 """
 
@@ -34,19 +34,18 @@ MAX_QUERY_TERMS: Final = 200
 EARLIER_TERMS: Final = 64
 """Of the turns before, where the message itself says nothing; each more makes the scan slower."""
 
-SATURATION: Final = 0.6
-LENGTH_SHARE: Final = 0.75
-REFERENCE_LENGTH: Final = 60.0
-LENGTH_EXPONENT: Final = 1.25
-"""BM25's k and b, the length in words of a text that is neither long nor short, and how steeply length counts.
+HALF_LENGTH: Final = 120.0
+LENGTH_EXPONENT: Final = 1.5
+"""The length in words at which a term that is said once counts half, and how steeply length counts.
 
-BM25 has an exponent of 1. Answers of assistants are ten times as long as what people write and say a little about
-everything; above 1, they do not crowd out the message that says the one thing."""
+BM25 with b = 1, whose k and average length are one constant, and whose exponent is 1. Answers of assistants are ten
+times as long as what people write and say a little about everything; above 1, they do not crowd out the message that
+says the one thing."""
 
 RARITY: Final = 1.5
 """The exponent of idf on the query's side: 1 would be BM25, 2 the cosine of two tf-idf vectors."""
 
-WORDS_VERSION: Final = 3
+WORDS_VERSION: Final = 4
 """A new number for any change that gives a text other terms or weights; `manage.py reindex` follows it."""
 
 CONVINCING_TERMS: Final = 3.0
@@ -103,12 +102,11 @@ def term_share(term: str) -> float:
 
 
 def document_weights(terms: Counter[str], length: float | None = None) -> dict[int, float]:
-    """Return the text's heaviest `MAX_DOCUMENT_TERMS` terms with BM25's term-frequency part, in (0, 1).
+    """Return the text's heaviest `MAX_DOCUMENT_TERMS` terms with BM25's term-frequency part, in (0, 1].
 
     `length` is its `text_length`, where the caller knows it.
     """
-    share = ((text_length(terms) if length is None else length) / REFERENCE_LENGTH) ** LENGTH_EXPONENT
-    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * share)
+    norm = ((text_length(terms) if length is None else length) / HALF_LENGTH) ** LENGTH_EXPONENT
     weights: dict[int, float] = {}
     for term, count in terms.most_common(MAX_DOCUMENT_TERMS):
         weights.setdefault(term_id(term), count / (count + norm))

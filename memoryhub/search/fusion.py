@@ -49,7 +49,7 @@ class FusionPolicy:
     less. Among more than `few` memories the odds fall with their number to the power of `crowding`, see `odds_among`.
     """
 
-    word_midpoint: float = 0.7
+    word_midpoint: float = 0.8
     word_steepness: float = 3.5
     neighbour_share: float = 0.4
     reply_share: float = 0.9

@@ -11,13 +11,11 @@ from memoryhub.search.bm25 import (
     COMMON_DOCUMENTS,
     COMMON_TERMS,
     DIMENSION,
+    HALF_LENGTH,
     LENGTH_EXPONENT,
-    LENGTH_SHARE,
     MAX_DOCUMENT_TERMS,
     MAX_QUERY_TERMS,
     RARITY,
-    REFERENCE_LENGTH,
-    SATURATION,
     QueryWords,
     common_terms,
     document_weights,
@@ -57,14 +55,18 @@ def test_term_ids_are_ascending_and_distinct() -> None:
 def test_document_weight_is_bm25_without_idf() -> None:
     weight = document_weights(Counter(cat=2, dog=38))[term_id("cat")]
 
-    length = (40 / REFERENCE_LENGTH) ** LENGTH_EXPONENT
-    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length)
-    assert weight == pytest.approx(2 / (2 + norm))
+    assert weight == pytest.approx(2 / (2 + (40 / HALF_LENGTH) ** LENGTH_EXPONENT))
+
+
+def test_a_term_said_once_counts_half_in_a_text_of_half_length() -> None:
+    weight = document_weights(Counter(cat=1, dog=int(HALF_LENGTH) - 1))[term_id("cat")]
+
+    assert weight == pytest.approx(0.5)
 
 
 @given(counters)
 def test_document_weights_lie_between_0_and_1(terms: Counter[str]) -> None:
-    assert all(0 < weight < 1 for weight in document_weights(terms).values())
+    assert all(0 < weight <= 1 for weight in document_weights(terms).values())
 
 
 def test_document_weights_grow_with_the_count_and_shrink_with_the_length() -> None:

@@ -1,0 +1,118 @@
+"""`bench/constants.py` ranks as the server does: its arrays are held to the formulas of one text."""
+
+import importlib
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conversations.domain.messages import asks, findable_words, named_authors
+from memoryhub.search import bm25
+from memoryhub.search.analysis import analyse, message_terms
+from memoryhub.search.fusion import Turn, in_conversation, relevance
+
+BENCH = Path(__file__).parents[2] / "bench"
+START = datetime(2026, 3, 1, tzinfo=UTC)
+SAID = [
+    [
+        ("Ann", "Did you buy the cello in Vienna?"),
+        ("Ben", "Yes, from an old maker."),
+        ("Ann", "How much was it?"),
+    ],
+    [
+        ("Ben", "The cello needs new strings, and the maker in Vienna has none left."),
+        ("Ann", "チェロの弦は東京で買える。"),
+    ],
+]
+QUESTIONS = ("Where did Ben buy the cello?", "東京で何が買える？", "Who knows a maker?")
+
+
+@pytest.fixture
+def constants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return `bench/constants.py`; `bench` is a folder of scripts and no package."""
+    monkeypatch.syspath_prepend(BENCH)
+    return importlib.import_module("constants")
+
+
+def dataset_of(name: str, *collections: str) -> Any:
+    """Return conversations that all say SAID."""
+    sets = importlib.import_module("question_sets")
+    groups = tuple(
+        sets.Group(
+            f"s{place}",
+            tuple(
+                sets.Text(f"{place}-{at}", text, START + timedelta(minutes=at), author=author)
+                for at, (author, text) in enumerate(turns)
+            ),
+        )
+        for place, turns in enumerate(SAID)
+    )
+    questions = tuple(sets.Question(text, frozenset({"0-1"})) for text in QUESTIONS)
+    return sets.Dataset(
+        name, "conversations", tuple(sets.Collection(each, groups, questions) for each in collections)
+    )
+
+
+def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> None:
+    dataset = dataset_of("said", "c")
+    collection = dataset.collections[0]
+    prepared = constants.prepare([dataset])["said"][0]
+    ours = constants.Constants.ours()
+    terms = [
+        analyse(findable_words(each.content, author=each.author, said_at=each.at))
+        for each in collection.texts
+    ]
+    counts = Counter(place for each in terms for place in bm25.term_ids(each))
+    known = constants.Frequencies(len(terms), counts)
+
+    computed = prepared._relevance(ours)
+
+    for place, question in enumerate(collection.questions):
+        asked = message_terms(question.text)
+        query = bm25.query_words(
+            asked, {bm25.term_id(term): known.idf(term) for term in asked}, rare=known.rare
+        )
+        about = named_authors(question.text, {"Ann", "Ben"})
+        expected: list[float] = []
+        for group in collection.groups:
+            turns: list[tuple[float, Any, int]] = []
+            for text in group.texts:
+                at = len(expected) + len(turns)
+                words = bm25.word_score(bm25.document_weights(terms[at]), query)
+                cosine = float(prepared.cosine[place, at])
+                own = relevance(cosine, words, constants.EMBEDDER.bounds)
+                qualifies = (
+                    cosine >= constants.FLOORS.similarity_threshold or words >= constants.FLOORS.word_floor
+                )
+                length = round(bm25.text_length(terms[at]))
+                turns.append((own if qualifies else 0.0, text, length))
+            expected += in_conversation(
+                [
+                    Turn(own, asks(text.content), len(about) == 1 and text.author not in about, length)
+                    for own, text, length in turns
+                ]
+            )
+        assert computed[place] == pytest.approx(np.array(expected), abs=1e-3)
+    assert computed.max() > 0.1
+
+
+def test_what_is_chosen_are_the_medians_of_the_best(constants: ModuleType) -> None:
+    tried = constants.settings()
+    scores = np.array([each.neighbour_share for each in tried])
+
+    chosen = constants.best_of(tried, scores)
+
+    assert len(tried) == constants.SETTINGS
+    assert chosen.neighbour_share == max(each.neighbour_share for each in tried)
+
+
+def test_every_other_conversation_is_judged_by_what_the_rest_chose(constants: ModuleType) -> None:
+    prepared = constants.prepare([dataset_of("said", "c0", "c1"), dataset_of("told", "d")])
+
+    names = [each["name"] for each in constants.judgements(prepared)]
+
+    assert names == ["said", "told", "said, half 1", "said, half 2"]
