@@ -133,12 +133,15 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence,
 
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
+# The planner expects a row of an actor that is new since the last ANALYZE, and would count all anew for each of them.
 BEST: Final = """
+, among AS MATERIALIZED (
+    SELECT {odds} * power({few} / greatest({few}, count(*)), {crowding}) AS odds FROM scored
+)
 SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
 FROM (SELECT qualified.*, odds * own / (1 + (odds - 1) * own) AS relevance
-    FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified,
-        (SELECT {odds} * power({few} / greatest({few}, count(*)), {crowding}) AS odds FROM scored) AS among) AS found
+    FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified, among) AS found
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """

@@ -1,7 +1,7 @@
 """Vector search over REST against brute force in NumPy: the same memories, the same scores (SPEC M4, M6)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 from django.db import connection
+from django.db.models import Q
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from rest_framework.test import APIClient
@@ -20,6 +21,7 @@ from memoryhub.ids import new_id
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import word_vector
 from memoryhub.search.models import EmbeddingSpace
+from memoryhub.search.query import build_vector_query, candidates
 from memoryhub.tenancy.models import Agent
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryIndex, MemoryNumbers
@@ -250,3 +252,37 @@ def test_given_vector_is_what_a_memory_is_found_by(client: APIClient) -> None:
     found = search(client, vector, limit=1)
     assert found["results"][0]["memory"]["id"] == written.json()["id"]
     assert found["results"][0]["similarity"] == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.django_db
+def test_rows_are_counted_once_where_the_planner_knows_nothing_of_them() -> None:
+    """After an import, before the next ANALYZE: the planner expects a row or two of the actor."""
+    library = fill(300)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_clear_relation_stats('public', 'strength_memoryindex')")
+        for column in ("actor_id", "space_id"):
+            cursor.execute(
+                "SELECT pg_clear_attribute_stats('public', 'strength_memoryindex', %s, false)", [column]
+            )
+    plans: list[Any] = []
+
+    def explain(execute: Any, sql: str, params: Any, *rest: Any) -> Any:
+        if sql.lstrip().startswith("WITH scored"):
+            with connection.connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", params)
+                plans.append(cursor.fetchone()[0][0]["Plan"])
+        return execute(sql, params, *rest)
+
+    where = Q(actor_id=library.rows[0].actor_id)
+    query = build_vector_query(library.vectors[0].tolist(), space=library.space)
+    with connection.execute_wrapper(explain):
+        found = candidates(MemoryIndex, where, query, similarity_threshold=0.0, word_floor=0.0, limit=200)
+
+    def nodes(plan: Any) -> Iterator[Any]:
+        yield plan
+        for each in plan.get("Plans", ()):
+            yield from nodes(each)
+
+    assert found.count > 100
+    counting = [each for each in nodes(plans[0]) if each["Node Type"] == "Aggregate"]
+    assert [each["Actual Loops"] for each in counting] == [1]
