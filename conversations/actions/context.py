@@ -430,6 +430,7 @@ def _observe(metadata: Metadata, *, latency_ms: float, has_session: bool) -> Non
         ("pinned", metadata.pinned_count),
         ("profile", metadata.profile_count),
         ("session_summary", int(metadata.has_session_summary)),
+        ("project", int(metadata.project is not None)),
     ):
         LAYER_USAGE.labels(layer).inc(entered)
     if has_session:

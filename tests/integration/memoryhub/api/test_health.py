@@ -60,9 +60,10 @@ def test_metrics_show_assembled_contexts(client: APIClient) -> None:
     for name in (
         "context_assembly_latency_ms_bucket",
         "context_token_count_count",
-        "memory_layer_usage_total",
     ):
         assert name in text
+    for layer in ("working", "semantic", "recall", "pinned", "profile", "project", "session_summary"):
+        assert f'memory_layer_usage_total{{layer="{layer}"}}' in text
 
 
 def test_metrics_say_whether_the_database_answers(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
