@@ -31,7 +31,7 @@ from memoryhub.admin.object_actions import (
 from memoryhub.admin.stored_words import SCOPES
 from memoryhub.admin.times import full_time
 from memoryhub.auth.actions import issue_key, revoke_key
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.domain import KeyState, Scope
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import may_trust, scopes_to_give
 from memoryhub.tenancy.models import Agent
@@ -41,6 +41,11 @@ SCOPE_WORDS: dict[Scope, Any] = {
     Scope.WRITE: _("write: store messages and memories, chat, report use"),
     Scope.CURATE: _("curate: archive, merge, move and delete projects, and undo that"),
     Scope.ADMIN: _("admin: agents, prompts and policies, erasure, export, usage"),
+}
+STATE_WORDS: Final[dict[KeyState, Any]] = {
+    KeyState.USABLE: _("usable"),
+    KeyState.EXPIRED: _("expired"),
+    KeyState.REVOKED: _("revoked"),
 }
 
 REVOKED_FOR_GOOD: Final = ngettext_lazy(
@@ -176,11 +181,8 @@ class KeyAdmin(ActionAdmin):
     @coloured({"usable": "success", "expired": "warning", "revoked": "danger"})
     @admin.display(description=_("state"))
     def state(self, key: ApiKey) -> tuple[str, Any]:
-        if key.revoked_at is not None:
-            return "revoked", _("revoked")
-        if key.expires_at is not None and key.expires_at <= clock():
-            return "expired", _("expired")
-        return "usable", _("usable")
+        state = key.state(clock())
+        return state, STATE_WORDS[state]
 
     @admin.display(description=_("state"))
     def shown_state(self, key: ApiKey) -> Any:

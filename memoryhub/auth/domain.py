@@ -21,6 +21,12 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
+class KeyState(StrEnum):
+    USABLE = "usable"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
 class PrincipalKind(StrEnum):
     """Origin of a change: a key, a person in the admin, a job, or a command."""
 

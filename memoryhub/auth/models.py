@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from memoryhub.auth.domain import Principal, PrincipalKind, Scope
+from memoryhub.auth.domain import KeyState, Principal, PrincipalKind, Scope
 from memoryhub.ids import new_id
 
 
@@ -64,6 +64,13 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (mh_{self.prefix}_…)"
+
+    def state(self, now: datetime) -> KeyState:
+        if self.revoked_at is not None:
+            return KeyState.REVOKED
+        if self.expires_at is not None and self.expires_at <= now:
+            return KeyState.EXPIRED
+        return KeyState.USABLE
 
     def principal(self) -> Principal:
         return Principal(

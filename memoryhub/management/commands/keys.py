@@ -1,0 +1,173 @@
+"""`manage.py keys`: issue, list and revoke API keys from a script, as the admin does."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from memoryhub.auth.actions import issue_key, revoke_key
+from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.models import ApiKey
+from memoryhub.management import moment_option
+from memoryhub.tenancy.models import Agent
+from memoryhub.validators import text_problem
+
+BY: Final = command("keys")
+DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
+MOST_NAMED: Final = 20
+SCOPE_HELP: Final = (
+    f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
+)
+
+
+class Command(BaseCommand):
+    help = "Issue, list and revoke API keys."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="issue | list | revoke")
+        issue = verbs.add_parser(
+            "issue", help="Issue a key, and print it alone on the standard output, once."
+        )
+        issue.add_argument("name", help="What the key is for.")
+        issue.add_argument("--scope", action="append", choices=[*map(str, Scope)], help=SCOPE_HELP)
+        issue.add_argument(
+            "--agent", action="append", help="An agent it may touch; once for each. Without it: all."
+        )
+        issue.add_argument("--user", help="Bind it to this user. Without it: any user of its agents.")
+        issue.add_argument("--expires", metavar="DATE", help="As 2026-12-31, or 2026-12-31T09:00+09:00.")
+        issue.add_argument(
+            "--untrusted", action="store_true", help="What it writes waits for a curator before it is used."
+        )
+        listed = verbs.add_parser("list", help="List the keys, newest first.")
+        listed.add_argument(
+            "--json", action="store_true", help="One JSON object for each key, one on a line."
+        )
+        revoke = verbs.add_parser("revoke", help="Revoke a key for good.")
+        revoke.add_argument("key", help="Its prefix, as `keys list` shows it, or its id.")
+        revoke.add_argument("--reason", required=True, help="Kept in the audit trail.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        verbs = {"issue": self._issue, "list": self._list, "revoke": self._revoke}
+        verbs[options["verb"]](options, timezone.now())
+
+    def _issue(self, options: dict[str, Any], now: datetime) -> None:
+        agents, user, expires_at = options["agent"], options["user"], _expiry(options["expires"], now)
+        if user == "":
+            raise CommandError("--user is empty; leave it out for a key of any user.")
+        _check_agents(agents or [])
+        values: dict[str, Any] = {
+            "name": options["name"],
+            "scopes": list(dict.fromkeys(map(Scope, options["scope"] or DEFAULT_SCOPES))),
+            "agent_ids": list(dict.fromkeys(agents)) if agents else None,
+            "user_id": user,
+            "is_trusted": not options["untrusted"],
+            "expires_at": expires_at,
+        }
+        _check_fields(values)
+        row, new = issue_key(**values, by=BY, now=now)
+        self.stderr.write(f"{row}: shown this once. Scopes: {', '.join(row.scopes)}.")
+        self.stdout.write(new.text)
+
+    def _list(self, options: dict[str, Any], now: datetime) -> None:
+        keys = [_shown(key, now) for key in ApiKey.objects.all()]
+        if options["json"]:
+            for key in keys:
+                self.stdout.write(json.dumps(key, ensure_ascii=False))
+        elif keys:
+            self._write_table(keys)
+        else:
+            self.stderr.write("There is no key.")
+
+    def _write_table(self, keys: Sequence[dict[str, Any]]) -> None:
+        columns = [name for name in keys[0] if name not in {"id", "created_at"}]
+        rows = [[name.removesuffix("_at").replace("_", " ") for name in columns]]
+        rows += [[_cell(name, key[name]) for name in columns] for key in keys]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            self.stdout.write("  ".join(map(str.ljust, row, widths)).rstrip())
+
+    def _revoke(self, options: dict[str, Any], now: datetime) -> None:
+        if not options["reason"].strip():
+            raise CommandError("Give a --reason: it is kept in the audit trail.")
+        key = _find(options["key"])
+        if revoke_key(key=key, reason=options["reason"], by=BY, now=now):
+            self.stderr.write(f"{key} is revoked.")
+        else:
+            self.stderr.write(f"{key} was revoked before.")
+
+
+def _expiry(text: str | None, now: datetime) -> datetime | None:
+    moment = moment_option("--expires", text)
+    if moment is not None and moment <= now:
+        raise CommandError(f"--expires {text} is past: nobody could use the key.")
+    return moment
+
+
+def _check_agents(wanted: Sequence[str]) -> None:
+    """Raise CommandError for agents that do not exist, with those that do."""
+    known = set(Agent.objects.filter(pk__in=wanted).values_list("pk", flat=True))
+    unknown = [agent for agent in wanted if agent not in known]
+    if not unknown:
+        return
+    names = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[: MOST_NAMED + 1])
+    more = ", …" if len(names) > MOST_NAMED else ""
+    there = f"There are: {', '.join(names[:MOST_NAMED])}{more}." if names else "There is none yet."
+    raise CommandError(
+        f"No agent {', '.join(map(repr, unknown))}. {there} The admin, `POST /api/v1/agents`, or the first write of "
+        "a key for all agents creates one."
+    )
+
+
+def _check_fields(values: dict[str, Any]) -> None:
+    for option in ("name", "user_id"):
+        if problem := text_problem(values[option] or ""):
+            raise CommandError(f"{option}: {problem}")
+    try:
+        ApiKey(**values).clean_fields(exclude={"prefix", "digest"})
+    except ValidationError as error:
+        problems = [f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
+        raise CommandError(" ".join(problems)) from error
+
+
+def _find(text: str) -> ApiKey:
+    """Return the key of a prefix, with or without its `mh_`, or of an id. Raises CommandError for none or several."""
+    try:
+        keys = ApiKey.objects.filter(pk=UUID(text))
+    except ValueError:
+        keys = ApiKey.objects.filter(prefix=text.removeprefix("mh_").rstrip("_…"))
+    found = list(keys[:2])
+    if not found:
+        raise CommandError("No key has this prefix or id; `manage.py keys list` shows them.")
+    if len(found) > 1:
+        raise CommandError(
+            "Several keys have this prefix; name the id, as `manage.py keys list --json` shows it."
+        )
+    return found[0]
+
+
+def _shown(key: ApiKey, now: datetime) -> dict[str, Any]:
+    times = {name: getattr(key, name) for name in ("created_at", "last_used_at", "expires_at")}
+    return {
+        "prefix": f"mh_{key.prefix}",
+        "name": key.name,
+        "state": str(key.state(now)),
+        "agents": key.agent_ids,
+        "user": key.user_id,
+        "scopes": key.scopes,
+        "trusted": key.is_trusted,
+        **{name: moment and moment.isoformat(timespec="seconds") for name, moment in times.items()},
+        "id": str(key.pk),
+    }
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return {"agents": "all", "user": "any"}.get(name, "-")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(value) if isinstance(value, list) else str(value)
