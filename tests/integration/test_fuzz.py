@@ -438,7 +438,7 @@ def test_hostile_json_everywhere(fuzz_client: APIClient, planted: Planted) -> No
             for kind, raw in RAW.items():
                 written = json.dumps(with_value(body, path, "@@HERE@@")).encode().replace(b'"@@HERE@@"', raw)
                 answer = checked(send(fuzz_client, method, address, written), (label, path, kind))
-                is_json = kind in {"duplicate keys", "no value"}  # `[]` is a list, `` an empty body
+                is_json = kind == "no value"  # `[]` is a list, `` an empty body
                 assert is_json or answer.status_code in (400, 409), (label, path, kind, answer.content)
                 sent += 1
     print(f"\n{sent} requests with hostile JSON")  # noqa: T201

@@ -30,6 +30,13 @@ from memoryhub.validators import (
         (b"[Infinity]", "Infinity is not"),
         (b"[1e400]", "too large"),
         (b"[" + b"9" * 5000 + b"]", "5000 digits"),
+        (b'{"a": 1, "b": 2, "a": 1}', r"body\.a: the key is given more than once"),
+        (b'{"a": [0, {"b": {"c": 1, "\\u0063": null}}]}', r"body\.a\[1\]\.b\.c: the key is"),
+        (b'[{"a": {"x": 1, "x": 2}, "a": {}}]', r"body\[0\]\.a\.x: the key is"),
+        (b'{"a": {}, "a": {"x": 1, "x": 2}}', r"body\.a: the key is"),
+        (b'{"": 1, "": 2}', r"body\.: the key is"),
+        (b'{"\\ud800": 1, "\\ud800": 2}', r"body\.'\\ud800': the key is"),
+        (b'{"a": {"x": 1, "x": 2}, ', "not JSON"),
         (b"[" * 5000 + b"]" * 5000, "5000 levels deep"),
         (b'{"a":' * 5000 + b"1" + b"}" * 5000, "5000 levels deep"),
         (b"[1." + b"0" * 200 + b"]", "too large"),
@@ -57,6 +64,22 @@ def test_brackets_in_strings_are_no_depth() -> None:
     assert parse_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
     crowded = "[{}]," * MAX_CONTAINERS
     assert parse_json(json.dumps({"a": crowded}).encode()) == {"a": crowded}
+
+
+@given(st.lists(st.text('"\\\\[{]},:a'), min_size=MAX_DEPTH))
+def test_shape_of_a_document_is_counted_without_its_texts(texts: list[str]) -> None:
+    document = [{text: [text]} for text in texts]
+    assert parse_json(json.dumps(document).encode()) == document
+    too_deep = "[" * MAX_DEPTH + json.dumps(document) + "]" * MAX_DEPTH
+    with pytest.raises(UnusableJSON, match=f"nested {MAX_DEPTH + 3} levels deep"):
+        parse_json(too_deep.encode())
+
+
+@pytest.mark.parametrize(
+    "body", ['{"a": {"a": [{"a": 1}, {"a": 1}]}, "A": 1, "b": {"a": 1}}', '[{}, {"": {}}]']
+)
+def test_keys_that_differ_in_case_or_place_are_no_repetition(body: str) -> None:
+    assert parse_json(body.encode()) == json.loads(body)
 
 
 def test_whole_surrogate_pairs_are_characters() -> None:

@@ -196,3 +196,11 @@ def test_numbers_within_lists_are_refused(client: APIClient) -> None:
         refused = client.post(f"{API}/memories", {**NAMES, "content": "tea", name: value})
         assert refused.status_code == 400
         assert [each["field"] for each in refused.json()["errors"]] == [place]
+
+
+def test_body_with_a_key_twice_is_refused_with_its_place(client: APIClient) -> None:
+    body = b'{"agent_id": "kana", "content": "tea", "metadata": {"cup": {"size": 1, "size": 2}}}'
+    refused = client.post(f"{API}/memories", body, content_type="application/json")
+    assert refused.status_code == 400
+    assert refused.json()["detail"] == "body.metadata.cup.size: the key is given more than once."
+    assert client.get(f"{API}/memories", {"agent_id": "kana"}).json()["results"] == []
