@@ -12,7 +12,7 @@ from django.contrib import admin
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.formats import number_format
+from django.utils.formats import date_format, number_format
 from django.utils.timezone import get_current_timezone, get_default_timezone, localdate, localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -166,7 +166,7 @@ def _totals(listed: Any) -> dict[str, Any]:
         ],
         "rows": [
             [
-                day["day"].isoformat(), day["agent_id"] or "-", day["calls"], day["failures"],
+                date_format(day["day"]), day["agent_id"] or "-", day["calls"], day["failures"],
                 number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
@@ -321,7 +321,7 @@ def spending(request: HttpRequest) -> HttpResponse:
             sum((rounded(each["dollars"]) for each in agents), Decimal()) if is_whole else spent.cost,
             spent.tokens,
         ),
-        bars=_bars(days),
+        bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
         agents=[_figures(row, listed) for row in sorted(agents, key=_dearest)[:MOST_AGENTS]],
         agents_left_out=len(agents) > MOST_AGENTS,
@@ -405,11 +405,19 @@ def _words(cost: Decimal | None, tokens: int) -> str:
     return f"{dollars(cost)}, {used}" if cost else used
 
 
-def _bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a bar for each day, in percent of the longest: by cost where any is known, else by tokens."""
+def _bars(days: list[dict[str, Any]], *, until: date) -> list[dict[str, Any]]:
+    """Return a bar for each day from the first with calls, newest first, in percent of the longest.
+
+    By cost where any is known, else by tokens.
+    """
+    if not days:
+        return []
+    known, newest = {day["day"]: day for day in days}, max(until, days[0]["day"])
+    every = (newest - timedelta(days=ago) for ago in range((newest - days[-1]["day"]).days + 1))
+    days = [known.get(day, {"day": day, "dollars": None, "read": 0, "written": 0}) for day in every]
     costs = [float(day["dollars"] or 0) for day in days]
     lengths = costs if any(costs) else [float(day["read"] + day["written"]) for day in days]
-    longest = max(lengths, default=0.0) or 1.0
+    longest = max(lengths) or 1.0
     return [
         {
             **day,

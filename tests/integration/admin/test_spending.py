@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 
 from memoryhub.admin.usage import MOST_ROWS
 from memoryhub.llm.usage.models import LedgerEntry
@@ -57,6 +58,20 @@ def test_days_are_bars_with_words_and_rows_by_agent(boss: Client) -> None:
         ("kana", "0.2500 USD"), ("yuno", "0.7500 USD"), ("kana", "0.5000 USD")
     ]  # fmt: skip
     assert context["total"] == "1.5000 USD, 360 tokens"
+
+
+def test_days_without_calls_are_bars_too_and_days_are_in_words(boss: Client) -> None:
+    call(days_ago=4)
+    call(days_ago=1)
+    response = spending(boss)
+    bars, today = response.context["bars"], timezone.localdate()
+    assert [bar["day"] for bar in bars] == [today - timedelta(days=days_ago) for days_ago in range(5)]
+    assert [bar["percent"] for bar in bars] == ["0.0", "100.0", "0.0", "0.0", "100.0"]
+    assert bars[0]["words"] == "0 tokens"
+    words = date_format(today - timedelta(days=2), "DATE_FORMAT")
+    assert f">{words}</time>" in response.content.decode()
+    last = (today - timedelta(days=3)).isoformat()
+    assert len(spending(boss, last=last).context["bars"]) == 2
 
 
 def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -> None:
