@@ -18,7 +18,7 @@ from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import pairs_among, to_compare
-from strength.actions.merges import CannotMerge, undo_merge
+from strength.actions.merges import CannotMerge, undecided, undo_merge
 from strength.actions.revisions import write_archivings
 from strength.actions.search import standing_of
 from strength.actions.sleep import (
@@ -147,19 +147,12 @@ def _merging(actor: Actor, run: SleepRun, policy: StrengthPolicy) -> list[Change
         frozenset((pair.kept.pk, pair.absorbed.pk)): pair
         for pair in pairs_among(actor, to_compare(run, MOST_COMPARED), now=run.now)
     }
-    known = {
-        frozenset(pair)
-        for pair in Merge.objects.filter(actor=actor)
-        .exclude(state__in=[MergeState.WITHDRAWN, MergeState.UNDONE])
-        .values_list("kept_id", "absorbed_id")
-    }
     changes = []
-    for key, pair in found.items():
-        if key not in known:
-            is_kept_apart = policy.near_duplicates != "merge" or pair.absorbed.locked or pair.absorbed.pinned
-            kind = ChangeKind.PROPOSE_MERGE if is_kept_apart else ChangeKind.MERGE
-            into = str(pair.kept.pk)
-            changes.append(_change(kind, pair.absorbed.pk, Why.SAME, into=into, likeness=pair.likeness))
+    for pair in undecided(actor.pk, list(found.values())):
+        is_kept_apart = policy.near_duplicates != "merge" or pair.absorbed.locked or pair.absorbed.pinned
+        kind = ChangeKind.PROPOSE_MERGE if is_kept_apart else ChangeKind.MERGE
+        into = str(pair.kept.pk)
+        changes.append(_change(kind, pair.absorbed.pk, Why.SAME, into=into, likeness=pair.likeness))
     return changes
 
 

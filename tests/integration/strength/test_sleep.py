@@ -488,6 +488,27 @@ def test_a_dismissed_pair_is_not_proposed_again(write: Write, sleep_at: Sleep) -
     assert Merge.objects.get().state == MergeState.DISMISSED
 
 
+def test_a_preview_foretells_no_merge_that_a_person_took_back(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    _, _, proposal = pair(write, sleep_at)
+    merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
+    undo_merge(proposal=proposal, by=BY, reason="two things", now=NOW + DAY)
+    request = SleepRequest(Trigger.API, BY, NOW + 2 * DAY)
+    preview, run = preview_sleep(actor=actor, request=request), sleep_at(NOW + 2 * DAY)
+    assert (preview.proposed_count, preview.merged_count) == (run.proposed_count, run.merged_count) == (0, 0)
+
+
+def test_a_preview_foretells_a_proposal_that_is_made_anew(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    _, other, _proposal = pair(write, sleep_at)
+    edit_memory(memory=other, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + DAY)
+    request = SleepRequest(Trigger.API, BY, NOW + 2 * DAY)
+    preview, run = preview_sleep(actor=actor, request=request), sleep_at(NOW + 2 * DAY)
+    assert preview.proposed_count == run.proposed_count == 1
+
+
 def test_what_was_edited_since_is_not_merged(write: Write, sleep_at: Sleep) -> None:
     one, _, proposal = pair(write, sleep_at)
     edit_memory(
