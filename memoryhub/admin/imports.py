@@ -78,7 +78,7 @@ class UploadForm(forms.Form):
     )
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     file = forms.FileField(
-        label=_("file"), required=False,
+        label=_("file"), required=False, widget=forms.FileInput(attrs={"class": "hub-input"}),
         help_text=_("The zip as it was downloaded, or a file out of it. Folders: pack them into a zip."),
     )  # fmt: skip
 
