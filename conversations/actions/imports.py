@@ -52,7 +52,7 @@ def write_sessions(records: Sequence[Located], *, writing: Writing) -> None:
     for located in records:
         session = located.record
         if isinstance(session, ImportedSession):
-            key = uuid5(actor.pk, f"{writing.form} {session.id}")
+            key = uuid5(actor.pk, f"{writing.format} {session.id}")
             conversation = wanted.setdefault(key, _Conversation(located, session))
             for message in session.messages:
                 conversation.messages.setdefault(message.id, message)

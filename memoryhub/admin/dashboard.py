@@ -26,14 +26,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock
-from memoryhub.admin.jobs import MOODS, BackgroundStatus, background_status
+from memoryhub.admin.jobs import HEALTH_WORDS, BackgroundStatus, background_status
 from memoryhub.admin.labels import audit_title, model_of, rows_in_words
 from memoryhub.admin.stored_words import PROVIDERS
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.status import Mood, jobs_status
+from memoryhub.jobs.status import QueueHealth, jobs_status
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.disk import disk_space
@@ -280,14 +280,14 @@ def ground_tiles(now: datetime) -> list[Offer]:
 def _background_tile(now: datetime) -> Tile:
     state = jobs_status(now)
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
-    if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):
+    if ended_badly and state.health in (QueueHealth.IDLE, QueueHealth.WORKING):
         query = "?state__in=failed,dead"
         return Tile(
             _("Jobs"), Count(ended_badly), _("failed or dead"), Job, query, section=Section.BACKGROUND
         )
     waiting, words = Count(state.jobs.get(State.QUEUED, 0)), background_status(state)
     alarm = None if words.is_well else words
-    return Tile(_("Jobs"), waiting, MOODS[state.mood], Job, section=Section.BACKGROUND, alarm=alarm)
+    return Tile(_("Jobs"), waiting, HEALTH_WORDS[state.health], Job, section=Section.BACKGROUND, alarm=alarm)
 
 
 def _providers(now: datetime, *, with_calls: bool) -> Iterator[dict[str, Any]]:

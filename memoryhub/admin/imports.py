@@ -73,7 +73,7 @@ class UploadForm(forms.Form):
         label=_("user"), max_length=MAX_USER_ID, required=False, widget=UnfoldAdminTextInputWidget,
         help_text=_("Empty: the agent itself, or with mem0 the users that the file names."),
     )  # fmt: skip
-    form = forms.ChoiceField(
+    format = forms.ChoiceField(
         label=_("format"), choices=FORMATS, required=False, widget=UnfoldAdminSelectWidget
     )
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
@@ -117,7 +117,12 @@ def _begun(request: HttpRequest, values: dict[str, Any]) -> Import:
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
     name = file.name if file else values["file_name"]
     row = begin_upload(
-        actor=actor, form=values["form"], file_name=name, names_users=not values["user_id"], by=by, now=now
+        actor=actor,
+        format=values["format"],
+        file_name=name,
+        names_users=not values["user_id"],
+        by=by,
+        now=now,
     )
     if file:
         row = _appended(row, file)

@@ -45,7 +45,7 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.registry import KINDS
-from memoryhub.jobs.status import JobsStatus, Mood, jobs_status
+from memoryhub.jobs.status import JobsStatus, QueueHealth, jobs_status
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
 for unused in (Success, Failure, Schedule, OrmQ):
@@ -303,11 +303,11 @@ class JobAdmin(ReadOnlyAdmin):
         }
 
 
-MOODS: dict[Mood, Any] = {
-    Mood.IDLE: _("idle"),
-    Mood.WORKING: _("busy"),
-    Mood.BEHIND: _("behind"),
-    Mood.DOWN: _("no workers"),
+HEALTH_WORDS: dict[QueueHealth, Any] = {
+    QueueHealth.IDLE: _("idle"),
+    QueueHealth.WORKING: _("busy"),
+    QueueHealth.BEHIND: _("behind"),
+    QueueHealth.DOWN: _("no workers"),
 }
 
 
@@ -315,19 +315,19 @@ MOODS: dict[Mood, Any] = {
 class BackgroundStatus:
     """The state of the workers in words, with advice where something should be done."""
 
-    mood: Mood
+    health: QueueHealth
     sentence: str
     advice: str
 
     @property
     def is_well(self) -> bool:
-        return self.mood in (Mood.IDLE, Mood.WORKING)
+        return self.health in (QueueHealth.IDLE, QueueHealth.WORKING)
 
 
 def background_status(state: JobsStatus) -> BackgroundStatus:
-    if state.mood is not Mood.DOWN:
-        words = ngettext("%(count)d worker, %(mood)s:", "%(count)d workers, %(mood)s:", state.workers)
-        workers = words % {"count": state.workers, "mood": MOODS[state.mood]}
+    if state.health is not QueueHealth.DOWN:
+        words = ngettext("%(count)d worker, %(health)s:", "%(count)d workers, %(health)s:", state.workers)
+        workers = words % {"count": state.workers, "health": HEALTH_WORDS[state.health]}
     elif state.last_seen_at is None:
         workers = gettext("No worker is there (none was ever seen); the background may be down:")
     else:
@@ -336,16 +336,16 @@ def background_status(state: JobsStatus) -> BackgroundStatus:
     counts = gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % {
         each.value: state.jobs.get(each, 0) for each in State
     }
-    return BackgroundStatus(state.mood, f"{workers} {counts}", _advice(state))
+    return BackgroundStatus(state.health, f"{workers} {counts}", _advice(state))
 
 
 def _advice(state: JobsStatus) -> str:
-    if state.mood is Mood.DOWN:
+    if state.health is QueueHealth.DOWN:
         return gettext(
             "Start the workers with “manage.py serve” (all in one) or “manage.py run_worker” (workers alone). "
             "Nothing is lost meanwhile: what waits is done once they are there."
         )
-    if state.mood is Mood.BEHIND:
+    if state.health is QueueHealth.BEHIND:
         minutes = int(state.waited.total_seconds() // 60)
         return ngettext(
             "The oldest job has waited for %(minutes)d minute. Add workers (MEMORYHUB_WORKERS), or look below for jobs "

@@ -24,7 +24,7 @@ from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.reembed import leftovers, plan_change
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.status import DatabaseCollector, Mood, jobs_status
+from memoryhub.jobs.status import DatabaseCollector, QueueHealth, jobs_status
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
@@ -106,7 +106,7 @@ def _embedder() -> Verdict:
 
 def _workers() -> Verdict:
     state = jobs_status(timezone.now())
-    return state.mood is not Mood.DOWN, state.detail
+    return state.health is not QueueHealth.DOWN, state.detail
 
 
 def _disk() -> Verdict:
@@ -190,7 +190,7 @@ def workers() -> Iterator[Finding]:
     except DatabaseError as error:
         yield Finding(Level.BROKEN, "workers", f"The database does not answer ({type(error).__name__}).")
         return
-    is_well = state.mood in (Mood.IDLE, Mood.WORKING)
+    is_well = state.health in (QueueHealth.IDLE, QueueHealth.WORKING)
     yield Finding(Level.FINE if is_well else Level.WARNING, "workers", state.detail)
     ended_badly = Job.objects.ended_badly().count()
     if ended_badly:

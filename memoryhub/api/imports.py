@@ -68,7 +68,7 @@ class ImportOut(serializers.ModelSerializer):
 
     agent_id = serializers.CharField(source="actor.agent_id")
     user_id = serializers.CharField(source="actor.user_id")
-    format = serializers.CharField(source="form", help_text="Empty until it is recognised.")
+    format = serializers.CharField(help_text="Empty until it is recognised.")
     state = serializers.SerializerMethodField()
     progress = serializers.SerializerMethodField(help_text="Bytes read of the file's, while a job runs.")
     report = serializers.DictField()
@@ -112,7 +112,7 @@ class Imports(ApiView):
         values = self.validated(ImportIn)
         names_users = "user_id" not in values and self.principal.user_id is None
         row = begin_upload(
-            actor=self.writing(values), form=values.get("format", ""), file_name=values["file_name"],
+            actor=self.writing(values), format=values.get("format", ""), file_name=values["file_name"],
             names_users=names_users, by=self.principal, now=self.now,
         )  # fmt: skip
         return Response(ImportOut(with_jobs([row])[0]).data, status=201)

@@ -20,7 +20,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.errors import DomainError, _
 from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.forms import FORMS, form_of
+from memoryhub.importexport.formats import FORMATS, format_of
 from memoryhub.importexport.importer import Names
 from memoryhub.importexport.jsonl import BrokenFile, Report
 from memoryhub.importexport.models import Import, ImportedRow
@@ -46,7 +46,7 @@ class CannotImport(DomainError, ValueError):
 class Writing:
     """Context of an import for its writers: target, principal, time and report."""
 
-    form: str
+    format: str
     names: Names
     by: Principal
     now: datetime
@@ -61,7 +61,7 @@ class Writing:
     @property
     def channel(self) -> str:
         """Return where rows say that they came from."""
-        return f"import:{self.form}"
+        return f"import:{self.format}"
 
     def actor(self, user_id: str) -> Actor:
         """Return the actor of a user of the file, who may be called otherwise here."""
@@ -124,16 +124,16 @@ Step = Callable[[int], AbstractContextManager[None]]
 """Opens the transaction of a batch, given the number of records that it completes."""
 
 
-def checked_form(archive: Archive, form: str, names: Names) -> str:
-    """Return the form of an archive. Raises BrokenFile where it is unknown, CannotImport where options are missing."""
-    form = form or form_of(archive)
-    if not form:
-        raise BrokenFile(f"The format of this file is not recognised; name it, one of {', '.join(FORMS)}.")
+def checked_format(archive: Archive, format: str, names: Names) -> str:
+    """Return an archive's format. Raises BrokenFile where it is unknown, CannotImport where options are missing."""
+    format = format or format_of(archive)
+    if not format:
+        raise BrokenFile(f"The format of this file is not recognised; name it, one of {', '.join(FORMATS)}.")
     if names.agent_id is None:
         raise CannotImport(_("The file does not say which agent remembers: name --agent."))
-    if names.user_id is None and not FORMS[form].names_users:
+    if names.user_id is None and not FORMATS[format].names_users:
         raise CannotImport(_("The file does not say whose it is: name --agent and --user."))
-    return form
+    return format
 
 
 def import_records(archive: Archive, *, writing: Writing, step: Step, skip: int = 0) -> None:
@@ -158,7 +158,7 @@ def import_records(archive: Archive, *, writing: Writing, step: Step, skip: int 
 
 
 def _records(archive: Archive, writing: Writing) -> Iterator[Located]:
-    return FORMS[writing.form].read(archive, writing.now)
+    return FORMATS[writing.format].read(archive, writing.now)
 
 
 def _write(batch: Sequence[Located], writing: Writing, step: AbstractContextManager[None]) -> None:
@@ -184,7 +184,7 @@ def dry_step(writing: Writing) -> Iterator[None]:
 def _first_row(writing: Writing, actor: Actor) -> Import:
     return new_import(
         actor=actor,
-        form=writing.form,
+        format=writing.format,
         file_name=writing.file_name,
         names_users=writing.names.user_id is None,
         by=writing.by,
@@ -195,13 +195,13 @@ def _first_row(writing: Writing, actor: Actor) -> Import:
 
 @transaction.atomic
 def new_import(
-    *, actor: Actor, form: str, file_name: str, by: Principal, now: datetime, **values: Any
+    *, actor: Actor, format: str, file_name: str, by: Principal, now: datetime, **values: Any
 ) -> Import:
     row = Import.objects.create(
-        actor=actor, form=form, file_name=file_name[-255:], who_kind=by.kind, who_id=by.id,
+        actor=actor, format=format, file_name=file_name[-255:], who_kind=by.kind, who_id=by.id,
         who_name=by.name[:150], is_trusted=by.is_trusted, created_at=now, **values,
     )  # fmt: skip
-    audit.record(by=by, verb="import", row=row, details={"form": form}, now=now)
+    audit.record(by=by, verb="import", row=row, details={"format": format}, now=now)
     return row
 
 

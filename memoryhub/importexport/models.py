@@ -20,7 +20,7 @@ class Import(ActorRow):
     `report` counts by sort of row and holds the first notes, which quote nothing of the file.
     """
 
-    form = models.CharField(max_length=20)
+    format = models.CharField(max_length=20)
     names_users = models.BooleanField(default=False, help_text="The file says whose each memory is.")
     file_name = models.CharField(max_length=255, blank=True)
     size = models.PositiveBigIntegerField(default=0)
@@ -44,7 +44,7 @@ class Import(ActorRow):
         indexes = [models.Index(fields=["actor", "-created_at", "-id"], name="import_newest_first")]
 
     def __str__(self) -> str:
-        return f"{self.form} {str(self.id)[:8]}"
+        return f"{self.format} {str(self.id)[:8]}"
 
     @property
     def by(self) -> Principal:

@@ -1,7 +1,7 @@
-"""Records that every foreign form is read into, and that apps write. Pure.
+"""Records that every foreign format is read into, and that apps write. Pure.
 
-A form yields sessions, memories and documents, and a `Refusal` for what it cannot read; the writer knows no form, and
-forms know no table.
+A format yields sessions, memories and documents, and a `Refusal` for what it cannot read; the writer knows no format,
+and formats know no table.
 """
 
 import math

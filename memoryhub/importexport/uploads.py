@@ -19,12 +19,12 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, job_principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.archives import Archive, open_archive
-from memoryhub.importexport.forms import FORMS
+from memoryhub.importexport.formats import FORMATS
 from memoryhub.importexport.importer import Names
 from memoryhub.importexport.imports import (
     CannotImport,
     Writing,
-    checked_form,
+    checked_format,
     dry_step,
     import_records,
     new_import,
@@ -70,11 +70,11 @@ class WrongImportState(DomainError):
 
 
 def begin_upload(
-    *, actor: Actor, form: str, file_name: str, names_users: bool, by: Principal, now: datetime
+    *, actor: Actor, format: str, file_name: str, names_users: bool, by: Principal, now: datetime
 ) -> Import:
-    """Begin an import whose file follows in chunks; an empty `form` is recognised from the file."""
+    """Begin an import whose file follows in chunks; an empty `format` is recognised from the file."""
     name = PurePosixPath(file_name.replace("\\", "/")).name
-    return new_import(actor=actor, form=form, file_name=name, names_users=names_users, by=by, now=now)
+    return new_import(actor=actor, format=format, file_name=name, names_users=names_users, by=by, now=now)
 
 
 @transaction.atomic
@@ -174,7 +174,7 @@ def _take(job: JobContext, row: Import) -> Any:
     cursor = job.cursor or {"records": 0, "report": {}}
     names = Names(row.actor.agent_id, None if row.names_users else row.actor.user_id)
     writing = Writing(
-        form=row.form,
+        format=row.format,
         names=names,
         by=row.by,
         now=clock(),
@@ -185,7 +185,7 @@ def _take(job: JobContext, row: Import) -> Any:
     problem = ""
     try:
         archive = open_archive(upload_path(row), name=row.file_name)
-        writing.form = checked_form(archive, row.form, names)
+        writing.format = checked_format(archive, row.format, names)
         import_records(archive, writing=writing, step=_steps(job, archive, writing), skip=cursor["records"])
     except (BrokenFile, CannotImport) as error:
         problem = str(error)
@@ -193,11 +193,11 @@ def _take(job: JobContext, row: Import) -> Any:
         problem = "The uploaded file is gone; begin another import."
 
     def writes() -> None:
-        row.form = writing.form
+        row.format = writing.format
         row.report = report_values(writing.report) | ({"problem": problem} if problem else {})
         if not problem:
             setattr(row, "previewed_at" if dry_run else "imported_at", writing.now)
-        row.save(update_fields=["form", "report", "previewed_at", "imported_at"])
+        row.save(update_fields=["format", "report", "previewed_at", "imported_at"])
         if not problem and not dry_run:
             transaction.on_commit(lambda: upload_path(row).unlink(missing_ok=True))
 
@@ -265,4 +265,4 @@ def forget_uploads(now: datetime) -> int:
     return len(old)
 
 
-CHOICES: Final = list(FORMS)
+CHOICES: Final = list(FORMATS)

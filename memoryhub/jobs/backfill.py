@@ -44,7 +44,7 @@ class Piece:
     prepare: Callable[[], object] = lambda: None
 
 
-class PieceState(StrEnum):
+class BackfillResult(StrEnum):
     DONE = "done"
     ELSEWHERE = "elsewhere"
     WAITS = "waits"
@@ -55,7 +55,7 @@ class PieceState(StrEnum):
 class Outcome:
     """Result of a piece, and why; `elsewhere` means that a worker has it."""
 
-    fate: PieceState
+    result: BackfillResult
     reason: str = ""
 
 
@@ -73,25 +73,25 @@ def run_piece(piece: Piece) -> Outcome:
     job_id: UUID | None = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
     for _ in range(MOST_ROUNDS):
         if job_id is None:
-            return Outcome(PieceState.DONE)
+            return Outcome(BackfillResult.DONE)
         before = _look(piece, job_id)
         offered = offer_of(job_id)
         if before is None or offered is None:
-            return Outcome(PieceState.ELSEWHERE)
+            return Outcome(BackfillResult.ELSEWHERE)
         run(offered, worker)
         job = _look(piece, job_id)
         if job is None or job.attempts != before.attempts + 1 or job.state == State.RUNNING:
-            return Outcome(PieceState.ELSEWHERE)
+            return Outcome(BackfillResult.ELSEWHERE)
         if job.state == State.DONE:
             alike = Job.objects.filter(actor_id=piece.actor_id, kind=order.kind, key=order.key)
             rest = alike.filter(state=State.QUEUED, attempts=0)
             job_id = rest.values_list("pk", flat=True).first()
         elif job.state != State.QUEUED:
-            return Outcome(PieceState.FAILED, job.error)
+            return Outcome(BackfillResult.FAILED, job.error)
         elif job.due_at > timezone.now() + GOES_ON_WITHIN:
-            return Outcome(PieceState.WAITS, job.error)
+            return Outcome(BackfillResult.WAITS, job.error)
     return Outcome(
-        PieceState.WAITS, f"It was not finished in {MOST_ROUNDS:,} rounds; run the backfill again."
+        BackfillResult.WAITS, f"It was not finished in {MOST_ROUNDS:,} rounds; run the backfill again."
     )
 
 

@@ -126,10 +126,10 @@ class Daily:
         return timedelta(days=1)
 
 
-Rhythm = Every | Daily
+Recurrence = Every | Daily
 
 
-def rhythm(*, every_seconds: int | None = None, daily_at: str | None = None) -> Rhythm:
+def recurrence(*, every_seconds: int | None = None, daily_at: str | None = None) -> Recurrence:
     """Return when a schedule is due. Raises ValueError where neither argument says so."""
     if every_seconds is not None and every_seconds > 0:
         return Every(every_seconds)
@@ -144,7 +144,7 @@ class Firing:
     next_at: datetime
 
 
-def look(schedule: Rhythm, *, next_at: datetime, now: datetime) -> Firing:
+def look(schedule: Recurrence, *, next_at: datetime, now: datetime) -> Firing:
     """Decide whether a schedule is due. What was missed is done once, not once for each time it was missed.
 
     A clock that was set back leaves `next_at` further away than any two times of the schedule lie apart; then

@@ -138,8 +138,8 @@ def fire_due() -> list[str]:
     known, fired = schedules(), []
     rows = query("look_at_schedules", names=list(known))
     for name, next_at, now in rows:
-        kind, rhythm = known[name]
-        firing = look(rhythm, next_at=next_at, now=now)
+        kind, recurrence = known[name]
+        firing = look(recurrence, next_at=next_at, now=now)
         if firing.next_at == next_at:
             continue
         query("move_schedule", name=name, next_at=firing.next_at, is_due=firing.is_due)
@@ -147,6 +147,6 @@ def fire_due() -> list[str]:
             enqueue(kind, key=f"{SCHEDULED}{name}")
             fired.append(name)
     if len(rows) < len(known):
-        for name, (_, rhythm) in known.items():  # a row that another worker holds stays as it is
-            query("know_schedule", name=name, next_at=rhythm.following(timezone.now()))
+        for name, (_, recurrence) in known.items():  # a row that another worker holds stays as it is
+            query("know_schedule", name=name, next_at=recurrence.following(timezone.now()))
     return fired

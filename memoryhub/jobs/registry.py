@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from memoryhub.jobs.context import JobContext, Writes
-from memoryhub.jobs.domain import Rhythm, rhythm
+from memoryhub.jobs.domain import Recurrence, recurrence
 
 Run = Callable[[JobContext], Writes | None]
 Event = Literal["turn", "answer", "session", "summary"]
@@ -37,7 +37,7 @@ class After:
 @dataclass(frozen=True)
 class Schedule:
     name: str
-    rhythm: Rhythm
+    recurrence: Recurrence
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def job(
     when = None
     if every_seconds is not None or daily_at is not None:
         when = Schedule(
-            schedule or name.replace("_", " "), rhythm(every_seconds=every_seconds, daily_at=daily_at)
+            schedule or name.replace("_", " "), recurrence(every_seconds=every_seconds, daily_at=daily_at)
         )
 
     def register(run: Run) -> Run:
@@ -118,5 +118,7 @@ def job_kind(name: str) -> JobKind:
         raise UnknownKind(f"There is no job {name!r}; one of {', '.join(sorted(KINDS))}.") from None
 
 
-def schedules() -> dict[str, tuple[str, Rhythm]]:
-    return {each.schedule.name: (each.name, each.schedule.rhythm) for each in KINDS.values() if each.schedule}
+def schedules() -> dict[str, tuple[str, Recurrence]]:
+    return {
+        each.schedule.name: (each.name, each.schedule.recurrence) for each in KINDS.values() if each.schedule
+    }

@@ -26,7 +26,7 @@ SEEN_WITHIN: Final = timedelta(seconds=30)
 WAITS_TOO_LONG: Final = timedelta(minutes=5)
 
 
-class Mood(StrEnum):
+class QueueHealth(StrEnum):
     IDLE = "idle"
     WORKING = "working"
     BEHIND = "behind"
@@ -48,13 +48,13 @@ class JobsStatus:
         return timedelta(0) if self.oldest_due_at is None else self.now - self.oldest_due_at
 
     @property
-    def mood(self) -> Mood:
+    def health(self) -> QueueHealth:
         """Tell idle from down: a worker that was seen just now, and nothing to do, is idle."""
         if not self.workers:
-            return Mood.DOWN
+            return QueueHealth.DOWN
         if self.waited > WAITS_TOO_LONG:
-            return Mood.BEHIND
-        return Mood.WORKING if self.jobs.get(State.RUNNING) or self.oldest_due_at else Mood.IDLE
+            return QueueHealth.BEHIND
+        return QueueHealth.WORKING if self.jobs.get(State.RUNNING) or self.oldest_due_at else QueueHealth.IDLE
 
     @property
     def detail(self) -> str:
@@ -62,7 +62,7 @@ class JobsStatus:
             self.jobs.get(state, 0) for state in (State.QUEUED, State.RUNNING, State.FAILED, State.DEAD)
         )
         counts = f"{waiting} jobs wait, {running} run, {failed} failed, {dead} are dead"
-        if self.mood is Mood.DOWN:
+        if self.health is QueueHealth.DOWN:
             seen = (
                 f"the last was seen at {self.last_seen_at:%Y-%m-%d %H:%M:%S} UTC"
                 if self.last_seen_at
@@ -70,8 +70,10 @@ class JobsStatus:
             )
             start = "Start them with `manage.py serve` or `manage.py run_worker`."
             return f"No worker is there ({seen}): {counts}. {start}"
-        behind = " They are behind: add workers (MEMORYHUB_WORKERS)." if self.mood is Mood.BEHIND else ""
-        return f"{self.workers} workers, {self.mood}: {counts}.{behind}"
+        behind = (
+            " They are behind: add workers (MEMORYHUB_WORKERS)." if self.health is QueueHealth.BEHIND else ""
+        )
+        return f"{self.workers} workers, {self.health}: {counts}.{behind}"
 
 
 def jobs_status(now: datetime) -> JobsStatus:

@@ -21,7 +21,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.importexport.exporter import Selection, read_rows, snapshot
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
-from memoryhub.importexport.forms.markdown import MANIFEST, Line, note_of
+from memoryhub.importexport.formats.markdown import MANIFEST, Line, note_of
 from memoryhub.importexport.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 from strength.domain.memories import Kind

@@ -12,7 +12,7 @@ from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError
-from memoryhub.importexport.forms.markdown import tag_in_line
+from memoryhub.importexport.formats.markdown import tag_in_line
 from memoryhub.importexport.imports import CannotImport, Writing
 from memoryhub.importexport.models import ImportedRow
 from memoryhub.importexport.records import MEMORIES, ImportedMemory, Located

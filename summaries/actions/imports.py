@@ -47,7 +47,7 @@ def write_documents(records: Sequence[Located], *, writing: Writing) -> None:
 
 
 def _write_document(actor: Actor, located: Located, record: ImportedDocument, writing: Writing) -> None:
-    key = sha256("\0".join([writing.form, record.project, record.name]).encode()).hexdigest()
+    key = sha256("\0".join([writing.format, record.project, record.name]).encode()).hexdigest()
     rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=KIND)
     before = rows.order_by("-id").first()
     project = (

@@ -48,7 +48,7 @@ def begun_import() -> Import:
     return begin_upload(
         actor=actor,
         file_name="mem0.json",
-        form="mem0",
+        format="mem0",
         names_users=False,
         by=command("stage"),
         now=timezone.now(),

@@ -329,6 +329,6 @@ WRITERS: Mapping[str, Callable[[Path, int, int, Writer], Path]] = {
 }  # fmt: skip
 
 
-def write_export(form: str, folder: Path, *, count: int, turns: int = 3, seed: int = 1) -> Path:
+def write_export(format: str, folder: Path, *, count: int, turns: int = 3, seed: int = 1) -> Path:
     """Write an export of `count` conversations of `turns` questions and answers; return its path."""
-    return WRITERS[form](folder, count, turns, Writer(seed))
+    return WRITERS[format](folder, count, turns, Writer(seed))

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Selection
-from memoryhub.jobs.backfill import SOURCES, Piece, PieceState, Scope, run_piece
+from memoryhub.jobs.backfill import SOURCES, BackfillResult, Piece, Scope, run_piece
 from memoryhub.llm.errors import ProviderError
 from memoryhub.management import ResumableCommand, moment_option
 
@@ -66,21 +66,23 @@ class Command(ResumableCommand):
 
     def _work_off(self, name: str, missing: list[Piece]) -> None:
         """Do all pieces; who has to wait or fails costs nobody else theirs, unless nobody gets on any more."""
-        fates: Counter[PieceState] = Counter()
+        results: Counter[BackfillResult] = Counter()
         reasons: dict[str, None] = {}
         stuck = 0
         with self.progress_bar() as bar:
             task = bar.add_task(name.capitalize(), total=len(missing))
             for piece in missing:
                 outcome = run_piece(piece)
-                fates[outcome.fate] += 1
-                stuck = stuck + 1 if outcome.fate is PieceState.WAITS else 0
+                results[outcome.result] += 1
+                stuck = stuck + 1 if outcome.result is BackfillResult.WAITS else 0
                 if outcome.reason:
                     reasons[outcome.reason] = None
                 bar.advance(task)
                 if stuck == STUCK_AFTER:
                     break
-        self.stdout.write(f"{name}: " + ", ".join(f"{number} {fate}" for fate, number in fates.items()) + ".")
+        self.stdout.write(
+            f"{name}: " + ", ".join(f"{number} {result}" for result, number in results.items()) + "."
+        )
         if reasons:
             raise CommandError(
                 f"{name}: {' '.join(list(reasons)[:3])} What was done is kept. What has begun goes on by itself where "

@@ -16,12 +16,12 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.archives import open_archive
-from memoryhub.importexport.forms import FORMS
+from memoryhub.importexport.formats import FORMATS
 from memoryhub.importexport.importer import Names, check, check_names, store
 from memoryhub.importexport.imports import (
     CannotImport,
     Writing,
-    checked_form,
+    checked_format,
     dry_step,
     import_records,
     store_report,
@@ -52,7 +52,7 @@ class Command(ResumableCommand):
         parser.add_argument(
             "--user", help="The user that it is filed under, in place of the one in the file."
         )
-        parser.add_argument("--format", choices=[AUTO, OWN, *FORMS], default=AUTO)
+        parser.add_argument("--format", choices=[AUTO, OWN, *FORMATS], default=AUTO)
         parser.add_argument(
             "--untrusted",
             action="store_true",
@@ -79,9 +79,14 @@ class Command(ResumableCommand):
             with path.open("rb") as file:
                 return self._import_own(file, names, by, options["dry_run"])
         archive = open_archive(path)
-        form = checked_form(archive, "" if options["format"] == AUTO else options["format"], names)
+        format = checked_format(archive, "" if options["format"] == AUTO else options["format"], names)
         writing = Writing(
-            form=form, names=names, by=by, now=timezone.now(), dry_run=options["dry_run"], file_name=path.name
+            format=format,
+            names=names,
+            by=by,
+            now=timezone.now(),
+            dry_run=options["dry_run"],
+            file_name=path.name,
         )
         with self.progress_bar() as bar:
             taking = bar.add_task("Importing", total=archive.total)

@@ -19,7 +19,7 @@ from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import KINDS
-from memoryhub.jobs.status import Mood, jobs_status
+from memoryhub.jobs.status import QueueHealth, jobs_status
 from memoryhub.tasks import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.tenancy.models import Agent
 from tests.conftest import run_jobs
@@ -185,11 +185,11 @@ def test_idle_is_told_from_down(boss: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waits", "runs", "mood"),
-    [(None, False, Mood.IDLE), (timedelta(seconds=5), False, Mood.WORKING), (None, True, Mood.WORKING),
-     (timedelta(minutes=6), True, Mood.BEHIND), (timedelta(minutes=-5), False, Mood.IDLE)],
+    ("waits", "runs", "health"),
+    [(None, False, QueueHealth.IDLE), (timedelta(seconds=5), False, QueueHealth.WORKING), (None, True, QueueHealth.WORKING),
+     (timedelta(minutes=6), True, QueueHealth.BEHIND), (timedelta(minutes=-5), False, QueueHealth.IDLE)],
 )  # fmt: skip
-def test_moods(waits: timedelta | None, runs: bool, mood: Mood) -> None:
+def test_health_of_the_queue(waits: timedelta | None, runs: bool, health: QueueHealth) -> None:
     now = timezone.now()
     worker(timedelta(0))
     if waits is not None:
@@ -197,7 +197,7 @@ def test_moods(waits: timedelta | None, runs: bool, mood: Mood) -> None:
     if runs:
         job("running", lease_until=now)
 
-    assert jobs_status(now).mood is mood
+    assert jobs_status(now).health is health
 
 
 def test_first_page_shows_what_ended_badly_before_what_waits(boss: Client) -> None:

@@ -1,4 +1,4 @@
-"""Every foreign form in its real shape: dry run, import, a second run that adds nothing, and the undo of it all."""
+"""Every foreign format in its real shape: dry run, import, a second run that adds nothing, and the undo of it all."""
 
 import json
 import zipfile
@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Receipt, Session
 from memoryhub.auth.domain import command
-from memoryhub.importexport.forms import FORMS
+from memoryhub.importexport.formats import FORMATS
 from memoryhub.importexport.imports import undo_rows
 from memoryhub.importexport.models import Import, ImportedRow
 from memoryhub.jobs.models import Job
@@ -40,41 +40,41 @@ def undo_all(row: Import) -> int:
     return kept
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_form_comes_in_once_and_goes_as_a_whole(db: None, form: str, tmp_path: Path) -> None:
-    path = write_export(form, tmp_path, count=4)
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_format_comes_in_once_and_goes_as_a_whole(db: None, format: str, tmp_path: Path) -> None:
+    path = write_export(format, tmp_path, count=4)
     before = everything()
     would = run("import", path, *WHOSE, "--dry-run")
     assert everything() == before
     told = run("import", path, *WHOSE)
     assert would.replace("Would be", "Imported") == told
-    for name, count in NEW[form].items():
+    for name, count in NEW[format].items():
         assert f"{name}: {count} new, 0 here already, 0 refused" in told.replace(
             "5 new, 0", f"{count} new, 0"
         ), told
-    assert MessageIndex.objects.count() == Message.objects.count() == NEW[form].get("messages", 0)
-    assert set(Session.objects.values_list("channel", flat=True)) <= {f"import:{form}"}
-    assert set(Memory.objects.values_list("channel", "source")) <= {(f"import:{form}", "import")}
+    assert MessageIndex.objects.count() == Message.objects.count() == NEW[format].get("messages", 0)
+    assert set(Session.objects.values_list("channel", flat=True)) <= {f"import:{format}"}
+    assert set(Memory.objects.values_list("channel", "source")) <= {(f"import:{format}", "import")}
     stored = everything()
     again = run("import", path, *WHOSE)
     assert everything() == stored
     assert "Imported: 0 new" in again
     row = Import.objects.get()
-    assert (row.form, row.report["made"]["messages"] if "messages" in NEW[form] else 0) == (
-        form,
-        NEW[form].get("messages", 0),
+    assert (row.format, row.report["made"]["messages"] if "messages" in NEW[format] else 0) == (
+        format,
+        NEW[format].get("messages", 0),
     )
     assert undo_all(row) == 0
     for model in (Session, Message, Memory, Document, Project, ImportedRow):
         assert not model._default_manager.exists(), model
     run("import", path, *WHOSE)
-    assert Session.objects.count() == NEW[form].get("sessions", 0)
+    assert Session.objects.count() == NEW[format].get("sessions", 0)
     assert Import.objects.count() == 2
 
 
 def test_what_a_model_worded_waits_and_what_people_wrote_does_not(db: None, tmp_path: Path) -> None:
-    for form in ("claude", "markdown", "letta"):
-        run("import", write_export(form, tmp_path, count=2), *WHOSE)
+    for format in ("claude", "markdown", "letta"):
+        run("import", write_export(format, tmp_path, count=2), *WHOSE)
     assert set(Memory.objects.filter(channel="import:claude").values_list("status", flat=True)) == {"pending"}
     assert set(Memory.objects.filter(channel="import:markdown").values_list("status", flat=True)) == {
         "active"
@@ -217,7 +217,7 @@ def test_a_vault_is_no_repository_and_links_lead_nowhere(db: None, tmp_path: Pat
     secret.write_text("- [fact] the secret")
     (path / "link.md").symlink_to(secret)
     run("import", path, *WHOSE)
-    assert set(Import.objects.values_list("form", flat=True)) == {"markdown"}
+    assert set(Import.objects.values_list("format", flat=True)) == {"markdown"}
     assert not Memory.objects.filter(content__contains="secret").exists()
 
 

@@ -13,7 +13,7 @@ from django.core.management import CommandError
 from rest_framework.test import APIClient
 
 from memoryhub.importexport.exporter import EXPORT_FORMATS
-from memoryhub.importexport.forms import FORMS
+from memoryhub.importexport.formats import FORMATS
 from memoryhub.tenancy.models import Agent
 from strength.models import Memory
 from tests.factories.planting import API, Planted, made, plant_first
@@ -128,5 +128,5 @@ def test_the_programs_help_names_both(db: None) -> None:
 
 def test_every_other_form_is_there_and_documented() -> None:
     page = Path("docs/howto/import-and-export.md").read_text().lower()
-    for name in {**FORMS, **EXPORT_FORMATS}:
+    for name in {**FORMATS, **EXPORT_FORMATS}:
         assert name in page, name

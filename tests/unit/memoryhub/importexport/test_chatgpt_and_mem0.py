@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.importexport.forms import chatgpt, claude, letta, mem0
+from memoryhub.importexport.formats import chatgpt, claude, letta, mem0
 from memoryhub.importexport.records import (
     ImportedMemory,
     ImportedMessage,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.importexport.forms.markdown import _OBSERVATION, Line, _continuations, note_of, tag_in_line
+from memoryhub.importexport.formats.markdown import _OBSERVATION, Line, _continuations, note_of, tag_in_line
 
 KEY = str(UUID(int=7))
 TEXTS = st.text(

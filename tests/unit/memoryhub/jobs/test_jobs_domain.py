@@ -19,7 +19,7 @@ from memoryhub.jobs.domain import (
     after_part,
     look,
     pause_seconds,
-    rhythm,
+    recurrence,
 )
 from memoryhub.jobs.registry import DEFAULT_ATTEMPTS
 
@@ -134,12 +134,12 @@ def test_before_its_time_nothing_changes() -> None:
     assert look(Every(60), next_at=next_at, now=NOON).next_at == next_at
 
 
-def test_rhythm_reads_both_forms() -> None:
-    assert rhythm(every_seconds=60) == Every(60)
-    assert rhythm(daily_at="03:30") == Daily(time(3, 30))
+def test_recurrence_reads_both_spellings() -> None:
+    assert recurrence(every_seconds=60) == Every(60)
+    assert recurrence(daily_at="03:30") == Daily(time(3, 30))
 
 
 @pytest.mark.parametrize("line", [{}, {"every_seconds": 0}, {"daily_at": "25:00"}, {"daily_at": "soon"}])
-def test_rhythm_refuses_what_is_none(line: dict[str, Any]) -> None:
+def test_recurrence_refuses_what_is_none(line: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        rhythm(**line)
+        recurrence(**line)

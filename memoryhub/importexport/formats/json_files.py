@@ -1,4 +1,4 @@
-"""Steps that forms of JSON share: a first look at a file, and elements that are each read or refused."""
+"""Steps that formats of JSON share: a first look at a file, and elements that are each read or refused."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO

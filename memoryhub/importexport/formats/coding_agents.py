@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.forms.json_files import first_values
+from memoryhub.importexport.formats.json_files import first_values
 from memoryhub.importexport.json_stream import lines
 from memoryhub.importexport.records import (
     DOCUMENTS,

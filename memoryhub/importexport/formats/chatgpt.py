@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.forms.json_files import first_values, records_of
+from memoryhub.importexport.formats.json_files import first_values, records_of
 from memoryhub.importexport.records import (
     LONGEST_MEMORY,
     LONGEST_MESSAGE,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.forms.json_files import first_values, records_of
+from memoryhub.importexport.formats.json_files import first_values, records_of
 from memoryhub.importexport.jsonl import LONGEST_LINE
 from memoryhub.importexport.records import (
     LONGEST_MEMORY,
@@ -113,7 +113,7 @@ def _said(message: Mapping[str, Any], number: int) -> Iterator[ImportedMessage]:
         return
     if text.strip():
         said: Said = "user" if role == "user" else "assistant"
-        # The new form numbers messages within the file, the old one gives them no id at all.
+        # The new format numbers messages within the file, the old one gives them no id at all.
         key = checked_id(message.get("id") or f"message-{number}", "id")
         yield ImportedMessage(
             said, checked_text(text, LONGEST_MESSAGE), key, moment(message.get("created_at"))
