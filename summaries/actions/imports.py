@@ -126,7 +126,10 @@ def _project(actor: Actor, record: ImportedDocument, writing: Writing) -> Projec
 def undo_documents(
     rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
 ) -> int:
-    """Delete imported documents, or restore what they said before; those changed since stay. Return how many stay."""
+    """Delete imported documents, or restore what they said before; return how many stay.
+
+    Those changed since stay, and those of a project that was archived or merged since, which is read only.
+    """
     found = Document.objects.of(actor.pk).kept().filter(project__deleted_at=None)
     found = found.select_related("project__actor__agent")
     documents = found.in_bulk([row.row_id for row in rows])
@@ -136,7 +139,7 @@ def undo_documents(
         if document is None:
             continue
         version = row.details["version"]
-        if document.version != version:
+        if document.version != version or document.project.archived_at is not None:
             kept += 1
         elif row.details["created"]:
             delete_document(document=document, by=by, reason=reason, now=now)

@@ -15,6 +15,7 @@ from memoryhub.importexport.imports import undo_rows
 from memoryhub.importexport.models import Import, ImportedRow
 from memoryhub.jobs.models import Job
 from strength.models import Memory
+from summaries.actions.project_life import archive_project
 from summaries.models import Document, DocumentVersion, Project
 from tests.factories.foreign_exports import Writer, note_text, write_export
 from tests.factories.planting import API, made
@@ -120,6 +121,17 @@ def test_what_changed_since_stays_when_an_import_is_undone(db: None, tmp_path: P
     assert [*Memory.objects.values_list("pk", flat=True)] == [edited.pk]
     assert undo_all(chats) == 1
     assert [*Session.objects.values_list("pk", flat=True)] == [session.pk]
+
+
+def test_an_archived_project_stays_when_an_import_is_undone(db: None, tmp_path: Path) -> None:
+    run("import", write_export("markdown", tmp_path, count=4), *WHOSE)
+    row, project = Import.objects.get(), Project.objects.get(name="shop")
+    archive_project(project=project, by=command("test"), now=row.created_at)
+    before = set(Document.objects.filter(project=project).values_list("name", "version"))
+    notes = sum(name.startswith("detail-") for name, _version in before)
+    assert undo_all(row) == notes > 0
+    assert set(Document.objects.values_list("name", "version")) == before
+    assert not Memory.objects.exists() and list(Project.objects.all()) == [project]
 
 
 def test_notes_are_called_by_the_plural_of_their_kind(db: None, client: APIClient, tmp_path: Path) -> None:
