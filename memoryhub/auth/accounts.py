@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import Group, User
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
@@ -105,6 +105,10 @@ def sign_in(
     sign-in without the group; an account without any right left is closed, and its sessions end.
     """
     role = next((role for group, role in roles.items() if group in identity.groups), None)
+    with connection.cursor() as cursor:  # two first sign-ins at once, of a double click, make one account
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{identity.issuer} {identity.subject}"]
+        )
     link = _links(identity).select_for_update(of=["self", "user"]).select_related("user").first()
     if link is None:
         if not invitation and role is None:

@@ -7,7 +7,9 @@ factor count as wrong passwords.
 django-allauth takes a login through its steps; only the second factor is one here.
 """
 
-from collections.abc import Callable, Mapping
+import fcntl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Final
@@ -39,6 +41,9 @@ LOGIN: Final = command("login")
 """In the audit trail: nobody has logged in yet."""
 
 _ONE_LOGIN: Final = Lock()
+LOCK_FILE: Final = "login.lock"
+"""In the folder that several processes of the web server share."""
+
 GUESSED_AT: Final = ("admin:login", "second_step", "own_sign_in")
 """The pages that take a password or a code."""
 
@@ -138,10 +143,24 @@ def one_login_at_a_time(
     def middleware(request: HttpRequest) -> HttpResponse:
         if request.method != "POST" or request.path not in map(reverse, GUESSED_AT):
             return get_response(request)
-        with _ONE_LOGIN:
+        with _one_login():
             return get_response(request)
 
     return middleware
+
+
+@contextmanager
+def _one_login() -> Iterator[None]:
+    """Hold what one login at a time holds, of all threads and processes of the web server."""
+    environment = settings.ENVIRONMENT
+    folder = environment.shared_folder if environment.is_web else None
+    with _ONE_LOGIN, ExitStack() as held:
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fcntl.flock(
+                held.enter_context((folder / LOCK_FILE).open("w")), fcntl.LOCK_EX
+            )  # until it is closed
+        yield
 
 
 @transaction.atomic

@@ -156,8 +156,12 @@ def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
 def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedMemory:
     """Return a lesson with the source messages of its episodes: it is no more trusted than they are."""
     sources = MemorySource.objects.filter(actor_id=actor.id, memory__in=lesson.episode_ids)
-    keys = list(sources.values_list("message_id", flat=True)[:MOST_SOURCES])
-    messages = list(Message.objects.of([actor.id]).filter(pk__in=keys))
+    said = (
+        Message.objects.of([actor.id])
+        .filter(pk__in=sources.values("message_id"))
+        .order_by("-created_at", "-pk")
+    )
+    messages = list(said[:MOST_SOURCES])
     episodes = Memory.objects.of([actor.id]).filter(pk__in=lesson.episode_ids)
     times = [each.created_at for each in messages] or episodes.values_list("updated_at", flat=True)
     return ExtractedMemory(
@@ -167,7 +171,7 @@ def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedM
         confidence=lesson.confidence,
         message_ids=tuple(message.pk for message in messages),
         said_at=min(max(times, default=now), now),
-        is_trusted=all(message.trust == Trust.TRUSTED for message in messages),
+        is_trusted=not said.exclude(trust=Trust.TRUSTED).exists(),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
@@ -17,8 +18,10 @@ from rest_framework.test import APIClient
 from conversations.models import Message
 from memoryhub.api import idempotency
 from memoryhub.api.idempotency import IdempotencyRecord
+from memoryhub.auth.accounts import sign_in
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.oidc import Identity
 from memoryhub.runtime.processes import wait_until
 from memoryhub.search import maintenance
 from memoryhub.search.bm25 import WORDS_VERSION
@@ -380,3 +383,14 @@ def test_a_user_erased_while_seven_write_is_never_half_there(many: Sequence[APIC
     many[0].delete(f"{API}/actors?agent_id=kana&user_id=hiroki")
     assert not Message.objects.exists()
     assert not Memory.objects.exists()
+
+
+def test_one_person_who_signs_in_twice_at_once_for_the_first_time_gets_one_account() -> None:
+    identity = Identity(
+        "https://issuer.example", "kei-1", "kei", "kei@example.org", "", "", frozenset({"team"})
+    )
+
+    people = at_once(lambda _: sign_in(identity, roles={"team": "curator"}, now=timezone.now()))
+
+    assert {person.pk for person in people} == set(User.objects.values_list("pk", flat=True))
+    assert len(set(people)) == 1

@@ -1,8 +1,11 @@
 """Passwords cannot be guessed: account and address are locked after five wrong ones, and let in again by a way out."""
 
+import fcntl
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +13,11 @@ from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import F
-from django.test import Client
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from memoryhub.auth.login import LOCK_FILE, one_login_at_a_time
 from memoryhub.auth.models import AuditEntry, FailedLogin
 from tests.integration.admin.conftest import list_of, logged_in
 
@@ -154,3 +159,20 @@ def test_guesses_at_the_same_time_are_counted_one_by_one() -> None:
     with ThreadPoolExecutor(12) as threads:
         statuses = list(threads.map(guess, range(24)))
     assert sorted(statuses) == [200] * 4 + [429] * 20
+
+
+def test_a_guess_waits_for_one_in_another_process(settings: Any, tmp_path: Path) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, data_dir=tmp_path, process="web", web_processes=2)
+    middleware = one_login_at_a_time(lambda request: HttpResponse("tried"))
+    form, page = (RequestFactory().generic(method, reverse("admin:login")) for method in ("POST", "GET"))
+    folder = tmp_path / "web"
+    folder.mkdir()
+
+    with ThreadPoolExecutor(1) as pool:
+        with (folder / LOCK_FILE).open("w") as other_process:
+            fcntl.flock(other_process, fcntl.LOCK_EX)
+            assert middleware(page).content == b"tried"
+            guess = pool.submit(middleware, form)
+            with pytest.raises(TimeoutError):
+                guess.result(timeout=0.3)
+        assert guess.result(timeout=30).content == b"tried"

@@ -9,17 +9,28 @@ import pytest
 from django.db import transaction
 
 from conversations.actions.sessions import end_session
-from conversations.models import Session
+from conversations.models import Message, Session
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
 from memoryhub.llm.client import complete_json
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
-from strength.actions.extraction import diagnose, passed_messages, rewind, unread_messages
+from strength.actions import creation
+from strength.actions.extraction import (
+    MOST_SOURCES,
+    _extracted_lesson,
+    diagnose,
+    passed_messages,
+    rewind,
+    unread_messages,
+)
+from strength.actions.memories import NewMemory, write_memory
 from strength.admin.panels import tiles
-from strength.domain.extraction import MOST_ITEMS, Strategy
-from strength.models import Memory, StrategyCursor
+from strength.domain.extraction import MOST_ITEMS, Lesson, Strategy
+from strength.domain.memories import Kind
+from strength.models import Memory, MemorySource, StrategyCursor
 from tests.conftest import client_with_key, run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW
@@ -591,3 +602,21 @@ def test_extraction_without_a_model_is_refused(actor: Actor) -> None:
     session = talk(actor, "I live in Osaka.")
     answer = client_with_key().post(f"/api/v1/sessions/{session.pk}/extract", {})
     assert (answer.status_code, answer.json()["code"]) == (503, "llm_unavailable")
+
+
+def test_a_lesson_is_as_little_trusted_as_any_message_that_it_comes_from(actor: Actor) -> None:
+    talk(actor, *(f"Message {number}." for number in range(MOST_SOURCES + 1)))
+    messages = Message.objects.order_by("created_at")
+    much, _ = write_memory(
+        actor=actor, new=NewMemory(content="Much was said.", kind=Kind.EPISODE), by=BY, now=NOW
+    )
+    MemorySource.objects.bulk_create(creation.sources_of(much, messages.select_related("session"), NOW))
+    lesson = Lesson("Say less.", 0.9, (much.pk,))
+    assert _extracted_lesson(actor, lesson, NOW).is_trusted
+
+    Message.objects.filter(pk=messages[0].pk).update(trust=Trust.UNTRUSTED)
+
+    extracted = _extracted_lesson(actor, lesson, NOW)
+    assert len(extracted.message_ids) == MOST_SOURCES
+    assert messages[0].pk not in extracted.message_ids
+    assert not extracted.is_trusted
