@@ -596,7 +596,7 @@ def test_retrieve_uses_call_then_agent_then_default(client: APIClient) -> None:
 def test_retrieve_keeps_to_the_floor_on_relevance(client: APIClient) -> None:
     wrote(client, "green tea")
     wrote(client, "tea time is at five o'clock in the big garden behind our old house")
-    for floor in (0.0, 0.4, 0.8, 0.9):
+    for floor in (0.0, 0.4, 0.85, 0.9):
         body = {**NAMES, "query": "green tea", "config": {"/notes/": {"top_k": 10, "relevance_score": floor}}}
         found = client.post(f"{API}/memories/retrieve", body).json()["namespaces"]["/notes/"]
         assert all(each["score_breakdown"]["relevance"] >= floor for each in found)
