@@ -251,15 +251,14 @@ def _unknown_field(name: Any, known: Sequence[str]) -> str:
 
 
 class StrictSerializer(serializers.Serializer):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error.
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
-    It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
-    only where the body has it: a message has three of nine.
-    """
+    # A body is read as REST framework does, but what does not depend on it is found out once, and a field is gone to
+    # only where the body has it: a message has three of nine.
 
     @cached_property
     def _readers(self) -> dict[str, tuple[Any, Any]]:
-        """The fields that a body may have, each with the serializer's own check of it."""
+        """Return the fields that a body may have, each with the serializer's own check of it."""
         return {
             name: (field, getattr(self, f"validate_{name}", None))
             for name, field in self.fields.items()

@@ -524,10 +524,7 @@ class Extraction(TypedDict):
 
 
 class FiltersIn(TypedDict, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error.
-
-It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
-only where the body has it: a message has three of nine."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
     kind: list[MemoryKind]
     namespace: str
@@ -570,10 +567,7 @@ class History(TypedDict):
 
 
 class IdsIn(Write, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error.
-
-It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
-only where the body has it: a message has three of nine."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
     ids: Required[list[str]]
 
@@ -1399,20 +1393,14 @@ class StrategyState(TypedDict):
 
 
 class StrengthIn(TypedDict, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error.
-
-It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
-only where the body has it: a message has three of nine."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
     id: Required[str]
     strength: Required[float]
 
 
 class StrengthsIn(Write, total=False):
-    """Serializer that rejects unknown keys, so that a misspelt option is an error.
-
-It reads a body as REST framework does, but finds out once what does not depend on the body, and goes to a field
-only where the body has it: a message has three of nine."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
     updates: Required[list[StrengthIn]]
 
