@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -13,35 +13,28 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import Page, clock, excerpt, principal, render_page, truncated
-from memoryhub.admin.diff import Marked, shared_words
+from memoryhub.admin.base import Page, clock, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_number, submitted_reason, submitted_text
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
-from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Agent
-from memoryhub.tenancy.policies import effective_policy
 from strength.actions.curation import apply_transition
 from strength.actions.merges import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
     MOST_COUNTED,
     QueueFilter,
     count_pending,
-    near_memories,
     next_item,
     open_merges,
     pending_memories,
     still_pending,
 )
-from strength.actions.revisions import RESEMBLES, UNCOMPARED, undo_revision
-from strength.actions.tombstones import find_tombstone
+from strength.actions.revisions import undo_revision
 from strength.actions.workroom import (
     held_by_others,
     hold_item,
@@ -49,19 +42,16 @@ from strength.actions.workroom import (
     review_instructions,
     write_review_instructions,
 )
-from strength.admin.labels import DECISIONS, alike
-from strength.admin.memory_detail import LONGEST_QUOTE, memory_links, source_messages
-from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
+from strength.admin.memory_detail import memory_links
+from strength.admin.review_item import about_item
 from strength.domain.memories import (
     LONGEST_CONTENT,
-    RETURN_VERB,
     MemoryRefused,
     Status,
-    TombstoneReason,
     WrongState,
 )
-from strength.domain.review import Item, Order, PendingReason, Round, Sort, item_of, pending_reasons, round_of
-from strength.models import Memory, MemoryRevision, MemorySource, Merge
+from strength.domain.review import Item, Order, Round, Sort, item_of, round_of
+from strength.models import Memory, MemoryRevision, Merge
 
 ROUND: Final = "review"
 REVISION: Final = "revision"
@@ -93,21 +83,6 @@ TALLY: Final[Mapping[str, Any]] = {
     "reject": _("rejected"),
     "merge": _("merged"),
     "dismiss": _("kept apart"),
-}
-
-MOST_SOURCES: Final = 5
-MOST_ENDED: Final = 10
-
-PENDING_REASONS: Final[Mapping[PendingReason, Any]] = {
-    PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
-    PendingReason.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
-    PendingReason.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
-    PendingReason.RESEMBLES: _("It looks like what a person {decided} on {day}."),
-    PendingReason.UNCOMPARED: _("No model has compared it yet with what people rejected or edited."),
-    PendingReason.RETURNED: _("A person archived it, and it was said again."),
-    PendingReason.CONTRADICTS: _("It contradicts an active memory."),
-    PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
-    PendingReason.ASKED: _("It was stored as pending on request."),
 }
 
 
@@ -453,82 +428,6 @@ def badge(request: HttpRequest) -> str:
     )
     waits = memories.union(merges, all=True).count()  # one statement: every page shows the badge
     return f"{MOST_ON_THE_BADGE}+" if waits > MOST_ON_THE_BADGE else str(waits)
-
-
-def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
-    if item.is_merge:
-        whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
-        if whose is None:
-            return None
-        proposal = merge_of(item.key, whose)
-        return {
-            "proposal": proposal, "actor": proposal.actor, "alike": alike(proposal.likeness),
-            "others": other_merges(proposal), **pair_of(request, proposal),
-        }  # fmt: skip
-    memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
-    if memory is None:
-        return None
-    policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
-    sources = list(memory.sources.all())
-    rows = Memory.objects.of([memory.actor_id]).active().filter(superseded_by=None)
-    ended = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MOST_ENDED])
-    return {
-        "memory": memory,
-        "actor": memory.actor,
-        "opening": memory.content[:LONGEST_SHOWN],
-        "is_cut": len(memory.content) > LONGEST_SHOWN,
-        "text": text,
-        "is_edited": text is not None,
-        "whys": _reasons(memory, sources, policy),
-        "confidence": memory.confidence,
-        "confidence_floor": policy.confidence_floor,
-        "sources": [
-            {**each, "marked": _marked(each["message"], memory)}
-            for each in source_messages(request, memory, sources[:MOST_SOURCES])
-        ],
-        "sources_left_out": max(0, len(sources) - MOST_SOURCES),
-        "ended": [(each, excerpt(each.content, 400)) for each in ended],
-        "near": [
-            {"memory": near, "alike": alike(relevance), "is_ended": near in ended,
-             "marked": shared_words(truncated(near.content, 300), memory.content[:LONGEST_SHOWN])}
-            for near, relevance in near_memories(memory, now=timezone.now())
-        ],
-    }  # fmt: skip
-
-
-def _marked(message: Any, memory: Memory) -> list[Marked]:
-    if message is None:
-        return []
-    return shared_words(truncated(message.opening, LONGEST_QUOTE), memory.content[:LONGEST_SHOWN])
-
-
-def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
-    has_untrusted_source = policy.doubts(memory.channel) or any(
-        each.trust == Trust.UNTRUSTED or policy.doubts(each.channel) for each in sources
-    )
-    latest = (
-        MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number").first()
-    )
-    resembled = latest.beside.get(RESEMBLES) if latest is not None else None
-    reasons = pending_reasons(
-        is_trusted=memory.trust == Trust.TRUSTED,
-        has_untrusted_source=has_untrusted_source,
-        confidence=memory.confidence,
-        confidence_floor=policy.confidence_floor,
-        contradicts=bool(memory.supersedes),
-        was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
-        resembles=resembled is not None,
-        is_uncompared=latest is not None and UNCOMPARED in latest.beside,
-        has_returned=latest is not None and latest.verb == RETURN_VERB,
-    )
-    return [_why(reason, resembled) for reason in reasons]
-
-
-def _why(reason: PendingReason, resembled: tuple[str, str] | None) -> Any:
-    if reason is not PendingReason.RESEMBLES or resembled is None:
-        return PENDING_REASONS[reason]
-    decided, day = DECISIONS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
-    return format_lazy(PENDING_REASONS[reason], decided=decided, day=date_format(day))
 
 
 PAGES = [Page("review/", "review", review_view, NEEDS)]

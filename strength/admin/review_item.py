@@ -1,0 +1,117 @@
+"""One item of the review queue as the page shows it: a memory with why it waits, or a proposal to merge (SPEC W2)."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.admin.base import excerpt, truncated
+from memoryhub.admin.diff import Marked, shared_words
+from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.tenancy.policies import effective_policy
+from strength.actions.review import near_memories
+from strength.actions.revisions import RESEMBLES, UNCOMPARED
+from strength.actions.tombstones import find_tombstone
+from strength.admin.labels import DECISIONS, alike
+from strength.admin.memory_detail import LONGEST_QUOTE, source_messages
+from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
+from strength.domain.memories import RETURN_VERB, TombstoneReason
+from strength.domain.review import Item, PendingReason, pending_reasons
+from strength.models import Memory, MemoryRevision, MemorySource, Merge
+
+MOST_SOURCES: Final = 5
+MOST_ENDED: Final = 10
+
+PENDING_REASONS: Final[Mapping[PendingReason, Any]] = {
+    PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
+    PendingReason.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
+    PendingReason.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
+    PendingReason.RESEMBLES: _("It looks like what a person {decided} on {day}."),
+    PendingReason.UNCOMPARED: _("No model has compared it yet with what people rejected or edited."),
+    PendingReason.RETURNED: _("A person archived it, and it was said again."),
+    PendingReason.CONTRADICTS: _("It contradicts an active memory."),
+    PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
+    PendingReason.ASKED: _("It was stored as pending on request."),
+}
+
+
+def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
+    """Return what the page shows of an item, with a text that somebody typed for it; None where it is gone."""
+    if item.is_merge:
+        whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
+        if whose is None:
+            return None
+        proposal = merge_of(item.key, whose)
+        return {
+            "proposal": proposal, "actor": proposal.actor, "alike": alike(proposal.likeness),
+            "others": other_merges(proposal), **pair_of(request, proposal),
+        }  # fmt: skip
+    memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
+    if memory is None:
+        return None
+    policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
+    sources = list(memory.sources.all())
+    rows = Memory.objects.of([memory.actor_id]).active().filter(superseded_by=None)
+    ended = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MOST_ENDED])
+    return {
+        "memory": memory,
+        "actor": memory.actor,
+        "opening": memory.content[:LONGEST_SHOWN],
+        "is_cut": len(memory.content) > LONGEST_SHOWN,
+        "text": text,
+        "is_edited": text is not None,
+        "whys": _reasons(memory, sources, policy),
+        "confidence": memory.confidence,
+        "confidence_floor": policy.confidence_floor,
+        "sources": [
+            {**each, "marked": _marked(each["message"], memory)}
+            for each in source_messages(request, memory, sources[:MOST_SOURCES])
+        ],
+        "sources_left_out": max(0, len(sources) - MOST_SOURCES),
+        "ended": [(each, excerpt(each.content, 400)) for each in ended],
+        "near": [
+            {"memory": near, "alike": alike(relevance), "is_ended": near in ended,
+             "marked": shared_words(truncated(near.content, 300), memory.content[:LONGEST_SHOWN])}
+            for near, relevance in near_memories(memory, now=timezone.now())
+        ],
+    }  # fmt: skip
+
+
+def _marked(message: Any, memory: Memory) -> list[Marked]:
+    if message is None:
+        return []
+    return shared_words(truncated(message.opening, LONGEST_QUOTE), memory.content[:LONGEST_SHOWN])
+
+
+def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
+    has_untrusted_source = policy.doubts(memory.channel) or any(
+        each.trust == Trust.UNTRUSTED or policy.doubts(each.channel) for each in sources
+    )
+    latest = (
+        MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number").first()
+    )
+    resembled = latest.beside.get(RESEMBLES) if latest is not None else None
+    reasons = pending_reasons(
+        is_trusted=memory.trust == Trust.TRUSTED,
+        has_untrusted_source=has_untrusted_source,
+        confidence=memory.confidence,
+        confidence_floor=policy.confidence_floor,
+        contradicts=bool(memory.supersedes),
+        was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
+        resembles=resembled is not None,
+        is_uncompared=latest is not None and UNCOMPARED in latest.beside,
+        has_returned=latest is not None and latest.verb == RETURN_VERB,
+    )
+    return [_why(reason, resembled) for reason in reasons]
+
+
+def _why(reason: PendingReason, resembled: tuple[str, str] | None) -> Any:
+    if reason is not PendingReason.RESEMBLES or resembled is None:
+        return PENDING_REASONS[reason]
+    decided, day = DECISIONS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
+    return format_lazy(PENDING_REASONS[reason], decided=decided, day=date_format(day))
