@@ -48,7 +48,7 @@ SEED: Final = 7
 
 @dataclass(frozen=True)
 class Constants:
-    """What a ranking is computed with; plain values by default."""
+    """Constants of a ranking; by default plain values, with which nothing but words and vectors counts."""
 
     half_length: float = 60.0
     length_exponent: float = 1.0

@@ -123,7 +123,7 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
         return render_page(
             request,
             "admin/conversations/session/timeline.html",
-            title=self.title_of(session),
+            title=self.shown_title(session),
             opts=self.opts,
             original=session,
             session=session,

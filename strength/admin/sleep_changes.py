@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.http import HttpRequest
+from django.utils.text import capfirst
 
 from memoryhub.admin.object_actions import change_url, submitted_number
 from strength.actions.sleep_runs import compare_with_preview
@@ -13,13 +14,6 @@ from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState
 from strength.models import Memory, SleepRun
 
 PROPOSED: Final = MergeState.PROPOSED
-
-
-def _is_decided(change: Mapping[str, Any]) -> bool:
-    """Return whether somebody has decided on a proposal since."""
-    return bool(change["change"] == ChangeKind.PROPOSE_MERGE and change.get("state", PROPOSED) != PROPOSED)
-
-
 MOST_OF_KIND: Final = 20
 """Changes of a kind on the first page; each kind has pages of its own."""
 
@@ -28,6 +22,7 @@ KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
 def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the page shows of each kind of change: some of every kind, or a page of the one asked for."""
     wanted = request.GET.get("kind", "")
     visible = [each for each in changes if not _is_invisible(each)]
     by_kind = {kind: [each for each in visible if each["change"] == kind] for kind in CHANGE_ORDER}
@@ -43,7 +38,7 @@ def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, A
     return [
         {
             "kind": str(kind),
-            "label": CHANGES[kind],
+            "label": capfirst(CHANGES[kind]),  # the heading of a card
             "colour": CHANGE_COLOURS[kind],
             "count": len(by_kind[kind]),
             "changes": [each for each in shown if each["change"] == kind],
@@ -65,6 +60,7 @@ def _is_invisible(change: Mapping[str, Any]) -> bool:
 
 
 def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how a run differs from the preview that was made for it; without one, only that there is none."""
     compared = compare_with_preview(run=run, changes=changes)
     if compared is None:
         return {"preview": None}
@@ -103,3 +99,8 @@ def _shown_changes(
         }
         for change in changes
     ]
+
+
+def _is_decided(change: Mapping[str, Any]) -> bool:
+    """Return whether somebody has decided on a proposal since."""
+    return bool(change["change"] == ChangeKind.PROPOSE_MERGE and change.get("state", PROPOSED) != PROPOSED)
