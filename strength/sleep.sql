@@ -177,7 +177,7 @@ held AS MATERIALIZED (
 -- feed.
 {held}, moved AS (
     UPDATE strength_memory AS memory SET status = 'archived', version = version + 1, updated_at = %(now)s,
-        archived_why = CASE WHEN valid_to <= %(now)s THEN 'no_longer_valid' ELSE %(why)s END
+        archived_why = CASE WHEN valid_to <= %(now)s THEN %(expired)s ELSE %(why)s END
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'active'
         AND NOT pinned
     RETURNING actor_id, id, version, archived_why
@@ -203,12 +203,13 @@ held AS MATERIALIZED (
     FROM (
         SELECT pg_advisory_xact_lock_shared(%(lock)s)
         WHERE (SELECT count(*) FROM (TABLE found UNION ALL TABLE seen UNION ALL TABLE stilled) AS row) >= 0
+            AND EXISTS (SELECT FROM moved)  -- where nothing goes, readers of the feed need not wait
     ) AS locked, moved JOIN memoryhub_actor AS actor ON actor.id = moved.actor_id
     RETURNING actor_id, id
 )
 SELECT gone.*, position
 FROM (
-    SELECT actor_id, count(*), count(*) FILTER (WHERE archived_why <> 'no_longer_valid') FROM moved GROUP BY actor_id
+    SELECT actor_id, count(*), count(*) FILTER (WHERE archived_why <> %(expired)s) FROM moved GROUP BY actor_id
 ) AS gone JOIN (SELECT actor_id, max(id) AS position FROM noted GROUP BY actor_id) AS latest USING (actor_id)
 
 -- name: archive_due

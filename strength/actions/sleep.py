@@ -274,7 +274,11 @@ def _archive_step(nights: Sequence[Night]) -> None:
     """Archive a slice of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
     first, going = nights[0].run, [each.run for each in nights if not each.run._state.adding]
     counts = _counts(nights)
-    values = {**due_values([(each.actor, each.policy) for each in nights], first.now), "lock": FEED_LOCK}
+    values = {
+        **due_values([(each.actor, each.policy) for each in nights], first.now),
+        "lock": FEED_LOCK,
+        "expired": Why.EXPIRED,
+    }
     if first.phase == Phase.FADE:
         rows = run_query(SLEEP_QUERIES["archive_due"], {**values, "why": Why.WEAK})
     else:
@@ -285,7 +289,8 @@ def _archive_step(nights: Sequence[Night]) -> None:
         if each.actor.id in archived:
             count, _faded, position = archived[each.actor.id]
             each.run.archived_count += count
-            each.state.active, each.state.active_at = (each.state.active or 0) - count, position
+            assert each.state.active is not None, "_counts has counted"
+            each.state.active, each.state.active_at = each.state.active - count, position
     if sum(count for count, *_ in archived.values()) < SLICE:
         faded = Counter({actor_id: row[1] for actor_id, row in archived.items()})
         _compare_or_end([each for each in nights if not _is_crowded(each, counts, faded)])

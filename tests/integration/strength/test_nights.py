@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
@@ -15,6 +15,7 @@ from strength.actions import sleep as sleeping
 from strength.actions import sleep_runs
 from strength.actions.curation import apply_transition, delete_memory
 from strength.actions.memories import NewMemory, write_memory
+from strength.actions.revisions import FEED_LOCK
 from strength.actions.sleep import SleepRequest, advance, in_batches, sleep, sleep_together
 from strength.actions.sleep_runs import preview_sleep, undo_sleep
 from strength.domain.memories import Kind
@@ -203,3 +204,22 @@ def test_what_is_active_is_counted_anew_where_the_feed_has_moved() -> None:
 def test_batches_are_even_and_small(count: int, at_once: int, sizes: list[int]) -> None:
     actors = [Actor(user_id=str(place)) for place in range(count)]
     assert [len(each) for each in in_batches(actors, at_once=at_once)] == sizes
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("valid_to", "is_held"), [(None, False), (NOW + DAY / 2, True)])
+def test_a_step_holds_the_feed_only_where_it_archives(valid_to: Any, is_held: bool) -> None:
+    actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
+    new = NewMemory(content="Tea", kind=Kind.FACT, valid_to=valid_to)
+    write_memory(actor=actor, new=new, by=BY, now=NOW)
+
+    with transaction.atomic():
+        run = sleep(actor=actor, request=request(NOW + DAY))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND pid = pg_backend_pid()",
+                [FEED_LOCK],
+            )
+            held = cursor.fetchone()[0]
+
+    assert (run.archived_count, held) == (int(is_held), int(is_held))

@@ -412,7 +412,12 @@ def test_a_night_finds_what_falls_due_by_the_index(actor: Actor, write: Write, s
     for place in range(20):
         write(f"memory {place}", strength=0.2 + place / 10)
     sleep_at(NOW + DAY)
-    values = {**due_values([(actor, StrengthPolicy())], NOW + DAY), "why": Why.WEAK, "lock": FEED_LOCK}
+    values = {
+        **due_values([(actor, StrengthPolicy())], NOW + DAY),
+        "why": Why.WEAK,
+        "lock": FEED_LOCK,
+        "expired": Why.EXPIRED,
+    }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
