@@ -12,14 +12,19 @@ from threading import Lock
 from typing import Final
 
 SECONDS: Final = 60
+BYTES: Final = 8 * (SECONDS + 1)
+"""Of a window: a count for each second, and which second the latest is."""
+
+MOST_AHEAD: Final = 3_600
+"""Seconds. A clock that was further ahead would keep a key out until that time has come, be it years."""
 
 
 class Window:
     """Calls by second: those of the latest second with any, and of the 59 before it."""
 
     def __init__(self, numbers: bytes = b"") -> None:
-        """Make an empty window, or one of the `numbers` of another."""
-        self._numbers = array("q", numbers or bytes(8 * (SECONDS + 1)))
+        """Make a window of the `numbers` of another; an empty one where they are not whole."""
+        self._numbers = array("q", numbers if len(numbers) == BYTES else bytes(BYTES))
 
     def __bytes__(self) -> bytes:
         return self._numbers.tobytes()
@@ -27,6 +32,8 @@ class Window:
     def count(self, now: float, most: int) -> float:
         """Count a call and return 0; where there were `most` in the last minute, return the seconds to wait instead."""
         *calls, latest = self._numbers
+        if latest > now + MOST_AHEAD:
+            calls, latest = [0] * SECONDS, 0
         second = max(int(now), latest)  # a clock that was set back forgets nothing
         for passed in range(max(latest + 1, second - SECONDS + 1), second + 1):
             calls[passed % SECONDS] = 0
@@ -57,7 +64,7 @@ class CallCounter:
         descriptor = os.open(self._folder / caller, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            window = Window(os.read(descriptor, 8 * (SECONDS + 1)))
+            window = Window(os.read(descriptor, BYTES))
             wait = window.count(now, most)
             os.pwrite(descriptor, bytes(window), 0)
         finally:

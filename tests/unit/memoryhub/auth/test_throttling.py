@@ -43,6 +43,20 @@ def test_a_clock_that_is_set_back_forgets_nothing() -> None:
     assert window.count(400.0, 1) > 0
 
 
+def test_a_clock_that_was_years_ahead_keeps_nobody_out() -> None:
+    window = Window()
+    assert window.count(1.8e9, 2) == 0
+    assert [window.count(1.7e9 + second, 2) > 0 for second in range(3)] == [False, False, True]
+    assert window.count(1.7e9 + SECONDS + 1, 2) == 0
+
+
+@pytest.mark.parametrize("left", [b"", b"torn", bytes(8 * SECONDS)])
+def test_a_file_that_is_not_whole_begins_anew(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "one").write_bytes(left)
+    counter = CallCounter(tmp_path)
+    assert [counter.count("one", now=5.0, most=2) > 0 for _ in range(3)] == [False, False, True]
+
+
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_callers_are_counted_apart(tmp_path: Path, is_shared: bool) -> None:
     counter = CallCounter(tmp_path if is_shared else None)
