@@ -4,12 +4,12 @@ In PostgreSQL's binary form: a vector of 384 numbers is then copied, neither wri
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final
 
-from django.db import connection
-from django.db.models import JSONField, Model
+from django.db import DataError, connection
+from django.db.models import Field, IntegerField, JSONField, Model
 from pgvector.django import HalfVectorField, SparseVectorField
 from psycopg.types.json import Jsonb
 
@@ -25,7 +25,8 @@ _LENGTH: Final = re.compile(r"\([\d, ]+\)|(?<=\[)\d+(?=])")
 def copy_rows(model: type[Model], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows, given by the names of their columns' attributes, all alike; the database fills in the others.
 
-    Values are of the types that the fields' columns hold: nothing converts or checks them. Raises what an INSERT would.
+    Values are of the types that the fields' columns hold: nothing converts them. Raises DataError, as an INSERT does,
+    for a text with NUL or beyond its length and for a number that the column cannot hold.
     """
     if not rows:
         return
@@ -53,13 +54,22 @@ def _copying(
         "bytea" if isinstance(field, VECTORS) else _LENGTH.sub("", str(field.db_type(connection)))
         for field in fields
     ]
-    adapters = [
-        (place, adapt)
-        for place, field in enumerate(fields)
-        for kind, adapt in ADAPTERS.items()
-        if isinstance(field, kind)
-    ]
+    adapters = [(place, adapt) for place, field in enumerate(fields) if (adapt := _adapter(field))]
     return f"COPY {quoted(model._meta.db_table)} ({columns}) FROM STDIN (FORMAT BINARY)", types, adapters
+
+
+def _adapter(field: "Field[Any, Any]") -> Callable[[Any], Any] | None:
+    if isinstance(field, IntegerField):
+        low, high = connection.ops.integer_field_range(field.get_internal_type())
+        return partial(_checked, low=low, high=high)
+    return next((adapt for kind, adapt in ADAPTERS.items() if isinstance(field, kind)), None)
+
+
+def _checked(number: int, *, low: int, high: int) -> int:
+    """Return a number that a column can hold: in binary form, its upper bytes would else be cut off without a word."""
+    if not low <= number <= high:
+        raise DataError(f"A whole number of this column lies between {low} and {high}.")
+    return number
 
 
 def copy_models(rows: Sequence[Model]) -> None:
@@ -70,8 +80,3 @@ def copy_models(rows: Sequence[Model]) -> None:
     copy_rows(type(rows[0]), [{name: getattr(row, name) for name in columns} for row in rows])
     for row in rows:
         row._state.adding = False
-
-
-def array_text(numbers: Iterable[int]) -> str:
-    """Return integers as PostgreSQL reads an array of them; psycopg writes a list number by number, in Python."""
-    return f"{{{','.join(map(str, numbers))}}}"

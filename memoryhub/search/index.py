@@ -23,7 +23,6 @@ from django.db import transaction
 from numpy.typing import NDArray
 from pgvector import SparseVector
 
-from memoryhub.bulk import array_text
 from memoryhub.prepared import prepared_cursor
 from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import (
@@ -107,7 +106,12 @@ def _add(counts: list[tuple[int, int]]) -> None:
     with prepared_cursor() as cursor:
         for batch in _batches(counts):
             terms, documents = zip(*batch, strict=True)
-            cursor.execute(ADD_COUNTS, [array_text(terms), array_text(documents)])
+            cursor.execute(ADD_COUNTS, [_array_text(terms), _array_text(documents)])
+
+
+def _array_text(numbers: Iterable[int]) -> str:
+    """Return integers as PostgreSQL reads an array of them; psycopg writes a list number by number, in Python."""
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
@@ -149,6 +153,6 @@ def _documents(terms: Iterable[int]) -> dict[int, int]:
     """Return how many texts each term is in, and under CORPUS how many there are."""
     counts = dict.fromkeys([*terms, TermStatistic.CORPUS], 0)
     with prepared_cursor() as cursor:
-        cursor.execute(COUNTS, [array_text(counts)])
+        cursor.execute(COUNTS, [_array_text(counts)])
         counts.update(cursor.fetchall())
     return counts

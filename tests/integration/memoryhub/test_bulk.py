@@ -4,9 +4,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import DataError, connection, transaction
 from pgvector import HalfVector, SparseVector
 
+from conversations.models import Message, Session
 from memoryhub.bulk import _copying, copy_models, copy_rows
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.ids import new_id
@@ -52,3 +53,18 @@ def test_rows_are_stored_as_they_were_given() -> None:
     assert (index.vector[:2], index.length) == ([0.25, -1.0], 7)
     assert index.vector[2] == pytest.approx(6e-8, rel=0.1)
     assert (index.words.indices(), index.words.values()) == ([0, DIMENSION - 1], [0.5, 0.75])
+
+
+@pytest.mark.parametrize(("column", "number"), [("version", 2**40), ("version", -1), ("seq", 2**31)])
+def test_a_number_that_the_column_cannot_hold_is_refused_and_not_cut_off(column: str, number: int) -> None:
+    actor = Actor.objects.create(id=new_id(), agent=Agent.objects.create(agent_id="one"), user_id="u")
+    session = Session.objects.create(id=new_id(), actor=actor, channel="web", started_at=NOW)
+    said = Message(actor=actor, session=session, seq=1, role="user", content="Hello", created_at=NOW)
+    known = Memory(actor=actor, content="Tea", content_digest=bytes(32), created_at=NOW, updated_at=NOW)
+    row = said if column == "seq" else known
+    setattr(row, column, number)
+
+    with pytest.raises(DataError, match="lies between"), transaction.atomic():
+        copy_models([row])
+
+    assert not type(row)._default_manager.exists()
