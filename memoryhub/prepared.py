@@ -26,6 +26,8 @@ from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields.related import ForeignObject
 from django.db.models.query import FlatValuesListIterable, ModelIterable, ValuesListIterable
 from psycopg import Cursor
+from psycopg.errors import FeatureNotSupported
+from psycopg.pq import TransactionStatus
 
 Row = TypeVar("Row")
 Sql = tuple[str, tuple[Any, ...]]
@@ -49,7 +51,15 @@ class _PreparingCursor(Cursor[Any]):
     def execute(self, *args: Any, **options: Any) -> "_PreparingCursor":
         former, self.connection.prepare_threshold = self.connection.prepare_threshold, 0
         try:
-            super().execute(*args, **options)
+            try:
+                super().execute(*args, **options)
+            except FeatureNotSupported:
+                # A migration gave a column another type ("cached plan must not change result type"). In a transaction
+                # its end does this; elsewhere nothing would, and the connection would refuse the statement for good.
+                if self.connection.info.transaction_status != TransactionStatus.IDLE:
+                    raise
+                self.connection._prepared.clear()
+                super().execute(*args, **{**options, "prepare": False})  # what is kept is dropped after it
         finally:
             self.connection.prepare_threshold = former
         return self
@@ -58,7 +68,8 @@ class _PreparingCursor(Cursor[Any]):
 def prepared_cursor(using: str = DEFAULT_DB_ALIAS) -> Any:
     """Return a cursor as `connection.cursor()` does, whose statements PostgreSQL parses and plans once a connection.
 
-    For statements that find rows by keys: a plan is made without knowing the values, and must be good for all of them.
+    For statements that find rows by keys, or the first in the order of an index: a plan is made without knowing the
+    values, and must be good for all of them. A statement that fails at first stays prepared until the connection ends.
     With `prepare_threshold=none` in DATABASE_URL it is an ordinary cursor.
     """
     connection: Any = connections[using]
@@ -103,13 +114,13 @@ class AnyOf(Lookup):
 class PreparedQuery(Generic[Row]):
     """A queryset that is filtered at each call; what it selects, joins and orders by is fixed.
 
-    `one_plan` says that the server may keep one plan for all values; without it, it makes one for each call.
+    Without `server_prepared`, the server plans each call by its values.
     The first call raises TypeError for a queryset that prefetches, or yields dictionaries or named tuples.
     """
 
-    def __init__(self, build: Callable[[], QuerySet[Any, Row]], *, one_plan: bool = True) -> None:
+    def __init__(self, build: Callable[[], QuerySet[Any, Row]], *, server_prepared: bool = True) -> None:
         self._build = build  # later, for models are not loaded where it stands
-        self._one_plan = one_plan
+        self._server_prepared = server_prepared
         self._known = lru_cache(MOST_SHAPES)(self._compiled)
         self._lookup_of = lru_cache(MOST_SHAPES)(self._lookup)
 
@@ -151,7 +162,7 @@ class PreparedQuery(Generic[Row]):
 
     def _compiled(self, where: Q | Shape, most: int | None) -> "Statement[Row]":
         rows = self._base.filter(where if isinstance(where, Q) else _condition(where))[:most]
-        return Statement(rows, one_plan=self._one_plan and not isinstance(where, Q))
+        return Statement(rows, server_prepared=self._server_prepared and not isinstance(where, Q))
 
     def _shape(self, where: Q, values: Values) -> Shape | None:
         """Return a condition with places for values, and note these by number; None where it is compiled as it is."""
@@ -194,17 +205,17 @@ class PreparedQuery(Generic[Row]):
 class Statement(Generic[Row]):
     """A compiled query: its SQL, the places of its values, and how rows are read. It holds nothing of a call."""
 
-    def __init__(self, rows: QuerySet[Any, Row], *, one_plan: bool) -> None:
+    def __init__(self, rows: QuerySet[Any, Row], *, server_prepared: bool) -> None:
         """Compile a queryset. Raises EmptyResultSet."""
         compiler = rows.query.get_compiler(rows.db)
-        self.using, self.one_plan = rows.db, one_plan
+        self.using, self.server_prepared = rows.db, server_prepared
         self.sql, self.places = compiler.as_sql()
         self._converters = compiler.get_converters([column for column, *_ in compiler.select]).items()
         self._read = READERS[rows._iterable_class](compiler)
 
     def rows(self, values: tuple[Any, ...]) -> list[Row]:
         connection = connections[self.using]  # this thread's
-        with prepared_cursor(self.using) if self.one_plan else connection.cursor() as cursor:
+        with prepared_cursor(self.using) if self.server_prepared else connection.cursor() as cursor:
             cursor.execute(self.sql, values)
             found: list[Any] = cursor.fetchall()
         if self._converters:

@@ -48,10 +48,10 @@ class StrengthNow(Func):
 
 
 def run_query(
-    statement: str, values: Mapping[str, Any] | None = None, *, one_plan: bool = False
+    statement: str, values: Mapping[str, Any] | None = None, *, server_prepared: bool = False
 ) -> list[Any]:
-    """Execute a statement and return its rows; `one_plan` as in `PreparedQuery`."""
-    with prepared_cursor() if one_plan else connection.cursor() as cursor:
+    """Execute a statement and return its rows; `server_prepared` as in `PreparedQuery`."""
+    with prepared_cursor() if server_prepared else connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 

@@ -26,7 +26,7 @@ SPEAKERS = PreparedQuery(
         .annotate(name=Func("authors", function="unnest"))
         .values_list("name", flat=True)
     ),
-    one_plan=False,
+    server_prepared=False,
 )
 CONVERSATION = Conversation(session="session_id", sequence="seq", asks="asks", author="author")
 

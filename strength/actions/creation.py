@@ -61,7 +61,7 @@ def _add_numbers(written: Sequence[NewRow], now: datetime) -> dict[UUID, dict[st
     values = {
         "actor_id": actor.pk, "memory_ids": list(strengths), "strengths": list(strengths.values()), "now": now
     }  # fmt: skip
-    rows = run_query(QUERIES["insert_numbers"], values, one_plan=True)
+    rows = run_query(QUERIES["insert_numbers"], values, server_prepared=True)
     marks = {memory_id: mark for memory_id, mark, _is_first in rows}
     PerspectiveStrength.objects.bulk_create(
         PerspectiveStrength(

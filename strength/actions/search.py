@@ -33,7 +33,9 @@ from strength.models.memory import STRENGTH_OF_MEMORY, load_memories
 from strength.sql import QUERIES, run_query
 
 EMBEDDER_AWAY = "embedder"
-STRONGEST = PreparedQuery(lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"), one_plan=False)
+STRONGEST = PreparedQuery(
+    lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"), server_prepared=False
+)
 AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
 
 MOST_OF_LEVEL = 100
@@ -211,7 +213,9 @@ def _standing(actor_id: UUID, project: str, now: datetime, most: int) -> list[St
         "actor_id": actor_id, "kinds": list(STANDING), "project": project, "now": now, "most": most,
         "most_of_level": MOST_OF_LEVEL,
     }  # fmt: skip
-    return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values, one_plan=True)]
+    return [
+        StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values, server_prepared=True)
+    ]
 
 
 def held_memories(
@@ -296,7 +300,7 @@ def _best(
     keys = {"actor_ids": actor_ids, "memory_ids": list(by_id), "space_id": search.query.space_id,
             "perspective": search.perspective or ""}  # fmt: skip
     scored: dict[UUID, ScoreBreakdown] = {}
-    for key, strength, last_used_at in run_query(QUERIES["candidate_numbers"], keys, one_plan=True):
+    for key, strength, last_used_at in run_query(QUERIES["candidate_numbers"], keys, server_prepared=True):
         found = by_id[key]
         scored[key] = score(
             similarity=found.similarity_raw, word_score=found.word_raw or 0.0, relevance=found.relevance,

@@ -80,7 +80,7 @@ def mark_candidates(*, memories: Sequence[Memory]) -> None:
         by_actor.setdefault(memory.actor_id, set()).add(memory.pk)
     for actor_id in sorted(by_actor):
         keys = {"actor_id": actor_id, "memory_ids": list(by_actor[actor_id])}
-        run_query(QUERIES["mark_candidates"], keys, one_plan=True)
+        run_query(QUERIES["mark_candidates"], keys, server_prepared=True)
 
 
 @transaction.atomic

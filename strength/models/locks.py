@@ -40,7 +40,7 @@ def _whose(actor_id: UUID) -> int:
 
 def _hold(actor_id: UUID, statement: str) -> None:
     if not run_query(
-        statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id}, one_plan=True
+        statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id}, server_prepared=True
     ):
         raise UnknownRow(_("The user was erased meanwhile."))
 

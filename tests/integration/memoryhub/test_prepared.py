@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import DataError, connection, transaction
+from django.db import DataError, NotSupportedError, connection, transaction
 from django.db.models import F, Q
 from django.test.utils import CaptureQueriesContext
 
@@ -161,7 +161,9 @@ def test_the_server_keeps_a_statement_by_its_shape(fresh_connection: None) -> No
         assert prepared.rows(Q(id__in=[new_id()] * (number + 1))) == []
     assert len(kept_by_the_server()) == 1
 
-    assert PreparedQuery(lambda: Actor.objects.order_by("-id"), one_plan=False).rows(Q(pk=new_id())) == []
+    assert (
+        PreparedQuery(lambda: Actor.objects.order_by("-id"), server_prepared=False).rows(Q(pk=new_id())) == []
+    )
     assert len(kept_by_the_server()) == 1
 
 
@@ -192,6 +194,30 @@ def test_statements_are_found_again_after_an_error(fresh_connection: None) -> No
     with pytest.raises(DataError), transaction.atomic(), prepared_cursor() as cursor:
         cursor.execute("SELECT 1 / %s::int", [0])
     assert prepared.rows(Q(pk=actor.pk)) == [actor]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_statements_are_found_again_after_a_column_has_another_type(
+    fresh_connection: None, inside: bool
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE shelf (name varchar(20))")
+        cursor.execute("INSERT INTO shelf VALUES ('tea')")
+    read = names_of_shelf
+    assert [read() for _ in range(2)] == ["tea", "tea"]
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE shelf ALTER COLUMN name TYPE varchar(50)")
+
+    if inside:  # nothing can be repeated there; the end of the transaction forgets the statement
+        with pytest.raises(NotSupportedError), transaction.atomic():
+            read()
+    assert [read() for _ in range(2)] == ["tea", "tea"]
+
+
+def names_of_shelf() -> str:
+    with prepared_cursor() as cursor:
+        cursor.execute("SELECT * FROM shelf")
+        return str(cursor.fetchone()[0])
 
 
 def test_keys_in_a_list_may_be_texts(memories: list[Memory]) -> None:
