@@ -7,9 +7,9 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 
-from conversations.actions.context import forget_source
+from conversations.actions.context import forget_sources
 from conversations.actions.messages import (
     add_messages,
     entries_of,
@@ -17,7 +17,7 @@ from conversations.actions.messages import (
     message_row,
 )
 from conversations.domain.messages import NewMessage, Numbered, Role
-from conversations.models import Message, Receipt, Session
+from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
@@ -150,11 +150,11 @@ def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: Writ
     )
 
 
-SOUGHT_AT_ONCE: Final = 1_000
-"""Deleted rows that one statement looks for in receipts."""
-
 UNDONE: Final[list[Callable[..., None]]] = []
-"""Functions that remove what was made of sessions, before these go; registered by apps."""
+"""Functions that remove what was made of messages, before these go; registered by apps.
+
+They get the sessions by id, each with the `seq` from which on messages go (1: the session goes), and the messages' ids.
+"""
 
 
 def undo_sessions(
@@ -164,43 +164,42 @@ def undo_sessions(
     hold(actor.pk)
     own = Session.objects.filter(actor_id=actor.pk).order_by("pk")
     sessions = {each.pk: each for each in own.select_for_update().filter(pk__in=[row.row_id for row in rows])}
-    whole: list[UUID] = []
+    cut: dict[UUID, int] = {}
     kept = 0
     for row in rows:
         session = sessions.get(row.row_id)
         if session is None:
             continue
-        if session.message_count != row.details["last_seq"]:
-            kept += 1
-        elif row.details["first_seq"] == 1:
-            whole.append(session.pk)
+        first, last = row.details["first_seq"], row.details["last_seq"]
+        if (
+            cut.get(session.pk, session.message_count + 1) - 1 == last
+        ):  # the rows of a session come latest first
+            cut[session.pk] = first
         else:
-            _shorten(session, row.details["first_seq"])
+            kept += 1
+    going = Q(session_id__in=[key for key, first in cut.items() if first == 1])
+    for key, first in cut.items():
+        if first > 1:
+            going |= Q(session_id=key, seq__gte=first)
+    gone = Message.objects.filter(going, actor_id=actor.pk)
+    message_ids = list(gone.values_list("pk", flat=True))
     for undo in UNDONE:
-        undo(actor=actor, session_ids=whole, by=by, reason=reason, now=now)
-    gone = Message.objects.filter(actor_id=actor.pk, session_id__in=whole)
-    forget_sources(list(gone.values_list("pk", flat=True)))
+        undo(actor=actor, sessions=cut, message_ids=message_ids, by=by, reason=reason, now=now)
+    forget_sources(message_ids)
+    gone.delete()
+    whole = [key for key, first in cut.items() if first == 1]
     own.filter(pk__in=whole).delete()
+    for key, first in cut.items():
+        if first > 1:
+            _shorten(sessions[key], first)
     audit.record_each(
         by=by, verb="delete", object_kind="session", object_ids=whole, actor=actor, reason=reason, now=now
     )
     return kept
 
 
-def forget_sources(source_ids: Sequence[UUID]) -> None:
-    """Remove the texts of many deleted rows from the receipts that quote them, as `forget_source` does for one."""
-    for place in range(0, len(source_ids), SOUGHT_AT_ONCE):
-        some = source_ids[place : place + SOUGHT_AT_ONCE]
-        quoting = Receipt.objects.filter(source_ids__overlap=some).values_list("source_ids", flat=True)
-        for source_id in {each for ids in quoting for each in ids}.intersection(some):
-            forget_source(source_id=source_id)
-
-
 def _shorten(session: Session, first_seq: int) -> None:
     messages = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk)
-    gone = messages.filter(seq__gte=first_seq)
-    forget_sources(list(gone.values_list("pk", flat=True)))
-    gone.delete()
     session.message_count = first_seq - 1
     session.last_message_at = messages.aggregate(last=Max("created_at"))["last"]
     session.save(update_fields=["message_count", "last_message_at"])

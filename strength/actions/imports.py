@@ -1,13 +1,14 @@
 """Write imported memories as any client would, so that tombstones, trust and policies hold; undo them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q
+from django.db.models.functions import Least
 
-from conversations.actions.imports import forget_sources
+from conversations.actions.context import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
@@ -23,6 +24,7 @@ from strength.actions.curation import edit_memory
 from strength.actions.memories import NewMemory
 from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import undo_revision
+from strength.domain.extraction import Strategy
 from strength.domain.memories import (
     Kind,
     MemoryRefused,
@@ -33,7 +35,7 @@ from strength.domain.memories import (
     content_digest,
     default_namespace,
 )
-from strength.models import Memory, MemoryRevision, MemorySource
+from strength.models import Memory, MemoryRevision, MemorySource, StrategyCursor
 from strength.models.locks import lock_shared
 
 KIND: Final = "memory"
@@ -198,12 +200,37 @@ def delete_untold(
 
 
 def undo_drawn(
-    *, actor: Actor, session_ids: Sequence[UUID], by: Principal, reason: str, now: datetime
+    *,
+    actor: Actor,
+    sessions: Mapping[UUID, int],
+    message_ids: Sequence[UUID],
+    by: Principal,
+    reason: str,
+    now: datetime,
 ) -> None:
-    """Delete the memories that were drawn from sessions that go, and from nothing else."""
+    """Delete the memories that were drawn from messages that go, and from nothing else; read on from before these.
+
+    `sessions` as in `conversations.actions.imports.UNDONE`. The memory of a summary goes with any message it covers.
+    """
     sources = MemorySource.objects.filter(actor_id=actor.pk)
-    drawn = sources.filter(session_id__in=session_ids).values_list("memory_id", flat=True)
-    others = sources.filter(memory_id__in=drawn).exclude(session_id__in=session_ids).values("memory_id")
-    rows = Memory.objects.of([actor.pk]).filter(Q(pk__in=set(drawn)) & ~Q(pk__in=others), locked=False)
-    keys = list(rows.values_list("pk", flat=True))
+    drawn = sources.filter(message_id__in=message_ids).values_list("memory_id", flat=True)
+    others = sources.filter(memory_id__in=drawn).exclude(message_id__in=message_ids).values("memory_id")
+    cursors = StrategyCursor.objects.filter(actor_id=actor.pk)
+    shortened = {key: first for key, first in sessions.items() if first > 1}
+    summarised = [
+        cursor
+        for cursor in cursors.filter(session_id__in=shortened, strategy=Strategy.SUMMARY)
+        if cursor.read_until >= shortened[cursor.session_id]
+    ]
+    gone = (Q(pk__in=set(drawn)) & ~Q(pk__in=others)) | Q(pk__in=[cursor.memory_id for cursor in summarised])
+    keys = list(Memory.objects.of([actor.pk]).filter(gone, locked=False).values_list("pk", flat=True))
     delete_untold(actor=actor, memory_ids=keys, by=by, reason=reason, now=now)
+    # Without its memory, a cursor would say that a person deleted it.
+    forgotten = [cursor.session_id for cursor in summarised if cursor.memory_id in keys]
+    cursors.filter(session_id__in=forgotten, strategy=Strategy.SUMMARY).delete()
+    for key, first in shortened.items():
+        cursors.filter(session_id=key, read_until__gte=first).update(
+            read_until=first - 1,
+            passed_until=Least("passed_until", first - 1),
+            passed_after=Least("passed_after", first - 1),
+        )

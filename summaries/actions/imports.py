@@ -1,13 +1,13 @@
 """Write imported documents into projects, and take over files that were edited; undo both."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
 
-from conversations.actions.imports import forget_sources
+from conversations.actions.context import forget_sources
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
@@ -27,7 +27,7 @@ from summaries.actions.projects import (
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.files import FileStatus, digest_of, sync_status
 from summaries.domain.projects import free_name, is_name, propose_name
-from summaries.models import Document, Project, Summary
+from summaries.models import Document, Project, ProjectCursor, Summary
 
 KIND: Final = "document"
 PROJECT: Final = "project"
@@ -163,9 +163,28 @@ def undo_projects(
     return 0
 
 
-def forget_summaries(
-    *, actor: Actor, session_ids: Sequence[UUID], by: Principal, reason: str, now: datetime
+def undo_summaries(
+    *,
+    actor: Actor,
+    sessions: Mapping[UUID, int],
+    message_ids: Sequence[UUID],
+    by: Principal,
+    reason: str,
+    now: datetime,
 ) -> None:
-    """Remove the texts of sessions' summaries from receipts, before the sessions go and take the summaries along."""
-    rows = Summary.objects.filter(actor_id=actor.pk, session_id__in=session_ids)
-    forget_sources(list(rows.values_list("pk", flat=True)))
+    """Forget summaries of messages that go, also in receipts, and search for project entries anew from there.
+
+    `sessions` as in `conversations.actions.imports.UNDONE`. A summary that a person edited stays with its session.
+    """
+    rows = Summary.objects.filter(actor_id=actor.pk, session_id__in=sessions)
+    covering = [each for each in rows if each.message_count >= sessions[each.session_id]]
+    gone = [each.pk for each in covering if sessions[each.session_id] == 1 or not each.locked]
+    forget_sources(gone)
+    rows.filter(pk__in=gone).delete()
+    for session_id, first in sessions.items():
+        if first > 1:
+            rows.filter(session_id=session_id, message_count__gte=first).update(message_count=first - 1)
+            read = ProjectCursor.objects.filter(
+                actor_id=actor.pk, session_id=session_id, read_until__gte=first
+            )
+            read.update(read_until=first - 1)

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,18 @@ from memoryhub.importexport.formats import FORMATS
 from memoryhub.importexport.imports import undo_rows
 from memoryhub.importexport.models import Import, ImportedRow
 from memoryhub.jobs.models import Job
-from strength.models import Memory
+from memoryhub.tenancy.models import Actor
+from strength.actions.creation import sources_of
+from strength.actions.memories import NewMemory, write_memory
+from strength.domain.memories import Kind
+from strength.models import Memory, MemorySource, StrategyCursor
 from summaries.actions.project_life import archive_project
-from summaries.models import Document, DocumentVersion, Project
-from tests.factories.foreign_exports import Writer, note_text, write_export
+from summaries.models import Document, DocumentVersion, Project, ProjectCursor, Summary
+from tests.factories.foreign_exports import Writer, claude_code_lines, note_text, write_export
 from tests.factories.planting import API, made
 from tests.integration.memoryhub.importexport.conftest import everything, run
 
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WHOSE = ("--agent", "kana", "--user", "hiroki")
 NEW = {
     "chatgpt": {"sessions": 4, "messages": 24},
@@ -160,6 +166,56 @@ def test_undoing_an_import_takes_its_texts_out_of_receipts(
     left = [item for each in Receipt.objects.all() for item in each.items if item["layer"] in quoted]
     assert {"recall", "semantic"} <= {item["layer"] for item in left}
     assert [item for item in left if item["excerpt"]] == []
+
+
+def test_undoing_what_made_a_session_longer_forgets_what_was_made_of_that_part(
+    db: None, client: APIClient, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    lines = [json.dumps(each) for each in claude_code_lines(Writer(1), 4)]
+    path.write_text("\n".join(lines[: len(lines) // 2]), encoding="utf-8")
+    run("import", path, *WHOSE)
+    session = Session.objects.get()
+    before = session.message_count
+    path.write_text("\n".join(lines), encoding="utf-8")
+    run("import", path, *WHOSE)
+    session.refresh_from_db()
+    messages = list(session.messages.order_by("seq"))
+    assert len(messages) == session.message_count > before > 0
+    summary = Summary.objects.create(
+        actor_id=session.actor_id, session=session, text="All of it.", message_count=session.message_count,
+        start_time=NOW, end_time=NOW, generator="extractive", written_at=NOW, created_at=NOW, updated_at=NOW,
+    )  # fmt: skip
+    ProjectCursor.objects.create(actor_id=session.actor_id, session=session, read_until=session.message_count)
+    drawn = {}
+    for name, sources in (("early", messages[:1]), ("late", messages[before:]), ("both", messages)):
+        drawn[name] = draw(session.actor, f"A {name} memory.", sources)
+    for strategy, memory in (("facts", None), ("summary", drawn["both"])):
+        StrategyCursor.objects.create(
+            actor_id=session.actor_id, session_id=session.pk, strategy=strategy, read_until=session.message_count,
+            passed_until=session.message_count, memory_id=memory and memory.pk,
+        )  # fmt: skip
+
+    assert undo_all(Import.objects.order_by("id")[1]) == 0
+
+    session.refresh_from_db()
+    assert session.message_count == before == session.messages.count()
+    assert not Summary.objects.filter(pk=summary.pk).exists()
+    assert set(Memory.objects.filter(pk__in=[each.pk for each in drawn.values()])) == {drawn["early"]}
+    assert ProjectCursor.objects.get().read_until == before
+    (cursor,) = StrategyCursor.objects.all()
+    assert (cursor.strategy, cursor.read_until, cursor.passed_until) == ("facts", before, before)
+    run("import", path, *WHOSE)
+    assert session.messages.count() == len(messages)
+
+
+def draw(actor: Actor, text: str, messages: list[Message]) -> Memory:
+    """Return a memory that an extraction has drawn from messages."""
+    memory, _ = write_memory(
+        actor=actor, new=NewMemory(content=text, kind=Kind.FACT), by=command("test"), now=NOW
+    )
+    MemorySource.objects.bulk_create(sources_of(memory, messages, NOW))
+    return memory
 
 
 def test_a_document_that_was_changed_on_both_sides_is_kept(db: None, tmp_path: Path) -> None:
