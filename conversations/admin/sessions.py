@@ -262,11 +262,15 @@ def _figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
         figures.append((gettext("Assembled in"), f"{latency_ms:,.0f} ms"))
     if (exact := metadata.get("exact_tokens")) is not None:
         figures.append((gettext("Tokens as the provider counts them"), f"{exact:,}"))
-    figures.append((gettext("Project"), metadata.get("project") or gettext("none")))
-    is_shortened = metadata.get("compression_applied", False)
-    figures.append((gettext("Shortened to fit the limit"), gettext("yes") if is_shortened else gettext("no")))
-    missing = [str(COMPONENTS.get(name, name)) for name in metadata.get("degraded", ())]
-    figures.append((gettext("Unavailable"), ", ".join(missing) or gettext("none")))
+    if "project" in metadata:
+        figures.append((gettext("Project"), metadata["project"] or gettext("none")))
+    if (is_shortened := metadata.get("compression_applied")) is not None:
+        figures.append(
+            (gettext("Shortened to fit the limit"), gettext("yes") if is_shortened else gettext("no"))
+        )
+    if (degraded := metadata.get("degraded")) is not None:
+        missing = [str(COMPONENTS.get(name, name)) for name in degraded]
+        figures.append((gettext("Unavailable"), ", ".join(missing) or gettext("none")))
     return figures
 
 

@@ -85,7 +85,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("job"), ordering="name")
     def shown_name(self, row: ScheduleState) -> Any:
-        kind, _rhythm = schedules().get(row.name, (row.name, None))
+        kind, _recurrence = schedules().get(row.name, (row.name, None))
         return job_label(kind)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleState]:

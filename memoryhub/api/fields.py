@@ -253,7 +253,7 @@ def _unknown_field(name: Any, known: Sequence[str]) -> str:
 class StrictSerializer(serializers.Serializer):
     """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
-    # A body is read as REST framework does, but what does not depend on it is found out once, and a field is gone to
+    # A body is read as REST framework does, but what does not depend on it is found out once, and a field validates
     # only where the body has it: a message has three of nine.
 
     @cached_property

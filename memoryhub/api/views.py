@@ -128,7 +128,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def operation(operation_id: str, scope: Scope, **described: Any) -> Callable[[Handler], Handler]:
-    """Say of a view's method what it is called in the schema, which scope it needs, and what it takes and answers."""
+    """Set the operation id of a view's method, the scope that it requires, and its schema."""
 
     def decorate(handler: Handler) -> Handler:
         vars(handler)["scope"] = scope

@@ -69,7 +69,7 @@ from strength.admin.labels import (
     TRIGGERS,
 )
 from strength.admin.nights import LATEST
-from strength.admin.sleep_changes import as_foreseen, groups_of
+from strength.admin.sleep_changes import change_groups, preview_comparison
 from strength.domain.sleep import RunState, Trigger
 from strength.models import SleepRun
 
@@ -318,7 +318,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         changes = changes_of(row)
         may = self.has_decide_permission(request)
-        groups = groups_of(request, row, changes)
+        groups = change_groups(request, row, changes)
         refusal = why_not_undone(row)
         return {
             "groups": groups,
@@ -336,7 +336,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "may_pin": row.dry_run and request.user.has_perm("strength.change_memory"),
             "here": request.get_full_path(),
             "of_round": _round_list(row.group) if row.group else None,
-            **as_foreseen(request, row, changes),
+            **preview_comparison(request, row, changes),
         }
 
 

@@ -21,7 +21,9 @@ MOST_ON_A_PAGE: Final = 100
 KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
-def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def change_groups(
+    request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return what the page shows of each kind of change: some of every kind, or a page of the one asked for."""
     wanted = request.GET.get("kind", "")
     visible = [each for each in changes if not _is_invisible(each)]
@@ -59,7 +61,9 @@ def _is_invisible(change: Mapping[str, Any]) -> bool:
     )
 
 
-def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def preview_comparison(
+    request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Return how a run differs from the preview that was made for it; without one, only that there is none."""
     compared = compare_with_preview(run=run, changes=changes)
     if compared is None:

@@ -39,7 +39,11 @@ class Command(BaseCommand):
             "--agent", action="append", help="An agent it may touch; once for each. Without it: all."
         )
         issue.add_argument("--user", help="Bind it to this user. Without it: any user of its agents.")
-        issue.add_argument("--expires", metavar="DATE", help="As 2026-12-31, or 2026-12-31T09:00+09:00.")
+        issue.add_argument(
+            "--expires",
+            metavar="DATE",
+            help="As 2026-12-31 (0:00 UTC of that day), or 2026-12-31T09:00+09:00.",
+        )
         issue.add_argument(
             "--untrusted", action="store_true", help="What it writes waits for a curator before it is used."
         )
@@ -59,6 +63,7 @@ class Command(BaseCommand):
         agents, user, expires_at = options["agent"], options["user"], _expiry(options["expires"], now)
         if user == "":
             raise CommandError("--user is empty; leave it out for a key of any user.")
+        _check_texts(name=options["name"], user=user or "", agent="".join(agents or []))
         _check_agents(agents or [])
         values: dict[str, Any] = {
             "name": options["name"],
@@ -92,6 +97,7 @@ class Command(BaseCommand):
             self.stdout.write("  ".join(map(str.ljust, row, widths)).rstrip())
 
     def _revoke(self, options: dict[str, Any], now: datetime) -> None:
+        _check_texts(reason=options["reason"], key=options["key"])
         if not options["reason"].strip():
             raise CommandError("Give a --reason: it is kept in the audit trail.")
         key = _find(options["key"])
@@ -106,6 +112,13 @@ def _expiry(text: str | None, now: datetime) -> datetime | None:
     if moment is not None and moment <= now:
         raise CommandError(f"--expires {text} is past: nobody could use the key.")
     return moment
+
+
+def _check_texts(**texts: str) -> None:
+    """Raise CommandError for a text that cannot be stored: an argument in another encoding, or with NUL."""
+    for option, text in texts.items():
+        if problem := text_problem(text):
+            raise CommandError(f"{option}: {problem}")
 
 
 def _check_agents(wanted: Sequence[str]) -> None:
@@ -124,9 +137,6 @@ def _check_agents(wanted: Sequence[str]) -> None:
 
 
 def _check_fields(values: dict[str, Any]) -> None:
-    for option in ("name", "user_id"):
-        if problem := text_problem(values[option] or ""):
-            raise CommandError(f"{option}: {problem}")
     try:
         ApiKey(**values).clean_fields(exclude={"prefix", "digest"})
     except ValidationError as error:
