@@ -219,8 +219,8 @@ def undo_drawn(
     shortened = {key: first for key, first in sessions.items() if first > 1}
     summarised = [
         cursor
-        for cursor in cursors.filter(session_id__in=shortened, strategy=Strategy.SUMMARY)
-        if cursor.read_until >= shortened[cursor.session_id]
+        for cursor in cursors.filter(session_id__in=sessions, strategy=Strategy.SUMMARY)
+        if cursor.read_until >= sessions[cursor.session_id]
     ]
     gone = (Q(pk__in=set(drawn)) & ~Q(pk__in=others)) | Q(pk__in=[cursor.memory_id for cursor in summarised])
     keys = list(Memory.objects.of([actor.pk]).filter(gone, locked=False).values_list("pk", flat=True))

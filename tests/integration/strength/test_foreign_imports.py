@@ -209,6 +209,23 @@ def test_undoing_what_made_a_session_longer_forgets_what_was_made_of_that_part(
     assert session.messages.count() == len(messages)
 
 
+def test_undoing_an_import_takes_the_memories_of_its_summaries_along(db: None, tmp_path: Path) -> None:
+    run("import", write_export("chatgpt", tmp_path, count=2), *WHOSE)
+    kept, gone = Session.objects.order_by("pk")
+    memories = [draw(each.actor, f"Summary of {each.pk}", []) for each in (kept, gone)]
+    for session, memory in zip((kept, gone), memories, strict=True):
+        StrategyCursor.objects.create(
+            actor_id=session.actor_id, session_id=session.pk, strategy="summary", read_until=session.message_count,
+            memory_id=memory.pk,
+        )  # fmt: skip
+    Session.objects.filter(pk=kept.pk).update(message_count=kept.message_count + 1)
+
+    assert undo_all(Import.objects.get()) == 1
+
+    assert list(Memory.objects.all()) == [memories[0]]
+    assert list(StrategyCursor.objects.values_list("session_id", flat=True)) == [kept.pk]
+
+
 def draw(actor: Actor, text: str, messages: list[Message]) -> Memory:
     """Return a memory that an extraction has drawn from messages."""
     memory, _ = write_memory(
