@@ -6,6 +6,7 @@ take JSON that PostgreSQL refuses. An edit must change what a person changed and
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -22,6 +23,14 @@ LONGEST_REASON = 1000
 
 def with_plain_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def within_calendar(moment: datetime | None) -> datetime | None:
+    """Return a moment that somebody chose in a zone; raise ValidationError where it has no date in UTC."""
+    try:
+        return moment and moment.astimezone(UTC)
+    except OverflowError:
+        raise ValidationError(_("This is beyond the calendar, whose years are 1 to 9999 in UTC.")) from None
 
 
 class ProseField(forms.CharField):

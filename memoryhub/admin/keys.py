@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final, cast
 
 from django import forms
@@ -20,6 +21,7 @@ from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
 from memoryhub.admin.base import ActionAdmin, ActionForm, clock, coloured, excerpt, principal, render_page
+from memoryhub.admin.fields import within_calendar
 from memoryhub.admin.object_actions import (
     Confirmation,
     confirmation_page,
@@ -102,6 +104,9 @@ class KeyForm(ActionForm):
             field = self.fields["is_trusted"]
             field.initial, field.help_text = False, NOT_TRUSTED
             field.widget.attrs["disabled"] = True
+
+    def clean_expires_at(self) -> datetime | None:
+        return within_calendar(self.cleaned_data["expires_at"])
 
     def clean_is_trusted(self) -> bool:
         """Refuse trust that the issuer could not grant by approving."""

@@ -28,7 +28,12 @@ def moment_option(name: str, text: str | None) -> datetime | None:
             f"{name} must be a day as 2026-03-01, or a time as 2026-03-01T09:00+09:00, not {text!r}."
         )
     moment = moment or datetime.combine(day, datetime.min.time())  # type: ignore[arg-type]
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        raise CommandError(
+            f"{name} {text} is beyond the calendar, which ends with the year 9999 in UTC."
+        ) from None
 
 
 class ResumableCommand(BaseCommand):

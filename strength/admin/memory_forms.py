@@ -1,5 +1,6 @@
 """Forms of memories: a new one with its owner, and an edit."""
 
+from datetime import datetime
 from typing import Any, Final
 
 from django import forms
@@ -14,7 +15,7 @@ from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from memoryhub.admin.base import ActionForm
 from memoryhub.admin.curated import OwnerForm, VersionedForm
-from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values
+from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values, within_calendar
 from memoryhub.tenancy.domain import actor_id
 from strength.actions.curation import EDITABLE
 from strength.actions.memories import NewMemory
@@ -51,6 +52,12 @@ class MemoryValuesForm(ActionForm):
 
     # The actions decide about the values, and say what is wrong with them.
     not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
+
+    def clean_valid_from(self) -> datetime | None:
+        return within_calendar(self.cleaned_data["valid_from"])
+
+    def clean_valid_to(self) -> datetime | None:
+        return within_calendar(self.cleaned_data["valid_to"])
 
 
 class NewMemoryForm(MemoryValuesForm, OwnerForm):

@@ -97,9 +97,9 @@ class Command(BaseCommand):
             self.stdout.write("  ".join(map(str.ljust, row, widths)).rstrip())
 
     def _revoke(self, options: dict[str, Any], now: datetime) -> None:
-        _check_texts(reason=options["reason"], key=options["key"])
         if not options["reason"].strip():
             raise CommandError("Give a --reason: it is kept in the audit trail.")
+        _check_texts(reason=options["reason"], key=options["key"])
         key = _find(options["key"])
         if revoke_key(key=key, reason=options["reason"], by=BY, now=now):
             self.stderr.write(f"{key} is revoked.")
@@ -115,10 +115,12 @@ def _expiry(text: str | None, now: datetime) -> datetime | None:
 
 
 def _check_texts(**texts: str) -> None:
-    """Raise CommandError for a text that cannot be stored: an argument in another encoding, or with NUL."""
+    """Raise CommandError for a text that cannot be stored, or would spoil what a terminal shows."""
     for option, text in texts.items():
         if problem := text_problem(text):
             raise CommandError(f"{option}: {problem}")
+        if text and not (text.strip() and text.isprintable()):
+            raise CommandError(f"{option}: give printable characters, on one line.")
 
 
 def _check_agents(wanted: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.test import Client
 
+from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.roles import ADMINISTRATOR, CURATOR, SCOPE_NEEDS, TRUST_NEEDS
@@ -134,6 +135,11 @@ def test_a_curator_who_issues_keys_gives_what_a_curator_may(hub: Hub, scope: str
     assert set(refused(browser, scopes=["read", scope])) == {"scopes"}
     issue(browser, scopes=["read"], is_trusted="on")
     assert ApiKey.objects.get(name="phone").is_trusted, "who may approve what waits may trust a key"
+
+
+def test_a_key_cannot_outlive_the_calendar(boss: Client, hub: Hub) -> None:
+    boss.cookies[TIME_ZONE_COOKIE] = "America/New_York"
+    assert set(refused(boss, expires_at_0="9999-12-31", expires_at_1="23:59:00")) == {"expires_at"}
 
 
 def test_who_may_only_issue_keys_issues_none(hub: Hub, staff: Callable[..., Client]) -> None:
