@@ -11,6 +11,8 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 _OFFSET_UNKNOWN: Final = ("z", "-00:00", "-0000", "-00")
+OFFSET_LIMIT: Final = 16 * 60
+"""Minutes. No clock on earth is so far from UTC, and PostgreSQL takes no such time."""
 
 
 @cache
@@ -24,6 +26,16 @@ def is_zone(name: object) -> bool:
 
 def zone_named(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
+
+
+class DisplayZone(ZoneInfo):
+    """A zone to show moments in: on the first and the last day of the calendar, where its clock has no date, UTC's."""
+
+    def fromutc(self, moment: datetime, /) -> datetime:
+        try:
+            return super().fromutc(moment)
+        except OverflowError:
+            return moment
 
 
 def stated_offset(written: str, moment: datetime) -> int | None:
@@ -40,7 +52,8 @@ def stated_offset(written: str, moment: datetime) -> int | None:
 
 def local_time(moment: datetime, zone: tzinfo, *, offset_minutes: int | None = None) -> datetime:
     """Return a moment as the speaker's clock shows it: by the stated offset, else by the zone."""
-    clock = zone if offset_minutes is None else timezone(timedelta(minutes=offset_minutes))
+    is_stated = offset_minutes is not None and abs(offset_minutes) < OFFSET_LIMIT
+    clock = timezone(timedelta(minutes=offset_minutes or 0)) if is_stated else zone
     try:
         return moment.astimezone(clock)
     except OverflowError:  # the first or the last day of the calendar

@@ -24,7 +24,7 @@ from django.utils import timezone, translation
 from memoryhub.api.problems import PROBLEM_JSON, PayloadTooLarge, plain_problem, problem
 from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.validators import text_problem
-from memoryhub.zones import is_zone, zone_named
+from memoryhub.zones import DisplayZone, is_zone
 
 log = logging.getLogger("memoryhub.requests")
 Handler = Callable[[HttpRequest], HttpResponse]
@@ -91,10 +91,7 @@ class LocaleOfTheReader(LocaleMiddleware):
 
     def process_request(self, request: HttpRequest) -> None:
         zone = "" if request.path.startswith(API) else request.COOKIES.get(TIME_ZONE_COOKIE, "")
-        if is_zone(zone):
-            timezone.activate(zone_named(zone))
-        else:
-            timezone.deactivate()
+        timezone.activate(DisplayZone(zone if is_zone(zone) else settings.TIME_ZONE))
         if not request.path.startswith(API):
             super().process_request(request)
             return

@@ -111,6 +111,19 @@ def test_a_message_keeps_its_offset(client: APIClient) -> None:
     assert unstated["utc_offset_minutes"] is None
 
 
+@pytest.mark.parametrize("offset", ["+16:00", "-23:59"])
+def test_a_message_with_an_offset_that_no_clock_has_is_summarised(client: APIClient, offset: str) -> None:
+    session = opened(client)
+    said = {"role": "user", "content": "Tea at noon.", "created_at": f"2026-01-01T12:00:00{offset}"}
+    (stored,) = say(client, session, said)
+    assert client.post(f"{API}/sessions/{session['id']}/end").status_code == 200
+
+    summarize(session)
+
+    answer = client.get(f"{API}/sessions/{session['id']}/summary")
+    assert answer.status_code == 200 and answer.json()["start_time"] == stored["created_at"], answer.json()
+
+
 def test_a_question_names_the_speakers_day(client: APIClient) -> None:
     set_zone(client, "America/New_York")
     say(client, opened(client), {"role": "user", "content": "The dentist.", "created_at": MORNING},

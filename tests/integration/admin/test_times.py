@@ -1,12 +1,13 @@
 """Times on pages: relative in lists, with a full time that names its zone, in the zone that a person has chosen."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone, translation
 
+from conversations.models import Message, Session
 from memoryhub.admin.times import relative_time
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from strength.models import Memory
@@ -69,3 +70,32 @@ def test_a_zone_that_somebody_chose_does_not_stay_for_the_next_request(
     boss.get(list_of(Memory))
     client.get("/api/v1/health")
     assert timezone.get_current_timezone_name() == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("zone", "moment"),
+    [("Pacific/Kiritimati", "9999-12-31T23:59:59Z"), ("America/New_York", "0001-01-01T00:00:00Z")],
+)
+def test_pages_show_the_ends_of_the_calendar_in_every_zone(
+    boss: Client, hub: Hub, zone: str, moment: str
+) -> None:
+    at = datetime.fromisoformat(moment)
+    memory = hub.remember("Tea")
+    Memory.objects.filter(pk=memory.pk).update(valid_to=at)
+    hub.session.messages.update(created_at=at)
+    boss.cookies[TIME_ZONE_COOKIE] = zone
+    for page in (page_of(memory), page_of(hub.session), list_of(Memory), list_of(Session), list_of(Message)):
+        assert boss.get(page).status_code == 200, page
+
+
+@pytest.mark.parametrize("name", ["valid_from", "valid_to"])
+def test_a_time_beyond_the_calendar_is_refused_at_its_field(boss: Client, hub: Hub, name: str) -> None:
+    boss.cookies[TIME_ZONE_COOKIE] = "America/New_York"
+    memory = hub.remember("Tea")
+    form = boss.get(page_of(memory)).context["adminform"].form
+    values = {field.html_name: field.value() for field in form if field.value() is not None}
+    values |= {f"{name}_0": "9999-12-31", f"{name}_1": "23:59:59"}
+    answer = boss.post(
+        page_of(memory), {key: value for key, value in values.items() if not isinstance(value, list | dict)}
+    )
+    assert "beyond the calendar" in str(answer.context["adminform"].form.errors[name])

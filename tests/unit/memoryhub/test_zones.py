@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.zones import (
+    DisplayZone,
     day_end,
     day_start,
     is_zone,
@@ -100,3 +101,28 @@ def test_the_latest_night_is_less_than_a_day_ago(moment: datetime, name: str) ->
 
     assert timedelta(0) <= moment - night < timedelta(hours=26)
     assert (night.hour, night.minute) == (2, 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [
+        ("Pacific/Kiritimati", datetime.max.replace(tzinfo=UTC)),
+        ("America/New_York", datetime.min.replace(tzinfo=UTC)),
+    ],
+)
+def test_the_ends_of_the_calendar_can_be_shown_in_every_zone(name: str, moment: datetime) -> None:
+    with pytest.raises(OverflowError):
+        moment.astimezone(ZoneInfo(name))
+    assert moment.astimezone(DisplayZone(name)).date() == moment.date()
+
+
+@given(MOMENTS, st.sampled_from(ZONES))
+def test_elsewhere_a_zone_shows_what_it_is(moment: datetime, name: str) -> None:
+    assert moment.astimezone(DisplayZone(name)).isoformat() == moment.astimezone(ZoneInfo(name)).isoformat()
+
+
+@pytest.mark.parametrize("offset", [-1_439, -960, 960, 1_439])
+def test_an_offset_that_no_clock_has_does_not_count(offset: int) -> None:
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert local_time(moment, NEW_YORK, offset_minutes=offset) == moment
+    assert local_time(moment, NEW_YORK, offset_minutes=offset).tzinfo is NEW_YORK
