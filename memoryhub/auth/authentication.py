@@ -96,7 +96,7 @@ class PerKey(SimpleRateThrottle):
         if not isinstance(principal, Principal):
             return True
         most, _duration = self.parse_rate(self.rate)
-        self._seconds = call_counter().count(str(principal.pk), now=time.time(), most=most or 0)
+        self._seconds = call_counter().count(str(principal.pk), now=time.monotonic(), most=most or 0)
         return not self._seconds
 
     def wait(self) -> float:

@@ -269,10 +269,9 @@ class Supervisor:
 
     def _empty_shared_folder(self) -> None:
         """Forget what former processes of the web server shared: metrics count from the start."""
-        folder = self.environment.shared_folder
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            (folder / METRICS).mkdir(mode=0o700, parents=True)
+        shutil.rmtree(self.environment.web_folder, ignore_errors=True)
+        if self.environment.shared_folder:
+            (self.environment.shared_folder / METRICS).mkdir(mode=0o700, parents=True)
 
     def _where_data_lies(self) -> str:
         if self.cluster:
