@@ -47,7 +47,7 @@ class MemoriesIn(TenantSerializer):
 class LenientMemoriesIn(TenantSerializer):
     """The same, unread: each item is validated by itself, so that a wrong one keeps no other out."""
 
-    memories = ItemsField(child=serializers.JSONField(), min_length=1, max_length=MOST_AT_ONCE)
+    memories = ItemsField(child=serializers.JSONField(allow_null=True), min_length=1, max_length=MOST_AT_ONCE)
 
 
 class ItemErrorOut(serializers.Serializer):

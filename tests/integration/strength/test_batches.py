@@ -63,6 +63,11 @@ def test_batch_writes_what_single_calls_write(client: APIClient) -> None:
     assert MemoryIndex.mend() == 0
 
 
+def test_an_item_of_no_kind_keeps_no_other_out(client: APIClient) -> None:
+    results = batch(client, None, 5, [], {"content": "likes tea"})
+    assert [each["result"] for each in results] == ["refused"] * 3 + ["created"]
+
+
 def test_batch_answers_for_each_item_in_order(client: APIClient) -> None:
     known = client.post(f"{API}/memories", {**NAMES, "content": "likes cake"}).json()
     gone = client.post(f"{API}/memories", {**NAMES, "content": "was born in Osaka in spring"}).json()
