@@ -40,6 +40,7 @@ from summaries.domain.documents import (
     description_in,
     entry_line,
     line_digest,
+    with_line_replaced,
     with_pending_lines,
 )
 from summaries.domain.policy import CompactionPolicy
@@ -182,8 +183,8 @@ def append_entry(
     """Append one line with its provenance to a document, which is created if necessary.
 
     `sources` is `{"message_ids", "channel"}`, `said_at` the time of the latest of them by its speaker's clock. An
-    existing line is not repeated, but an untrusted one becomes trusted when a trusted source repeats it. Raises
-    BadDocumentName, DocumentTooLong, UnknownRow, VersionMismatch.
+    existing line is not repeated, but an untrusted one becomes trusted when a trusted source repeats it, and a trusted
+    source may pin it in its place. Raises BadDocumentName, DocumentTooLong, UnknownRow, VersionMismatch.
     """
     check_document_name(document_name)
     project = locked_project(project)
@@ -192,12 +193,17 @@ def append_entry(
     line = entry_line(text, pinned=pinned, document=document_name, at=at)
     document = _document_for_update(project, document_name)
     _check_version(document, expected_version)
-    digest = line_digest(line)
-    if document is not None and digest in map(line_digest, document.text.splitlines()):
+    digest, former = line_digest(line), document.text if document else ""
+    known = {line_digest(each) for each in former.splitlines()}
+    if document is not None and digest in known:
         if trust is Trust.TRUSTED:
             pending_entries(document, digest).update(trust=trust)
         return document
-    text = appended(document.text if document else "", line)
+    unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
+    if unpinned in known and trust is Trust.TRUSTED:
+        text = with_line_replaced(former, unpinned, line)
+    else:
+        text = appended(former, line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
     DocumentEntry.objects.update_or_create(
         actor_id=project.actor_id, document=document, text_digest=digest,

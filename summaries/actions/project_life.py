@@ -386,7 +386,9 @@ def _undelete(event: ProjectEvent, now: datetime) -> Project:
 
 
 def _check_restorable(deleted_at: datetime | None, now: datetime) -> None:
-    if deleted_at is None or deleted_at <= now - DELETED_KEPT:
+    if deleted_at is None:
+        raise NotUndoable(_("It is not deleted any more."))
+    if deleted_at <= now - DELETED_KEPT:
         raise NotUndoable(_("A deletion can be undone for 30 days."))
 
 

@@ -136,6 +136,16 @@ def appended(text: str, line: str) -> str:
     return f"{text}{'' if text.endswith(chr(10)) else chr(10)}{line}\n"
 
 
+def with_line_replaced(text: str, digest: bytes, line: str) -> str:
+    """Put an entry in the place of the first one with this digest; indent and bullet stay those of the document."""
+    lines = text.splitlines(keepends=True)
+    at = next(number for number, former in enumerate(lines) if line_digest(former) == digest)
+    former = lines[at]
+    bullet, ending = _BULLET.match(former)[0], former[len(former.rstrip()) :]  # type: ignore[index]
+    lines[at] = f"{bullet}{_BULLET.sub('', line, count=1)}{ending}"
+    return "".join(lines)
+
+
 def without_lines(text: str, digests: Set[bytes]) -> str:
     if not digests:
         return text

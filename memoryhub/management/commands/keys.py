@@ -20,6 +20,7 @@ from memoryhub.validators import text_problem
 BY: Final = command("keys")
 DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
 MOST_NAMED: Final = 20
+LONGEST_REASON: Final = 1000
 SCOPE_HELP: Final = (
     f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
 )
@@ -99,6 +100,8 @@ class Command(BaseCommand):
     def _revoke(self, options: dict[str, Any], now: datetime) -> None:
         if not options["reason"].strip():
             raise CommandError("Give a --reason: it is kept in the audit trail.")
+        if len(options["reason"]) > LONGEST_REASON:
+            raise CommandError(f"reason: give at most {LONGEST_REASON} characters.")
         _check_texts(reason=options["reason"], key=options["key"])
         key = _find(options["key"])
         if revoke_key(key=key, reason=options["reason"], by=BY, now=now):

@@ -102,6 +102,7 @@ def test_scopes_and_trust_are_chosen(db: None) -> None:
         (["revoke", "\udcff", "--reason", "lost"], "key: half of a surrogate pair"),
         (["revoke", "0123456789", "--reason", "lost"], "No key has this prefix or id"),
         (["revoke", "0123456789", "--reason", " "], "Give a --reason"),
+        (["revoke", "0123456789", "--reason", "x" * 1001], "at most 1000 characters"),
         (["revoke", "0123456789"], "--reason"),
         ([], "issue | list | revoke"),
     ],

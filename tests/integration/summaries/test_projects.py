@@ -235,6 +235,24 @@ def test_line_is_appended_to_the_version_that_was_read(client: APIClient, projec
     assert (done.status_code, done["ETag"]) == (201, '"3"')
 
 
+def test_a_known_line_is_pinned_in_its_place(client: APIClient, project: Project) -> None:
+    at = f"{API}/projects/tea-shop/documents/decisions.md"
+    client.put(f"{at}{ASKED}", {"text": "# Decisions\n  * Open early.\n- Sell tea.\n"})
+    named = {"project": project, "document_name": "decisions.md"}
+    doubted = append_entry(text="Open early.", pinned=True, by=STRANGER, now=NOW, **named)
+    assert doubted.text.endswith("- Sell tea.\n- [PINNED] Open early.\n"), "no stranger changes a line"
+    client.put(f"{at}{ASKED}", {"text": "# Decisions\n  * Open early.\n- Sell tea.\n"})
+
+    for text in ("Sell tea.", "Sell tea."):
+        pinned = client.post(f"{at}/entries{ASKED}", {"text": text, "pinned": True})
+        assert (pinned.status_code, pinned.json()["status"]) == (201, "active")
+    assert client.get(f"{at}{ASKED}").json()["text"] == "# Decisions\n  * Open early.\n- [PINNED] Sell tea.\n"
+
+    day = {"project": project, "document_name": "timeline.md", "text": "Opened.", "by": BY, "now": NOW}
+    append_entry(**day)
+    assert append_entry(**day, pinned=True).text == "- 2026-03-01: [PINNED] Opened.\n"
+
+
 def test_numbers_are_no_texts(client: APIClient, project: Project) -> None:
     at = f"{API}/projects/tea-shop/documents/decisions.md{ASKED}"
     refused = client.put(at, {"text": 5})
