@@ -294,7 +294,7 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
     id_fields = ("pk", "session_id")
     ordering = ("-id",)
     long_text = "query"
-    fields = (("created_at", "owner", "session"), "whole_query", ("total_tokens", "token_limit", "id"))
+    fields = ("whole_query", ("created_at", "owner"), ("session", "id"))
     change_form_outer_after_template = "admin/conversations/receipt/items.html"
 
     def title_of(self, row: Any) -> str:

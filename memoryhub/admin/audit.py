@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
@@ -97,14 +98,22 @@ DETAILS: Final[Mapping[str, Any]] = {
 def details_of(details: Mapping[str, Any]) -> str:
     """Return an entry's details as lines of a name and its value."""
     lines = [
-        (
-            DETAILS.get(name, name.replace("_", " ")),
-            ", ".join(map(str, value)) if isinstance(value, list) else value,
-        )
+        (DETAILS.get(name, name.replace("_", " ")), _detail(value))
         for name, value in sorted(details.items())
         if value not in (None, "", [], {})
     ]
     return format_html_join("", "<div>{}: <code>{}</code></div>", lines) or "-"
+
+
+def _detail(value: Any) -> Any:
+    """Return a detail as words; numbers of rows by table are named as the rows are."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        names = {model._meta.db_table: str(model._meta.verbose_name_plural) for model in apps.get_models()}
+        counted = sorted((names.get(table, table), count) for table, count in value.items())
+        return ", ".join(f"{name} {count}" for name, count in counted)
+    return value
 
 
 @admin.register(AuditEntry)

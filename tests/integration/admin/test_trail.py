@@ -95,6 +95,12 @@ def test_details_are_said_in_words(boss: Client) -> None:
     assert "{}" not in boss.get(page_of(entry())).content.decode()
 
 
+def test_numbers_of_rows_are_named_as_the_rows_are(boss: Client) -> None:
+    made = {"strength_memory": 31, "conversations_message": 61, "a_former_table": 1}
+    page = boss.get(page_of(entry(verb="import", details={"made": made}))).content.decode()
+    assert "<code>a_former_table 1, memories 31, messages 61</code>" in page
+
+
 def test_every_kind_that_is_written_can_be_chosen(boss: Client, hub: Hub) -> None:
     kinds = set(AuditEntry.objects.values_list("object_kind", flat=True))
     assert kinds and kinds <= set(AUDITED)
