@@ -4,6 +4,7 @@
 .venv/bin/python bench/cost.py                             a line for each kind of request
 .venv/bin/python bench/cost.py --profile context           cProfile's table of one kind, by processor time
 .venv/bin/python bench/cost.py --profile context --sort tottime
+.venv/bin/python bench/cost.py --ingestion                 batches of 100 over HTTP beside plain INSERTs of their rows
 
 Requests go through the handler and all middleware, in this process and thread, as a thread of the web server answers
 them: four users with 300 messages and 50 memories each. Linux only.
@@ -12,12 +13,14 @@ them: four users with 300 messages and 50 memories each. Linux only.
 import cProfile
 import io
 import json
+import os
 import pstats
 import random
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -29,6 +32,7 @@ from bench.load import MEMORIES, MESSAGES, text_by
 
 USERS: Final = 4
 KINDS: Final = ("context", "search", "message", "memory", "100 messages")
+BATCH_TABLES: Final = ("conversations_message", "conversations_messageindex")
 WARM: Final = 8
 LINES: Final = 60
 
@@ -151,14 +155,62 @@ def profile(asker: Asker, kind: str, rounds: int, sort: str) -> str:
     return table.getvalue().replace(f"{harness.ROOT}/", "")
 
 
+def ingestion(key: str, rounds: int) -> dict[str, Any]:
+    """Store batches of messages through the web server, each followed by plain INSERTs of its rows, one a table."""
+    import psycopg
+
+    chance, milliseconds = random.Random(5), {"HTTP": list[float](), "plain INSERTs": list[float]()}
+    with harness.web_server() as port, psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+        client = harness.Client(port, key)
+        for number in range(WARM + rounds):
+            session = client.answer("POST", "sessions", _user(number))["id"]
+            body = {"messages": [{"role": "user", "content": text_by(chance, 25)} for _ in range(100)]}
+            status, took = client.ask("POST", f"/api/v1/sessions/{session}/messages", body)
+            if status != 201:
+                raise SystemExit(f"A batch was answered with {status}: {client.body[:500]!r}")
+            milliseconds["HTTP"].append(took)
+            milliseconds["plain INSERTs"].append(_insert_again(connection, session))
+    figures = {name: harness.percentiles(each[WARM:]) for name, each in milliseconds.items()}
+    return {**figures, "INSERTs / HTTP": {"p50": figures["plain INSERTs"]["p50"] / figures["HTTP"]["p50"]}}
+
+
+def _insert_again(connection: Any, session: str) -> float:
+    """Take a session's messages and their index rows out, insert them again as they were; return milliseconds."""
+    from psycopg import ClientCursor
+    from psycopg.types.json import Jsonb
+
+    statements, cursor = list[tuple[str, Sequence[Any]]](), ClientCursor(connection)
+    for table in BATCH_TABLES:
+        cursor.execute(f"SELECT * FROM {table} WHERE session_id = %s", [session])
+        rows = [
+            [Jsonb(each) if isinstance(each, dict) else each for each in row] for row in cursor.fetchall()
+        ]
+        names = ", ".join(column.name for column in cursor.description or ())
+        marks = ", ".join([f"({', '.join(['%s'] * len(rows[0]))})"] * len(rows))
+        statements.append((f"INSERT INTO {table} ({names}) VALUES {marks}", [*chain(*rows)]))
+    for table in reversed(BATCH_TABLES):
+        cursor.execute(f"DELETE FROM {table} WHERE session_id = %s", [session])
+    connection.commit()
+    began = time.perf_counter()
+    for statement, values in statements:
+        cursor.execute(statement, values)
+    connection.commit()
+    return 1000 * (time.perf_counter() - began)
+
+
 def main() -> int:
     parser = harness.parser_of(__doc__)
     parser.add_argument("--rounds", type=harness.positive, default=60)
     parser.add_argument("--profile", choices=KINDS, help="print a profile of this kind instead")
+    parser.add_argument("--ingestion", action="store_true", help="compare batches with plain INSERTs instead")
     parser.add_argument("--sort", choices=("cumtime", "tottime"), default="cumtime")
     options = parser.parse_args()
     with harness.installation():
-        asker = Asker(harness.everything_key())
+        key = harness.everything_key()
+        if options.ingestion:
+            harness.tell(ingestion(key, options.rounds), options)
+            return 0
+        asker = Asker(key)
         if options.profile:
             print(profile(asker, options.profile, options.rounds, options.sort))
         else:
