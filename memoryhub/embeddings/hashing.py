@@ -211,8 +211,7 @@ def _ngrams(characters: _Characters, stopped: Flags, size: int, weight: float) -
     """Return the n-grams of words; the first and the last character may be a word's border."""
     inside = characters.classes == WORD
     codes = np.where(inside, characters.codes, _BOUNDARY)
-    windows = _windows(inside, size)
-    kept = np.flatnonzero(windows[:, 1:-1].all(axis=1) & windows.any(axis=1))
+    kept = np.flatnonzero(np.logical_and.reduce(_windows(inside, size).T[1:-1]))
     hashes = _salted(_polynomial(codes, size)[kept], _NGRAM_SALT + size)
     is_stop = stopped[kept] | stopped[kept + 1]
     return _Features(characters.owner[kept + 1], hashes, weight * np.where(is_stop, STOP_WORD_FACTOR, 1.0))
@@ -221,7 +220,7 @@ def _ngrams(characters: _Characters, stopped: Flags, size: int, weight: float) -
 def _cjk_ngrams(characters: _Characters, size: int, weight: float) -> _Features:
     """Return the n-grams of runs without blanks, those of hiragana weighted down."""
     windows = _windows(characters.classes, size)
-    kept = np.flatnonzero((windows >= CJK).all(axis=1))
+    kept = np.flatnonzero(np.logical_and.reduce(_windows(characters.classes >= CJK, size).T))
     hiragana = (windows[kept] == HIRAGANA).mean(axis=1)
     hashes = _salted(_polynomial(characters.codes, size)[kept], _CJK_SALT + size)
     return _Features(characters.owner[kept], hashes, weight * HIRAGANA_FACTOR**hiragana)

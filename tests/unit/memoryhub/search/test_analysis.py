@@ -1,5 +1,6 @@
 """Terms of texts in English, Japanese and everything else that may come."""
 
+import re
 import threading
 import time
 import unicodedata
@@ -286,3 +287,14 @@ def test_analyse_is_the_same_in_every_thread() -> None:
 
     assert all(terms == found[0] for terms in found)
     assert len(found) == 8
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_a_text_of_ascii_has_the_terms_that_it_has_beside_other_scripts(text: str) -> None:
+    assert analyse(text) == analyse(f"{text} を")
+
+
+def test_no_combining_mark_is_a_letter_or_a_digit() -> None:
+    """By this runs of marks are looked for."""
+    marks = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)).startswith("M")]
+    assert not re.search(r"\w", "".join(marks))
