@@ -71,15 +71,16 @@ WHERE numbers.actor_id = %(actor_id)s AND state.actor_id = numbers.actor_id AND 
 
 -- name: count_fading
 -- How many of each actor's are active, how many of these fade, how many of them the night has reached, and how many are
--- pinned. The active are counted where the feed has told of a change since they were; the others are few, and have
--- indexes. What began to fade after the moment of a late night was changed since.
+-- pinned. The active are counted where the feed has told of a change since they were, and once: without `OFFSET 0`, each
+-- mention of the number would count them again. The others are few, and have indexes. What began to fade after the moment
+-- of a late night was changed since.
 SELECT state.actor_id, n, n - pinned - bounded, n - pinned - bounded - late, pinned, position
 FROM strength_rhythm AS state, LATERAL (
     SELECT max(id) AS position FROM strength_memorychange WHERE actor_id = state.actor_id
 ) AS latest, LATERAL (
     SELECT CASE WHEN state.active_at = position THEN state.active ELSE (
         SELECT count(*) FROM strength_memory WHERE actor_id = state.actor_id AND status = 'active'
-    ) END AS n
+    ) END AS n OFFSET 0
 ) AS active, LATERAL (
     SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = state.actor_id AND pinned
 ) AS pinned, LATERAL (

@@ -24,6 +24,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.bulk import copy_models
+from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -39,10 +40,10 @@ from strength.models.locks import lock_exclusive, lock_idle, settle
 from strength.models.memory import begin_clock
 from strength.sql import SLEEP_QUERIES, due_of, execute_all, policy_values, run_query
 
-SLICE: Final = 5_000
-"""Memories that one transaction archives; uses of them are blocked meanwhile."""
+SLICE: Final = 10_000
+"""Memories that one transaction archives, a second's work; uses of them are blocked meanwhile."""
 
-AT_ONCE: Final = 50
+AT_ONCE: Final = 100
 """Actors that one step is for; uses of their memories wait for it."""
 
 COMPARED_AT_ONCE: Final = 50
@@ -65,6 +66,11 @@ SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
 """
 """A step's commit does not wait for the disk: one that is lost with the machine is lost whole, and repeated. What its
 transaction has changed before is in the feed, by which it is known whether an actor's memories have to be counted."""
+
+STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
+LATEST: Final = PreparedQuery(
+    lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by()
+)
 
 Step = Callable[[], AbstractContextManager[None]]
 
@@ -169,8 +175,7 @@ def advance(
         lock_exclusive(actors[0].id)
     states = lock_states([actors[0].id] if is_alone else lock_idle([actor.id for actor in actors]))
     answers = Q(state=RunState.RUNNING) | Q(state=RunState.DONE, processed_at__gte=request.now) | Q(pk=begun)
-    latest = SleepRun.objects.filter(answers, actor_id__in=states, number=F("actor__sleep_state__runs"))
-    runs = {run.actor_id: run for run in latest}
+    runs = {run.actor_id: run for run in LATEST.rows(Q(answers, actor_id__in=[*states]))}
     new, going = [], []
     for actor in (actor for actor in actors if actor.id in states):
         run, state = runs.get(actor.id), states[actor.id]
@@ -199,11 +204,10 @@ def _new_run(actor: Actor, request: SleepRequest, state: SleepState, policy: Str
 
 def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
     """Return actors' sleep states, made where they are missing, locked until the transaction ends."""
-    rows = SleepState.objects.select_for_update().order_by("actor_id")
-    states = rows.in_bulk(actor_ids)
+    states = {state.actor_id: state for state in STATES.rows(Q(actor_id__in=actor_ids))}
     if missing := [SleepState(actor_id=each) for each in actor_ids if each not in states]:
         SleepState.objects.bulk_create(missing, ignore_conflicts=True)
-        states = rows.in_bulk(actor_ids)
+        states = {state.actor_id: state for state in STATES.rows(Q(actor_id__in=actor_ids))}
     return states
 
 

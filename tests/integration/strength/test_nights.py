@@ -199,7 +199,7 @@ def test_what_is_active_is_counted_anew_where_the_feed_has_moved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "at_once", "sizes"), [(0, 2, []), (7, 3, [3, 3, 1]), (120, 2, [50, 50, 20]), (1, 4, [1])]
+    ("count", "at_once", "sizes"), [(0, 2, []), (7, 3, [3, 3, 1]), (240, 2, [100, 100, 40]), (1, 4, [1])]
 )
 def test_batches_are_even_and_small(count: int, at_once: int, sizes: list[int]) -> None:
     actors = [Actor(user_id=str(place)) for place in range(count)]
