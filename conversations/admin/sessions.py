@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -45,7 +44,7 @@ from memoryhub.admin.base import (
     truncated,
 )
 from memoryhub.admin.dashboard import RECENT, Section, Tile
-from memoryhub.admin.labels import principal_label
+from memoryhub.admin.labels import principal_label, rows_in_words
 from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action
 from memoryhub.admin.times import full_time
 from memoryhub.auth.domain import PrincipalKind
@@ -98,6 +97,9 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
 
     def title_of(self, row: Any) -> str:
         return truncated(row.title) if row.title else title_with_time(row.channel, row.started_at)
+
+    def words_of(self, row: Any) -> str:
+        return truncated(row.title or getattr(row, "opening", None) or self.title_of(row), LONGEST_NAME)
 
     def get_urls(self) -> list[URLPattern]:
         return [
@@ -167,14 +169,29 @@ def _may_read(request: HttpRequest) -> bool:
     return bool(request.user.has_perm("conversations.view_message"))
 
 
+class OfSessionMixin:
+    """Column with the session that a row belongs to, by its name."""
+
+    def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        words = rows_in_words(request, ((Session, row.session_id) for row in rows))
+        for row in rows:
+            row.session_words = words.get((Session, str(row.session_id)), str(row.session_id)[:13])
+
+    @admin.display(description=_("session"))
+    def of_session(self, row: Any) -> str:
+        if row.session_id is None:
+            return "-"
+        return link_to("admin:conversations_session_change", row.session_id, row.session_words)
+
+
 @admin.register(Message)
-class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
+class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     list_display = (
         "shown_content",
         "role",
         "author",
         "owner",
-        "in_session",
+        "of_session",
         "seq",
         "shown_trust",
         "created_at",
@@ -192,7 +209,7 @@ class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
     id_fields = ("pk", "session_id")
     long_text = "content"
     fields = (
-        ("role", "author", "trust"), "whole_content", ("owner", "session", "seq"), ("created_at", "token_count"),
+        ("role", "author", "trust"), "whole_content", ("owner", "of_session", "seq"), ("created_at", "token_count"),
         ("client_message_id", "id"), "shown_blocks", "metadata",
     )  # fmt: skip
 
@@ -209,10 +226,6 @@ class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
         """Show the blocks without the bytes of images."""
         blocks = [{**each, "data": "…"} if "data" in each else each for each in message.blocks or []]
         return _whole(json.dumps(blocks, ensure_ascii=False, indent=2)[:LONGEST_SHOWN]) if blocks else "-"
-
-    @admin.display(description=_("session"))
-    def in_session(self, message: Any) -> str:
-        return _linked("session", message.session_id)
 
     @coloured(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
@@ -275,7 +288,7 @@ def _figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 @admin.register(Receipt)
-class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
+class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     list_display = (
         "created_at",
         "shown_query",
@@ -294,7 +307,7 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
     id_fields = ("pk", "session_id")
     ordering = ("-id",)
     long_text = "query"
-    fields = ("whole_query", ("created_at", "owner"), ("session", "id"))
+    fields = ("whole_query", ("created_at", "owner"), ("of_session", "id"))
     change_form_outer_after_template = "admin/conversations/receipt/items.html"
 
     def title_of(self, row: Any) -> str:
@@ -317,10 +330,6 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
     @admin.display(description=_("user's message"))
     def whole_query(self, receipt: Receipt) -> str:
         return _whole(receipt.query)
-
-    @admin.display(description=_("session"))
-    def of_session(self, receipt: Any) -> str:
-        return _linked("session", receipt.session_id)
 
     @admin.display(description=_("sources"))
     def candidates(self, receipt: Receipt) -> int:
@@ -347,10 +356,12 @@ STATE_COLOURS: Mapping[str, str] = {
     BROKEN_OFF: "danger",
 }
 LONGEST_SHOWN = 20_000
+LONGEST_NAME = 40
+"""Characters of a session's name beside a row of it."""
 
 
 @admin.register(ChatTurn)
-class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
+class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     list_display = (
         "created_at",
         "shown_question",
@@ -411,13 +422,10 @@ class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
     def took(self, turn: ChatTurn) -> str:
         return f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-"
 
-    @admin.display(description=_("session"))
-    def of_session(self, turn: ChatTurn) -> str:
-        return _linked("session", turn.session_id)
-
     @admin.display(description=_("receipt"))
     def of_receipt(self, turn: ChatTurn) -> str:
-        return _linked("receipt", turn.receipt_id)
+        key = turn.receipt_id
+        return link_to("admin:conversations_receipt_change", key, str(key)[:13]) if key else "-"
 
 
 def _in_words(message: Message) -> str:
@@ -426,7 +434,3 @@ def _in_words(message: Message) -> str:
 
 def _whole(text: str) -> str:
     return format_html('<div dir="auto" class="hub-lines">{}</div>', text)
-
-
-def _linked(model: str, key: UUID | None) -> str:
-    return link_to(f"admin:conversations_{model}_change", key, str(key)[:13]) if key else "-"

@@ -155,24 +155,12 @@ class AuditAdmin(ReadOnlyAdmin):
             queryset = queryset.filter(either)
         return queryset, False
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Name the rows of the entries shown by their words, as the first page does."""
-        answer = super().changelist_view(request, extra_context)
-        listed = (getattr(answer, "context_data", None) or {}).get("cl")
-        if listed is not None:
-            self._name_rows(request, listed.result_list)
-        return answer
-
-    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        self._name_rows(request, [row])
-        return {}
-
-    def _name_rows(self, request: HttpRequest, entries: Sequence[AuditEntry]) -> None:
-        models = {entry.pk: model_of(entry.object_kind) for entry in entries}
+    def prepare_rows(self, request: HttpRequest, rows: Sequence[AuditEntry]) -> None:
+        models = {entry.pk: model_of(entry.object_kind) for entry in rows}
         words = rows_in_words(
-            request, ((model, entry.object_id) for entry in entries if (model := models[entry.pk]))
+            request, ((model, entry.object_id) for entry in rows if (model := models[entry.pk]))
         )
-        for entry in entries:
+        for entry in rows:
             entry.row_words = words.get((models[entry.pk], entry.object_id))  # type: ignore[attr-defined, arg-type]
 
     def title_of(self, row: AuditEntry) -> str:

@@ -171,6 +171,8 @@ class HubAdmin(ModelAdmin):
         answer = super().changelist_view(request, {"title": title, **(extra_context or {})})
         context = getattr(answer, "context_data", None) or {}
         if (found := context.get("cl")) is not None:
+            found.result_list = list(found.result_list)
+            self.prepare_rows(request, found.result_list)
             found.shown_count = shown_count(found.result_count)
             text = ngettext("%(count)s selected", "All %(count)s selected", found.result_count)
             context["selection_note_all"] = text % {"count": found.shown_count}
@@ -214,6 +216,9 @@ class HubAdmin(ModelAdmin):
             raise PermissionDenied
         return cast(HttpResponse, super().history_view(request, object_id, extra_context))
 
+    def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Add to the rows of a list, or to the row of a page, what is read for all of them by one statement."""
+
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {}
 
@@ -243,6 +248,7 @@ class HubAdmin(ModelAdmin):
     ) -> HttpResponse:
         if obj is not None:
             context["subtitle"] = getattr(obj, "page_title", None) or context.get("subtitle")
+            self.prepare_rows(request, [obj])
             context.update(self.context_of(request, obj))
         return cast(HttpResponse, super().render_change_form(request, context, add, change, form_url, obj))
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import DateTimeField, Model
-from django.utils.formats import date_format
+from django.db.models import DateTimeField, IntegerField, Model
+from django.utils.formats import date_format, number_format
 from django.utils.html import format_html
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext
@@ -55,19 +55,23 @@ def relative_time(moment: datetime, at: datetime) -> str:
 
 @cache
 def list_column(model: type[Model], name: Any) -> Any:
-    """Return a list's column; in place of a field of moments, one that shows them relative to now."""
+    """Return a list's column; in place of a field, one that shows moments relative to now, and groups digits."""
     try:
         field = model._meta.get_field(name)
     except (FieldDoesNotExist, TypeError, AttributeError):
         return name
-    return _time_column(field) if isinstance(field, DateTimeField) else name
+    if isinstance(field, DateTimeField):
+        return _column(field, lambda moment: relative_time(moment, now()))
+    if isinstance(field, IntegerField) and not field.primary_key:
+        return _column(field, lambda number: number_format(number, use_l10n=True, force_grouping=True))
+    return name
 
 
-def _time_column(field: Any) -> Callable[[Any], str | None]:
+def _column(field: Any, show: Callable[[Any], str]) -> Callable[[Any], str | None]:
     @admin.display(description=field.verbose_name, ordering=field.name)
     def column(row: Any) -> str | None:
-        moment = getattr(row, field.name)
-        return None if moment is None else relative_time(moment, now())
+        value = getattr(row, field.name)
+        return None if value is None else show(value)
 
     column.__name__ = field.name  # the cell's class, which style sheets and tests go by
     return column

@@ -1,5 +1,6 @@
 """Screen of tombstones: deleted, rejected or edited texts that programs may not write again."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -62,18 +63,11 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
         return super().get_queryset(request).defer("terms", "marks", "order")
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Show the list; the texts of all its rows are read at once."""
-        answer = super().changelist_view(request, extra_context)
-        found = (getattr(answer, "context_data", None) or {}).get("cl")
-        if found is not None:
-            rows = list(found.result_list)
-            texts = shown_texts(request, rows)
-            links = memory_links(request, None, [row.memory_id for row in rows])
-            for row in rows:
-                row.text, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
-            found.result_list = rows
-        return answer
+    def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        texts = shown_texts(request, rows)
+        links = memory_links(request, None, [row.memory_id for row in rows])
+        for row in rows:
+            row.text, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
 
     shown_decision, decision_in_words = choice_displays(
         "decision", DECISIONS, DECISION_COLOURS, description=_("decision")
@@ -103,9 +97,8 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return self.posted(request, object_id, act, logged="lift")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        shown = memory_links(request, row.actor_id, [row.memory_id]) if row.memory_id else {}
         return {
             "may_lift": self.has_decide_permission(request),
-            "kept_out": shown_texts(request, [row]).get(row.pk),
-            "stands_in": shown.get(str(row.memory_id)),
+            "kept_out": row.text,
+            "stands_in": row.instead,
         }

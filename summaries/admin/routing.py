@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -20,6 +19,7 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
+from conversations.admin.sessions import OfSessionMixin
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
 from memoryhub.admin.base import (
@@ -92,7 +92,7 @@ class ActionFilter(DropdownFilter):
 
 
 @admin.register(RoutingDecision)
-class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
+class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     allows = frozenset({"change"})
     list_display = (
         "shown_message", "of_project", "shown_confidence", "shown_reason", "belongs_to", "channel", "owner",
@@ -116,11 +116,11 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
     long_text = "message"
     fields = (
         "whole_message", ("owner", "channel", "created_at"), ("of_project", "sure", "shown_action"),
-        ("proposed_name", "whole_reason", "in_session"), ("put_right", "corrected_by", "corrected_at"), "id",
+        ("proposed_name", "whole_reason", "of_session"), ("put_right", "corrected_by", "corrected_at"), "id",
     )  # fmt: skip
     readonly_fields = (
         "whole_message", "owner", "channel", "created_at", "of_project", "sure", "shown_action",
-        "proposed_name", "whole_reason", "in_session", "put_right", "corrected_by", "corrected_at", "id",
+        "proposed_name", "whole_reason", "of_session", "put_right", "corrected_by", "corrected_at", "id",
     )  # fmt: skip
     list_per_page = 25  # each row has buttons
     list_before_template = "admin/summaries/routingdecision/list.html"
@@ -152,7 +152,7 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
 
     @admin.display(description=_("reason"))
     def shown_reason(self, decision: RoutingDecision) -> str:
-        return excerpt(worded_reason(decision.reason), 80) if decision.reason else "–"
+        return wide(excerpt(worded_reason(decision.reason), 80)) if decision.reason else "–"
 
     @admin.display(description=_("reason"))
     def whole_reason(self, decision: RoutingDecision) -> str:
@@ -166,11 +166,6 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
             if turns.filter(state=TurnState.ANSWERED, routing__id=str(decision.pk)).exists():
                 return DISCLOSED
         return ACTIONS[decision.action]
-
-    @admin.display(description=_("session"))
-    def in_session(self, decision: RoutingDecision) -> str:
-        key = decision.session_id
-        return timeline_link(key, str(key)[:13]) if key else "–"
 
     @admin.display(description=_("corrected"), ordering="corrected_at")
     def put_right(self, decision: RoutingDecision) -> str:
@@ -300,10 +295,6 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
             "show_save": False,
             "show_save_and_continue": False,
         }
-
-
-def timeline_link(key: UUID, text: str) -> str:
-    return link_to("admin:conversations_session_timeline", key, text)
 
 
 def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:

@@ -13,11 +13,13 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
+from conversations.admin.sessions import OfSessionMixin
 from memoryhub.admin.base import (
     UserFilter,
     choice_displays,
     clock,
     excerpt,
+    link_to,
     principal,
     title_with_time,
 )
@@ -33,7 +35,6 @@ from memoryhub.admin.written_texts import WrittenTextAdmin
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import GENERATORS, SUMMARY_VERBS, TRUSTS
-from summaries.admin.routing import timeline_link
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 
@@ -57,7 +58,7 @@ class SummaryForm(VersionedForm):
 
 
 @admin.register(Summary)
-class SummaryAdmin(WrittenTextAdmin):
+class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
     version_model, version_field, stored_text = SummaryVersion, "summary", "text"
     versions_name = _("versions of summaries")
     verbs, generators = SUMMARY_VERBS, GENERATORS
@@ -66,7 +67,7 @@ class SummaryAdmin(WrittenTextAdmin):
     list_display = (
         "shown_text",
         "owner",
-        "in_session",
+        "of_session",
         "message_count",
         "shown_generator",
         "shown_trust",
@@ -88,12 +89,12 @@ class SummaryAdmin(WrittenTextAdmin):
     ordering = ("-id",)
     long_text = "text"
     readonly_fields = (
-        "id", "owner", "in_session", "message_count", "start_time", "end_time", "model", "written_by", "trusted",
+        "id", "owner", "of_session", "message_count", "start_time", "end_time", "model", "written_by", "trusted",
         "locked", "version", "written_at", "updated_at",
     )  # fmt: skip
     fieldsets = (
         (None, {"fields": ("text", "reason")}),
-        (_("Origin"), {"fields": (("owner", "in_session"), ("message_count", "start_time", "end_time"))}),
+        (_("Origin"), {"fields": (("owner", "of_session"), ("message_count", "start_time", "end_time"))}),
         (
             _("Creation"),
             {
@@ -113,10 +114,6 @@ class SummaryAdmin(WrittenTextAdmin):
     @admin.display(description=_("summary"))
     def shown_text(self, summary: Any) -> str:
         return wide(excerpt(summary.opening))
-
-    @admin.display(description=_("session"))
-    def in_session(self, summary: Summary) -> str:
-        return timeline_link(summary.session_id, str(summary.session_id)[:13])
 
     shown_generator, written_by = choice_displays(
         "generator", GENERATORS, GENERATOR_COLOURS, description=_("written by")
@@ -160,5 +157,7 @@ class SummaryAdmin(WrittenTextAdmin):
             "is_locked": stored.locked,
             "version": stored.version,
             "history": self.history_of(request, stored),
-            "timeline": timeline_link(stored.session_id, gettext("To the session")),
+            "timeline": link_to(
+                "admin:conversations_session_timeline", stored.session_id, gettext("To the session")
+            ),
         }

@@ -17,7 +17,7 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.admin import timeline as pages
 from conversations.domain.messages import NewMessage, Role
-from conversations.models import ChatTurn, Message, Session
+from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
@@ -26,8 +26,9 @@ from strength.admin.panels import USED
 from strength.models import Memory, UseReport
 from summaries.actions.routing import route_message
 from summaries.actions.summaries import edit_summary
+from summaries.models import Summary
 from tests.database import prepared
-from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, page_of
+from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, list_of, page_of
 
 MOST_BYTES = 400_000
 MOST_QUERIES = 25
@@ -352,3 +353,14 @@ def test_calls_of_tools_and_their_results_stand_with_their_messages(boss: Client
         reverse("admin:conversations_message_change", args=[added.messages[0].pk])
     ).content.decode()
     assert "tool_use" in shown and "aGVsbG8" not in shown
+
+
+@pytest.mark.parametrize("model", [Message, Receipt, Summary])
+def test_lists_and_pages_call_a_session_by_its_name(
+    hub: Hub, boss: Client, staff: Callable[..., Client], model: Any
+) -> None:
+    row, address = model.objects.first(), page_of(hub.session)
+    for page in (list_of(model), page_of(row)):
+        assert f'href="{address}">Kyoto</a>' in boss.get(page).content.decode()
+    reader = staff(f"view_{model._meta.model_name}").get(list_of(model)).content.decode()
+    assert "Kyoto<" not in reader and f'href="{address}">{str(hub.session.pk)[:13]}</a>' in reader

@@ -7,7 +7,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone, translation
 
-from conversations.models import Message, Session
+from conversations.models import Message, Receipt, Session
 from memoryhub.admin.times import relative_time
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from strength.models import Memory
@@ -99,3 +99,8 @@ def test_a_time_beyond_the_calendar_is_refused_at_its_field(boss: Client, hub: H
         page_of(memory), {key: value for key, value in values.items() if not isinstance(value, list | dict)}
     )
     assert "beyond the calendar" in str(answer.context["adminform"].form.errors[name])
+
+
+def test_numbers_in_lists_are_grouped(boss: Client, hub: Hub) -> None:
+    Receipt.objects.update(token_limit=80_000)
+    assert ">80,000<" in boss.get(list_of(Receipt)).content.decode()
