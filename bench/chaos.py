@@ -1,156 +1,370 @@
 #!/usr/bin/env python
 """Break an installation on purpose, and count what is lost and what is doubled.
 
-.venv/bin/python bench/chaos.py --minutes 10      a storm: load, and faults at random
-.venv/bin/python bench/chaos.py --jobs 2000       empty jobs, as fast as two workers run them
+.venv/bin/python bench/chaos.py                          every drill: an hour
+.venv/bin/python bench/chaos.py storm --minutes 10       load, curators and sleeps, and faults at random
+.venv/bin/python bench/chaos.py full_disk throughput     some of them
+
+Each drill has an installation of its own, and names under `failed` what did not hold. `full_disk` fills a small tmpfs,
+for which it needs root, or the file system of `--folder`, a gigabyte at most: once with the watermark, as installed,
+and once without, as where another program fills the disk faster than it is seen.
 """
 
+import os
 import random
 import signal
+import socket
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import count
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Final
+from uuid import uuid4
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rich.console import Console
-
 from bench import harness
+from bench.harness import Client
+from bench.load import load
+from tests.slow.chaos import drills
 from tests.slow.chaos.hub import Curator, Hub, Jobs, Writer, done, eventually, hurt, running
 
+Figures = dict[str, Any]
+FAULTS: Final[dict[str, tuple[Callable[[Hub], list[int]], signal.Signals]]] = {
+    "PostgreSQL killed": (lambda hub: [hub.postmaster() or 0], signal.SIGKILL),
+    "a worker killed": (lambda hub: hub.worker_processes()[1], signal.SIGKILL),
+    "a worker stopped": (lambda hub: hub.worker_processes()[1], signal.SIGSTOP),
+    "the workers' parent killed": (lambda hub: [hub.worker_processes()[0]], signal.SIGKILL),
+    "the workers' parent stopped": (lambda hub: [hub.worker_processes()[0]], signal.SIGSTOP),
+}
 
-class Storm:
-    """Load and faults for some time, then the count."""
 
-    def __init__(self, hub: Hub, jobs: Jobs, *, seed: int, say: Callable[[str], None]) -> None:
-        self.hub, self.jobs, self.say = hub, jobs, say
-        self.random = random.Random(seed)
-        self.faults: Counter[str] = Counter()
-        self.recoveries: list[float] = []
-        self.ids: dict[str, list[str]] = {"bench_effect": [], "bench_steps": []}
-        self.killers: list[str] = []
-        self.curator = Curator(hub)
-        self.wrong: list[str] = []
-
-    def run(self, seconds: float) -> dict[str, Any]:
-        """Rage for some time, wait until all is drained, and return the report."""
-        writers = [Writer(self.hub, number, None) for number in range(3)]
-        people: list[Writer | Curator] = [*writers, self.curator]
+def storm(minutes: float = 30, seed: int = 1) -> Figures:
+    """Let writers, a curator and jobs meet faults at random; wait until all is drained, and count."""
+    with running() as (hub, jobs):
+        writers, curator = [Writer(hub, number, None) for number in range(3)], Curator(hub)
+        people: list[Writer | Curator] = [*writers, curator]
         for thread in people:
             thread.start()
-        ends_at = time.monotonic() + seconds
-        while (left := ends_at - time.monotonic()) > 0:
-            seconds_each = self.random.uniform(0, 0.2)
-            self.ids["bench_effect"] += self.jobs.add("bench_effect", count=20, seconds=seconds_each)
-            self.ids["bench_steps"] += self.jobs.add("bench_steps", count=2, steps=5, seconds=0.1)
-            if self.random.random() < 0.1:
-                self.killers += self.jobs.add("bench_kill")
-            self._hurt_something()
-            self._recover()
-            time.sleep(min(max(0.0, left), self.random.uniform(1, 4)))
+        figures, ids = _rage(hub, jobs, random.Random(seed), time.monotonic() + 60 * minutes)
         for thread in people:
             thread.over.set()
             thread.join(timeout=60)
-        return self._count(writers)
-
-    def _hurt_something(self) -> None:
-        parent, workers = self.hub.worker_processes()
-        faults: dict[str, tuple[list[int], signal.Signals]] = {
-            "a worker killed": (workers, signal.SIGKILL),
-            "a worker stopped": (workers, signal.SIGSTOP),
-            "the workers' parent killed": ([parent], signal.SIGKILL),
-            "the workers' parent stopped": ([parent], signal.SIGSTOP),
-            "PostgreSQL killed": ([self.hub.postmaster() or 0], signal.SIGKILL),
-        }
-        name = self.random.choice(sorted(faults))
-        self.faults[name] += 1
-        pids, number = faults[name]
-        if pids and (pid := self.random.choice(pids)):
-            hurt(pid, number)
-
-    def _recover(self) -> None:
-        """Measure until a new job is done and all workers are whole."""
-        began = time.monotonic()
-        probe = self.jobs.add("bench_effect")
-        self.ids["bench_effect"] += probe
-        whole = eventually(self.hub.is_whole, 90)
-        done = eventually(lambda: self.jobs.are_done(probe), 90)
-        if whole is None or done is None:
-            self.wrong.append(f"not at work 90 s after {dict(self.faults)}")
-        else:
-            self.recoveries.append(time.monotonic() - began)
-        self.say(f"{sum(self.faults.values())} faults, last recovery {time.monotonic() - began:.1f} s")
-
-    def _count(self, writers: list[Writer]) -> dict[str, Any]:
-        every = [job_id for ids in self.ids.values() for job_id in ids]
-        drained = eventually(lambda: self.jobs.are_done(every), 300)
-        if drained is None:
-            self.wrong.append(f"jobs are left: {self.jobs.states(every)}")
-        expected = dict.fromkeys(self.ids["bench_effect"], 1) | dict.fromkeys(self.ids["bench_steps"], 5)
-        effects = self.jobs.effects(every)
-        lost = sum(max(0, number - effects.get(job_id, 0)) for job_id, number in expected.items())
-        doubled = sum(max(0, effects.get(job_id, 0) - number) for job_id, number in expected.items())
-        for writer in writers:
-            self.wrong += writer.verify()
-        self.wrong += self.curator.verify()
-        eventually(lambda: set(self.jobs.states(self.killers)) <= {"dead"}, 120)
-        if set(self.jobs.states(self.killers)) - {"dead"}:
-            self.wrong.append(f"jobs that kill their worker: {self.jobs.states(self.killers)}")
-        times = sorted(self.recoveries)
-        return {
-            "messages_acknowledged": sum(writer.acknowledged for writer in writers),
-            "messages_repeated_by_clients": sum(writer.repeats for writer in writers),
-            "corrections_acknowledged": len(self.curator.corrected),
-            "sleeps_acknowledged": self.curator.sleeps,
-            "jobs": len(every),
-            "job_effects": sum(effects.values()),
-            "jobs_that_kill": len(self.killers),
-            "faults": dict(self.faults),
-            "recovery_median_seconds": round(times[len(times) // 2], 2) if times else None,
-            "recovery_longest_seconds": round(times[-1], 2) if times else None,
-            "lost": lost,
-            "doubled": doubled,
-            "wrong": self.wrong,
-        }
-
-
-def throughput(hub: Hub, jobs: Jobs, count: int) -> dict[str, Any]:
-    """Let the workers run empty jobs; return how many a second, and what enqueueing one takes."""
-    ids = jobs.add("bench_empty", count=count)
-    is_done = done(jobs, ids, 300) is not None
-    statement = (
-        "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM memoryhub_job WHERE kind = %s"
-    )
-    spent = float(hub.rows(statement, ["bench_empty"])[0][0])
+        wrong = [*figures.pop("failed"), *_effects(jobs, ids, figures)]
+        wrong += [words for thread in people for words in thread.verify()]
+        killers = ids["bench_kill"]
+        eventually(lambda: set(jobs.states(killers)) <= {"dead"}, 120)
+        if set(jobs.states(killers)) - {"dead"}:
+            wrong.append(f"jobs that kill their worker: {jobs.states(killers)}")
     return {
-        "jobs_per_second": round(count / spent, 1),
-        "enqueue_median_ms": jobs.enqueue_ms,
-        "wrong": [] if is_done else [f"left: {jobs.states(ids)}"],
-    }
+        "minutes": minutes, "seed": seed, **figures, "jobs_that_kill": len(killers),
+        "messages_acknowledged": sum(writer.acknowledged for writer in writers),
+        "corrections_acknowledged": len(curator.corrected), "sleeps_acknowledged": curator.sleeps, "failed": wrong,
+    }  # fmt: skip
+
+
+def _rage(
+    hub: Hub, jobs: Jobs, chance: random.Random, ends_at: float
+) -> tuple[Figures, dict[str, list[str]]]:
+    """Enqueue jobs, hurt something, and wait until a new job is done and all workers are whole, again and again."""
+    ids: dict[str, list[str]] = {"bench_effect": [], "bench_steps": [], "bench_kill": []}
+    faults, failed = Counter[str](), list[str]()
+    recoveries: list[float] = []
+    while time.monotonic() < ends_at:
+        ids["bench_effect"] += jobs.add("bench_effect", count=20, seconds=chance.uniform(0, 0.2))
+        ids["bench_steps"] += jobs.add("bench_steps", count=2, steps=5, seconds=0.1)
+        if chance.random() < 0.1:
+            ids["bench_kill"] += jobs.add("bench_kill")
+        name = chance.choice([*FAULTS])
+        faults[name] += 1
+        find, number = FAULTS[name]
+        if pid := chance.choice(find(hub) or [0]):
+            hurt(pid, number)
+        began, probe = time.monotonic(), jobs.add("bench_effect")
+        ids["bench_effect"] += probe
+        if eventually(hub.is_whole, 90) is None or done(jobs, probe, 90) is None:
+            failed.append(f"not at work 90 s after {dict(faults)}")
+        recoveries.append(time.monotonic() - began)
+        time.sleep(min(max(0.0, ends_at - time.monotonic()), chance.uniform(1, 4)))
+    return {
+        "all_faults": faults.total(), "database_kills": faults["PostgreSQL killed"], "faults": dict(faults),
+        "recovery_median_seconds": round(median(recoveries or [0.0]), 2),
+        "recovery_longest_seconds": round(max(recoveries, default=0.0), 2), "failed": failed,
+    }, ids  # fmt: skip
+
+
+def _effects(jobs: Jobs, ids: dict[str, list[str]], figures: Figures) -> list[str]:
+    """Wait for the jobs; add what they did to the figures, and return what is wrong with it."""
+    expected = dict.fromkeys(ids["bench_effect"], 1) | dict.fromkeys(ids["bench_steps"], 5)
+    is_drained, effects = done(jobs, [*expected], 300) is not None, jobs.effects([*expected])
+    differences = [effects.get(job, 0) - number for job, number in expected.items()]
+    figures |= {
+        "jobs": len(expected), "job_effects": sum(effects.values()),
+        "lost": -sum(min(each, 0) for each in differences), "doubled": sum(max(each, 0) for each in differences),
+    }  # fmt: skip
+    lost = [f"{name} effects" for name in ("lost", "doubled") if figures[name]]
+    return lost if is_drained else [*lost, f"jobs are left: {jobs.states([*expected])}"]
+
+
+def throughput(number: int = 2_000) -> Figures:
+    """Let two workers run empty jobs as fast as they can."""
+    with running() as (hub, jobs):
+        ids = jobs.add("bench_empty", count=number)
+        failed = [] if done(jobs, ids, 300) is not None else [f"left: {jobs.states(ids)}"]
+        statement = (
+            "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM memoryhub_job WHERE kind = %s"
+        )
+        spent = float(hub.rows(statement, ["bench_empty"])[0][0])
+        return {
+            "jobs_per_second": round(number / spent, 1), "enqueue_median_ms": jobs.enqueue_ms, "failed": failed,
+        }  # fmt: skip
+
+
+def database_kills() -> Figures:
+    """Kill PostgreSQL 20 times while 1,000 messages are written."""
+    with running() as (hub, jobs):
+        outcome = drills.postgres_kills(hub, jobs, 20, 1_000)
+    first = [words for words in outcome.wrong if words.startswith("the first request")]
+    return {
+        "acknowledged": 1_000, "rounds": outcome.rounds, "first_failed": len(first),
+        "wrong": len(outcome.wrong) - len(first), "failed": outcome.wrong,
+    }  # fmt: skip
+
+
+def idle_workers() -> Figures:
+    """Kill and stop idle workers and their parent, 20 times."""
+    with running() as started:
+        outcomes = [drills.idle_worker(*started, 12), drills.stopped_workers(*started, 8)]
+    seconds = [each for outcome in outcomes for each in outcome.seconds]
+    failed = [words for outcome in outcomes for words in outcome.wrong]
+    return {"tried": 20, "rounds": len(seconds), "longest_seconds": round(max(seconds)), "failed": failed}
+
+
+def stops() -> Figures:
+    """Stop everything under load, 20 times in three ways."""
+    outcome = drills.stops(20)
+    longest = round(max(outcome.seconds, default=0))
+    return {
+        "rounds": outcome.rounds, "longest_seconds": longest, "wrong": len(outcome.wrong), "failed": outcome.wrong,
+    }  # fmt: skip
+
+
+def retries(keys: int = 1_000, threads: int = 8) -> Figures:
+    """Send each idempotency key by several threads at once."""
+    with running() as (hub, _):
+        session, start = _session(hub), threading.Barrier(threads)
+
+        def send_all(_: int) -> None:
+            client = Client(hub.port, hub.key)
+            start.wait()
+            for number in range(keys):
+                body = {"messages": [{"role": "user", "content": f"message {number}"}]}
+                own = {"Idempotency-Key": f"key-{number}"}
+                while client.ask("POST", f"/api/v1/{session}", body, **own)[0] not in (200, 201):
+                    pass
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(send_all, range(threads)))
+        rows = hub.rows("SELECT count(*) FROM conversations_message")[0][0]
+    return {"keys": keys, "threads": threads, "rows": rows, "failed": [] if rows == keys else ["rows"]}
+
+
+def order(messages: int = 10_000, writers: int = 8) -> Figures:
+    """Write messages into one session by several writers, 25 at a time."""
+    with running() as (hub, _):
+        session, batch = _session(hub), {"messages": [{"role": "user", "content": "a message"}] * 25}
+
+        def write(_: int) -> None:
+            for _ in range(messages // writers // 25):
+                while hub.post(session, batch, timeout=60)[0] != 201:
+                    pass
+
+        with ThreadPoolExecutor(writers) as pool:
+            list(pool.map(write, range(writers)))
+        numbers = Counter(seq for (seq,) in hub.rows("SELECT seq FROM conversations_message"))
+    gaps = (numbers - Counter(range(1, messages + 1))) + (Counter(range(1, messages + 1)) - numbers)
+    return {
+        "messages": numbers.total(), "writers": writers, "gaps": gaps.total(), "failed": ["gaps"] if gaps else [],
+    }  # fmt: skip
+
+
+def _session(hub: Hub) -> str:
+    """Open a session; return the path of its messages."""
+    session = str(uuid4())
+    hub.post("sessions", {"agent_id": "bench", "session_id": session})
+    return f"sessions/{session}/messages"
+
+
+# What a crowd's connections begin with, and send each second.
+HEAD: Final = b"POST /api/v1/memories HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+CROWDS: Final[dict[str, tuple[bytes, Callable[[int], bytes]]]] = {
+    "idle": (b"", lambda second: b""),
+    "slow_header": (b"GET /healthz HTTP/1.1\r\n", lambda second: b"X-%d: a\r\n" % second),
+    "slow_body": (HEAD, lambda second: b"a"),
+}
+
+
+def overload(size: int = 220, seconds: float = 15) -> Figures:
+    """Ask beside hostile connections of each kind, then load the server with 50 clients."""
+    figures: Figures = {}
+    failed = []
+    with running() as (hub, _):
+        for kind in CROWDS:
+            took: dict[str, list[float]] = {"health": [], "others": []}
+            with crowd(hub.port, kind, size):
+                ends_at = time.monotonic() + seconds
+                while time.monotonic() < ends_at:
+                    for name, path in (("health", "/healthz"), ("others", "/api/v1/memories?agent_id=bench")):
+                        status, each = Client(hub.port, hub.key).ask(
+                            "GET", path
+                        )  # on a connection of its own
+                        took[name].append(each)
+                        failed += [] if status == 200 else [f"{kind}: {path} {status}"]
+                    time.sleep(0.05)
+            figures[f"{kind}_ms"] = round(harness.percentiles(took["health"])["p95"])
+            figures[f"others_beside_{kind}_ms"] = round(harness.percentiles(took["others"])["p95"])
+        mixed = load(hub.port, hub.key, 50, 60)
+    failed += [name for name in ("lost", "doubled") if mixed[name]]
+    failed += ["more than 1 % were 503"] if mixed["share_of_503"] > 0.01 else []
+    return {**mixed, **figures, "share_of_503": f"{mixed['share_of_503']:.1%}", "failed": failed}
+
+
+@contextmanager
+def crowd(port: int, kind: str, size: int) -> Iterator[None]:
+    """Hold so many connections of one kind; those that are closed are opened anew, as an attacker would."""
+    (first, drip), over = CROWDS[kind], threading.Event()
+
+    def connect() -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", port))
+        client.setblocking(False)
+        client.send(first) if first else None
+        return client
+
+    def is_closed(client: socket.socket, second: int) -> bool:
+        try:
+            client.send(drip(second))
+            return client.recv(4096) is not None  # an end, or a refusal and then the end
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def press() -> None:
+        clients = [connect() for _ in range(size)]
+        for second in count():
+            if over.wait(1):
+                break
+            for at, client in enumerate(clients):
+                if is_closed(client, second):
+                    client.close()
+                    with suppress(OSError):
+                        clients[at] = connect()
+        for client in clients:
+            client.close()
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def full_disk(folder: Path | None = None) -> Figures:
+    """Fill the disk under three writers up to 12 MB for 30 seconds."""
+    with nullcontext(folder) if folder else small_disk() as disk:
+        kept, without = (filled(disk, watermark) for watermark in ("200", "0"))
+    return {
+        "wrong": len(kept["failed"]), "restarts": kept["restarts"], "back": kept["back"], "statuses": kept["statuses"],
+        "wrong_without": len(without["failed"]), "restarts_without": without["restarts"],
+        "back_without": without["back"], "failed": kept["failed"] + without["failed"],
+    }  # fmt: skip
+
+
+@contextmanager
+def small_disk() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="memoryhub-disk-") as folder:
+        command = ["mount", "-t", "tmpfs", "-o", "size=900m,mode=711", "memoryhub", folder]
+        subprocess.run(command, check=True)
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def filled(folder: Path, watermark: str) -> Figures:
+    """Fill the disk, ask what goes on and what does not, make room, and wait for the first write."""
+    hub, ballast, statuses = Hub(folder / f"hub-{watermark}"), folder / "ballast", Counter[str]()
+    hub.folder.chmod(0o711)
+    hub.environment["MEMORYHUB_MIN_FREE_MB"] = watermark
+    try:
+        hub.start()
+        writers = [Writer(hub, number, None) for number in range(3)]
+        for writer in writers:
+            writer.start()
+        time.sleep(5)
+        with ballast.open("ab") as file, suppress(OSError):
+            while (free := os.statvfs(folder)).f_bavail * free.f_frsize >> 20 > 12:
+                file.write(b"\0" * (1 << 20))
+                file.flush()
+        ends_at = time.monotonic() + 30
+        while time.monotonic() < ends_at:
+            for path, words in (
+                ("memories/search", "query"),
+                ("context", "message"),
+                ("memories", "content"),
+            ):
+                status, _ = hub.post(path, {"agent_id": "chaos-0", words: f"message at {time.monotonic()}"})
+                statuses[f"{path} {status}"] += 1
+            time.sleep(0.5)
+        ballast.unlink()
+        memory = {"agent_id": "chaos-0", "content": "back"}
+        back = eventually(lambda: hub.post("memories", memory)[0] in (200, 201), 120)
+        for writer in writers:
+            writer.over.set()
+            writer.join(timeout=30)
+        failed = [problem for writer in writers for problem in writer.verify()]
+        return {
+            "statuses": dict(sorted(statuses.items())), "restarts": hub.said().count("PostgreSQL ended"),
+            "back": back and round(back, 1), "failed": failed if back else [*failed, "not back after 120 s"],
+        }  # fmt: skip
+    finally:
+        ballast.unlink(missing_ok=True)
+        hub.destroy()
+
+
+DRILLS: Final[dict[str, Callable[..., Figures]]] = {
+    each.__name__: each
+    for each in (storm, throughput, database_kills, idle_workers, stops, retries, order, overload, full_disk)
+}
 
 
 def main() -> int:
-    """Run what was asked for; return 1 where anything was lost, doubled, or did not recover."""
+    """Run what was asked for; return 1 where anything did not hold."""
     parser = harness.parser_of(__doc__)
-    parser.add_argument("--minutes", type=float, default=0.0, help="a storm for so long")
-    parser.add_argument("--jobs", type=int, default=0, help="how many empty jobs are run against the clock")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    options = parser.parse_args()
-    if min(options.minutes, options.jobs) < 0 or not (options.minutes or options.jobs):
-        parser.error("give --minutes above 0, or --jobs")
-    report: dict[str, dict[str, Any]] = {}
-    with running() as (hub, jobs):
-        if options.jobs:
-            report["throughput"] = throughput(hub, jobs, options.jobs)
-        if options.minutes:
-            say = Console(stderr=True).print
-            raged = Storm(hub, jobs, seed=options.seed, say=say).run(options.minutes * 60)
-            report["storm"] = {"seed": options.seed, **raged}
-    harness.tell(report, options)
-    return int(any(part.get(key) for part in report.values() for key in ("lost", "doubled", "wrong")))
+    parser.add_argument("drills", nargs="*", metavar="DRILL", help=f"default: all of {', '.join(DRILLS)}")
+    parser.add_argument("--minutes", type=float, default=30, help="how long the storm lasts (30)")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the storm's faults")
+    parser.add_argument("--folder", type=Path, help="on a small file system, which full_disk fills up")
+    given = parser.parse_args()
+    if unknown := set(given.drills) - DRILLS.keys():
+        parser.error(f"{', '.join(sorted(unknown))}: no such drill")
+    if given.minutes <= 0:
+        parser.error("give --minutes above 0")
+    options = {"storm": {"minutes": given.minutes, "seed": given.seed}, "full_disk": {"folder": given.folder}}
+    figures = {name: DRILLS[name](**options.get(name, {})) for name in given.drills or DRILLS}
+    harness.tell(figures, given)
+    return int(any(each["failed"] for each in figures.values()))
 
 
 if __name__ == "__main__":

@@ -88,6 +88,10 @@ def signals_end_it() -> Iterator[None]:
             signal.signal(number, former[number])
 
 
+def ignore_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _set_up_django() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     import logging

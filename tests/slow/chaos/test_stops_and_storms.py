@@ -24,20 +24,20 @@ def test_eight_workers_run_each_job_once() -> None:
 
 def test_a_short_storm_from_the_command_line() -> None:
     done = subprocess.run(
-        [sys.executable, "bench/chaos.py", "--minutes", "0.1", "--seed", "7", "--json"],
+        [sys.executable, "bench/chaos.py", "storm", "--minutes", "0.1", "--seed", "7", "--json"],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     report = json.loads(done.stdout)["storm"]
 
     assert done.returncode == 0, report
-    assert (report["lost"], report["doubled"], report["wrong"]) == (0, 0, [])
+    assert (report["lost"], report["doubled"], report["failed"]) == (0, 0, [])
     assert report["messages_acknowledged"] > 0
     assert report["job_effects"] > 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [([], "give --minutes above 0"), (["--jobs", "none"], "invalid int value"), (["--minutes", "-1"], "give --minutes")],
+    [(["rain"], "no such drill"), (["storm", "--minutes", "long"], "invalid float value"), (["--minutes", "-1"], "give --minutes")],
 )  # fmt: skip
 def test_wrong_arguments_are_told(arguments: list[str], said: str) -> None:
     done = subprocess.run(
