@@ -13,7 +13,6 @@ and once without, as where another program fills the disk faster than it is seen
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -203,81 +201,13 @@ def _session(hub: Hub) -> str:
     return f"sessions/{session}/messages"
 
 
-# What a crowd's connections begin with, and send each second.
-HEAD: Final = b"POST /api/v1/memories HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
-CROWDS: Final[dict[str, tuple[bytes, Callable[[int], bytes]]]] = {
-    "idle": (b"", lambda second: b""),
-    "slow_header": (b"GET /healthz HTTP/1.1\r\n", lambda second: b"X-%d: a\r\n" % second),
-    "slow_body": (HEAD, lambda second: b"a"),
-}
-
-
-def overload(size: int = 220, seconds: float = 15) -> Figures:
-    """Ask beside hostile connections of each kind, then load the server with 50 clients."""
-    figures: Figures = {}
-    failed = []
+def overload() -> Figures:
+    """Load the server with more clients than it has threads."""
     with running() as (hub, _):
-        for kind in CROWDS:
-            took: dict[str, list[float]] = {"health": [], "others": []}
-            with crowd(hub.port, kind, size):
-                ends_at = time.monotonic() + seconds
-                while time.monotonic() < ends_at:
-                    for name, path in (("health", "/healthz"), ("others", "/api/v1/memories?agent_id=bench")):
-                        status, each = Client(hub.port, hub.key).ask(
-                            "GET", path
-                        )  # on a connection of its own
-                        took[name].append(each)
-                        failed += [] if status == 200 else [f"{kind}: {path} {status}"]
-                    time.sleep(0.05)
-            figures[f"{kind}_ms"] = round(harness.percentiles(took["health"])["p95"])
-            figures[f"others_beside_{kind}_ms"] = round(harness.percentiles(took["others"])["p95"])
-        mixed = load(hub.port, hub.key, 50, 60)
-    failed += [name for name in ("lost", "doubled") if mixed[name]]
-    failed += ["more than 1 % were 503"] if mixed["share_of_503"] > 0.01 else []
-    return {**mixed, **figures, "share_of_503": f"{mixed['share_of_503']:.1%}", "failed": failed}
-
-
-@contextmanager
-def crowd(port: int, kind: str, size: int) -> Iterator[None]:
-    """Hold so many connections of one kind; those that are closed are opened anew, as an attacker would."""
-    (first, drip), over = CROWDS[kind], threading.Event()
-
-    def connect() -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", port))
-        client.setblocking(False)
-        client.send(first) if first else None
-        return client
-
-    def is_closed(client: socket.socket, second: int) -> bool:
-        try:
-            client.send(drip(second))
-            return client.recv(4096) is not None  # an end, or a refusal and then the end
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-    def press() -> None:
-        clients = [connect() for _ in range(size)]
-        for second in count():
-            if over.wait(1):
-                break
-            for at, client in enumerate(clients):
-                if is_closed(client, second):
-                    client.close()
-                    with suppress(OSError):
-                        clients[at] = connect()
-        for client in clients:
-            client.close()
-
-    thread = threading.Thread(target=press)
-    thread.start()
-    time.sleep(1)
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+        figures = load(hub.port, hub.key, 50, 60)
+    failed = [name for name in ("lost", "doubled") if figures[name]]
+    failed += ["more than 1 % were 503"] if figures["share_of_503"] > 0.01 else []
+    return {**figures, "share_of_503": f"{figures['share_of_503']:.1%}", "failed": failed}
 
 
 def full_disk(folder: Path | None = None) -> Figures:
