@@ -14,7 +14,7 @@ languages, and of the projects what a question shows it.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ READABLE = 0.5
 
 @dataclass(frozen=True)
 class Routed:
-    """One message of the set, and what the router said of it."""
+    """One message of a set, and what the router said of it."""
 
     message: dict[str, Any]
     verdict: Prediction
@@ -48,23 +48,20 @@ class Routed:
         return self.verdict.project == self.message.get("project")
 
     @property
-    def went_wrong(self) -> bool:
-        if self.message["expect"] == "clear":
-            return not self.is_right
+    def is_sure(self) -> bool:
         return self.verdict.confidence is Confidence.HIGH
 
 
-def read_set(path: Path = TUNED_ON) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return loaded
+def read_set(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def profiles_of(path: Path) -> list[Profile]:
     """Return what the router knows of a set's projects."""
-    found = []
-    for each in read_set(path)["projects"]:
-        found.append(profile_of(each["name"], description=each["description"], texts=texts_of(each)))
-    return found
+    return [
+        profile_of(each["name"], description=each["description"], texts=texts_of(each))
+        for each in read_set(path)["projects"]
+    ]
 
 
 def texts_of(project: dict[str, Any]) -> list[str]:
@@ -72,48 +69,44 @@ def texts_of(project: dict[str, Any]) -> list[str]:
     return [memory, *("\n".join(lines) for lines in project["documents"].values())]
 
 
-def route_set(path: Path = TUNED_ON, *, among: Path | None = None) -> Iterator[Routed]:
-    """Yield every message of a set with its verdict among the set's projects, or another set's."""
-    profiles = profiles_of(among or path)
-    for message in read_set(path)["messages"]:
-        yield Routed(message, route_by_words(message["message"], profiles, []))
+def route_set(path: Path, *, among: Path) -> list[Routed]:
+    """Return every message of a set with its verdict among a set's projects."""
+    profiles = profiles_of(among)
+    return [
+        Routed(message, route_by_words(message["message"], profiles, []))
+        for message in read_set(path)["messages"]
+    ]
 
 
-def route_elsewhere(path: Path) -> Iterator[Routed]:
-    """Yield every message of a set with its verdict among the other set's projects, to none of which it belongs."""
-    (other,) = (each for each in SETS if each != path)
-    return route_set(path, among=other)
-
-
-def figures(routed: list[Routed]) -> dict[str, Any]:
-    """Return what the set is measured by."""
+def figures(path: Path) -> dict[str, Any]:
+    """Return what a set is measured by: among its own projects, and among the other set's, where none is right."""
+    routed, (other,) = route_set(path, among=path), (each for each in SETS if each != path)
     clear = [each for each in routed if each.message["expect"] == "clear"]
     others = [each for each in routed if each.message["expect"] != "clear"]
     new = [each for each in others if each.message["expect"] == "new"]
-    sure = [each for each in clear if each.verdict.confidence is Confidence.HIGH]
+    strangers = route_set(path, among=other)
     return {
         "clear": len(clear),
-        "clear_top_1": round(sum(each.is_right for each in clear) / len(clear), 3),
-        "clear_sure": len(sure),
-        "clear_sure_and_right": sum(each.is_right for each in sure),
+        "clear_top_1": share([each.is_right for each in clear]),
+        "clear_sure": sum(each.is_sure for each in clear),
+        "clear_sure_and_right": sum(each.is_sure and each.is_right for each in clear),
         "ambiguous_or_new": len(others),
-        "ambiguous_or_new_called_sure": sum(each.verdict.confidence is Confidence.HIGH for each in others),
-        "ambiguous_or_new_routed": sum(each.verdict.project is not None for each in others),
-        "new_proposed": sum(action_of(each.verdict) is Action.PROPOSE for each in new),
+        "ambiguous_or_new_called_sure": sum(each.is_sure for each in others),
         "new": len(new),
-        "ambiguous_proposed": sum(
-            action_of(each.verdict) is Action.PROPOSE for each in others if each not in new
-        ),
+        "new_proposed": sum(action_of(each.verdict) is Action.PROPOSE for each in new),
+        "among_other_projects": len(strangers),
+        "among_other_projects_routed": sum(each.verdict.project is not None for each in strangers),
+        "among_other_projects_called_sure": sum(each.is_sure for each in strangers),
+        "wrong": [
+            each.message["message"]
+            for each in routed
+            if (not each.is_right if each in clear else each.is_sure)
+        ],
     }
 
 
-def elsewhere(routed: list[Routed]) -> dict[str, int]:
-    """Return how often messages that belong to no project were routed, and how often that was called sure."""
-    return {
-        "messages": len(routed),
-        "routed": sum(each.verdict.project is not None for each in routed),
-        "called_sure": sum(each.verdict.confidence is Confidence.HIGH for each in routed),
-    }
+def share(holds: Sequence[bool]) -> float:
+    return round(sum(holds) / len(holds), 3)
 
 
 @dataclass(frozen=True)
@@ -184,87 +177,64 @@ def read_question(case: Case, blocks: Mapping[str, str]) -> Prediction:
     return Prediction(best, None, Confidence.HIGH if best == case.project else Confidence.MEDIUM)
 
 
-def case_figures(cases: Sequence[Case], verdicts: Sequence[Prediction]) -> dict[str, Any]:
+def case_figures(cases: Sequence[Case], router: Callable[[Case], Prediction]) -> dict[str, Any]:
     """Return the figures of messages of the new set."""
-    pairs = list(zip(cases, verdicts, strict=True))
-    kinds = {kind: [pair for pair in pairs if pair[0].kind == kind] for kind in ("new", "after")}
-    right = sum(case.is_right(verdict) for case, verdict in pairs)
+    pairs = [(case, router(case)) for case in cases]
     return {
         "messages": len(pairs),
-        "right_or_rightly_asked": round(right / len(pairs), 3),
+        "right_or_rightly_asked": share([case.is_right(verdict) for case, verdict in pairs]),
         "high_and_wrong": sum(
             verdict.confidence is Confidence.HIGH and verdict.project != case.project
             for case, verdict in pairs
         ),
-        "follow_ups_stay": round(
-            sum(case.is_right(verdict) for case, verdict in kinds["after"]) / len(kinds["after"]), 3
-        ),
-        "new_proposed": round(
-            sum(action_of(verdict) is Action.PROPOSE for _, verdict in kinds["new"]) / len(kinds["new"]), 3
+        "follow_ups_stay": share([case.is_right(verdict) for case, verdict in pairs if case.kind == "after"]),
+        "new_proposed": share(
+            [action_of(verdict) is Action.PROPOSE for case, verdict in pairs if case.kind == "new"]
         ),
     }
 
 
 def read_begun() -> dict[str, list[tuple[str, str]]]:
     """Return messages that begin a project, each with a second one about it."""
-    pairs: dict[str, list[tuple[str, str]]] = read_set(NEW)["begun"]
-    return {
-        "of_the_messages": [(case.text, case.other) for case in read_cases() if case.kind == "new"],
-        **pairs,
-    }
+    new = [(case.text, case.other) for case in read_cases() if case.kind == "new"]
+    return {"of_the_messages": new, **read_set(NEW)["begun"]}
 
 
 def found_again(pairs: Sequence[tuple[str, str]], profiles: Sequence[Profile]) -> float:
     """Return the share of new projects, described by their first message, that the second message finds."""
-    found = 0
+    found = []
     for first, second in pairs:
         description = one_line(first)[:LONGEST_DESCRIPTION]
         memory = described("made-by-the-router", description)
         made = profile_of("made-by-the-router", description=description, texts=[memory])
-        found += route_by_words(second, [*profiles, made], []).project == made.name
-    return round(found / len(pairs), 3)
+        found.append(route_by_words(second, [*profiles, made], []).project == made.name)
+    return share(found)
 
 
 def in_language(pairs: Sequence[tuple[str, str]], *, is_japanese: bool) -> list[tuple[str, str]]:
     return [pair for pair in pairs if is_unspaced(pair[0]) == is_japanese]
 
 
-def print_new_set() -> None:
+def main() -> None:
+    """Print each set's figures, and those of the new one by words and by readers that are shown more or less."""
     cases, profiles = read_cases(), profiles_of(NEW)
-    ways: dict[str, Callable[[Case], Prediction]] = {
+    routers: dict[str, Callable[[Case], Prediction]] = {
         "words": lambda case: by_words(case, profiles),
         "model": lambda case: by_reader(case, profiles),
         "model_with_catalog_only": lambda case: by_reader(case, profiles, shows_lines=False),
     }
-    for way, router in ways.items():
-        verdicts = [router(case) for case in cases]
-        for case, verdict in zip(cases, verdicts, strict=True):
-            if way == "words" and not case.is_right(verdict):
-                print(
-                    f"{case.kind} {case.text!r}: {verdict.project or action_of(verdict)}, {verdict.confidence}"
-                )
-        halves = {"all": slice(None), "tuned_on": slice(0, None, 2), "held_out": slice(1, None, 2)}
-        told = {half: case_figures(cases[part], verdicts[part]) for half, part in halves.items()}
-        print(json.dumps({way: told}, indent=1))
+    halves = {"all": slice(None), "held_out": slice(1, None, 2)}
+    new: dict[str, Any] = {
+        name: {half: case_figures(cases[part], router) for half, part in halves.items()}
+        for name, router in routers.items()
+    }
     again = {
         name: [found_again(in_language(pairs, is_japanese=each), profiles) for each in (False, True)]
         for name, pairs in read_begun().items()
     }
-    print(json.dumps({"made_by_router_found_again_in_english_and_japanese": again}))
-
-
-def main() -> None:
-    """Print each set's figures, and each message that went wrong."""
-    for path in SETS:
-        routed = list(route_set(path))
-        for each in filter(lambda each: each.went_wrong, routed):
-            print(
-                f"{each.message['message']!r}: {each.verdict.project or '-'} ({each.verdict.confidence}), "
-                f"expected {each.message.get('project') or each.message['expect']}"
-            )
-        told = {**figures(routed), "among_other_projects": elsewhere(list(route_elsewhere(path)))}
-        print(json.dumps({path.stem: told}, indent=1))
-    print_new_set()
+    told = {path.stem: figures(path) for path in SETS}
+    new["made_by_router_found_again_in_english_and_japanese"] = again
+    print(json.dumps({**told, NEW.stem: new}, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from math import fsum  # the same in every order, and so in every process
 from typing import Final
 from uuid import UUID
 
@@ -170,7 +171,7 @@ def shared_lines(message: str, profiles: Sequence[Profile], texts: Mapping[str, 
     for name in sorted((each for each in found if found[each]), key=lambda each: -found[each])[:MOST_QUOTED]:
         lines = {one_line(line) for text in texts.get(name, ()) for line in text.splitlines()}
         scores = {
-            line: sum(_size(term) / having[term] for term in terms & frozenset(analyse(line)))
+            line: fsum(_size(term) / having[term] for term in terms & frozenset(analyse(line)))
             for line in sorted(lines)
             if line and not line.startswith(("#", ">"))
         }
@@ -263,8 +264,8 @@ def route_by_words(
 def _says_little(message: str, terms: Set[str], profile: Profile) -> bool:
     """Return whether a message shares one word with a project, which is common or begins something new."""
     shared = {term.removeprefix(COMPOUND) for term in terms if term in profile.terms}
-    whole = max(shared, key=lambda term: (is_unspaced(term) or _size(term), len(term)), default="")
-    others = sum(
+    whole = max(sorted(shared), key=lambda term: (is_unspaced(term) or _size(term), len(term)), default="")
+    others = fsum(
         _size(term) for term in shared if not (term in whole if is_unspaced(term) else term == whole)
     )
     if others >= ANOTHER_WORD:
@@ -313,7 +314,7 @@ def evidence(
     terms = set(terms)
     having = {term: sum(term in each.terms for each in profiles) for term in terms}
     return {
-        each.name: sum(
+        each.name: fsum(
             _size(term) * min(most, each.terms[term]) / having[term] ** SHARING
             for term in terms
             if term in each.terms
@@ -332,13 +333,13 @@ def _size(term: str) -> float:
 
 
 def _says(terms: Iterable[str]) -> float:
-    return sum(_size(term) for term in set(terms))
+    return fsum(_size(term) for term in set(terms))
 
 
 def weighted_overlap(one: Set[str], other: Set[str]) -> float:
     """Return in [0, 1] the shared part of two sets of terms, weighted by their size."""
-    union = sum(_size(term) for term in one | other)
-    return sum(_size(term) for term in one & other) / union if union else 0.0
+    union = fsum(_size(term) for term in one | other)
+    return fsum(_size(term) for term in one & other) / union if union else 0.0
 
 
 def _similar_correction(message: str, examples: Sequence[Example], names: Sequence[str]) -> Prediction | None:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from bench.routing import (
+    HELD_OUT,
     NEW,
     SETS,
+    TUNED_ON,
     Case,
     by_reader,
     by_words,
     case_figures,
-    elsewhere,
     figures,
     found_again,
     in_language,
@@ -24,8 +25,6 @@ from bench.routing import (
     read_cases,
     read_question,
     read_set,
-    route_elsewhere,
-    route_set,
 )
 from conversations.actions.sessions import open_session
 from memoryhub.auth.domain import command
@@ -53,24 +52,21 @@ def test_set_is_what_it_is_said_to_be(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
 def test_words_find_clear_messages_and_are_not_sure_of_others(path: Path) -> None:
-    found = figures(list(route_set(path)))
+    found = figures(path)
     assert found["clear_top_1"] >= 0.85
     assert found["ambiguous_or_new_called_sure"] == 0
     assert found["ambiguous_or_new"] >= (found["clear"] + found["ambiguous_or_new"]) * 0.3
-    assert found["clear_sure_and_right"] == found["clear_sure"]
-
-
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
-def test_words_are_sure_of_no_message_among_projects_of_others(path: Path) -> None:
-    assert elsewhere(list(route_elsewhere(path)))["called_sure"] == 0
+    # Exactly, in every process: sums of floats once came in the order of a set.
+    assert found["clear_sure_and_right"] == found["clear_sure"] == {TUNED_ON: 62, HELD_OUT: 33}[path]
+    assert found["among_other_projects_called_sure"] == 0
 
 
 @pytest.mark.parametrize("half", [0, 1], ids=["tuned on", "held out"])
 def test_words_and_a_model_route_or_ask_rightly(half: int) -> None:
     cases, profiles = read_cases()[half::2], profiles_of(NEW)
-    words = case_figures(cases, [by_words(case, profiles) for case in cases])
-    model = case_figures(cases, [by_reader(case, profiles) for case in cases])
-    without_lines = case_figures(cases, [by_reader(case, profiles, shows_lines=False) for case in cases])
+    words = case_figures(cases, lambda case: by_words(case, profiles))
+    model = case_figures(cases, lambda case: by_reader(case, profiles))
+    without_lines = case_figures(cases, lambda case: by_reader(case, profiles, shows_lines=False))
     assert words["right_or_rightly_asked"] >= 0.93 and model["right_or_rightly_asked"] >= 0.97
     assert model["right_or_rightly_asked"] >= words["right_or_rightly_asked"]
     assert without_lines["right_or_rightly_asked"] < words["right_or_rightly_asked"]
