@@ -2,7 +2,7 @@
 
 A word is weighted by how few projects have it. The words that a message shares with a project are its evidence; the
 confidence depends on the amount of evidence and on the lead over the next project. The thresholds were measured
-(`bench/routing.py`); one common word alone never gives high confidence.
+(`tests/factories/routing_sets.py`); one common word alone never gives high confidence.
 """
 
 import re

@@ -30,10 +30,7 @@ def test_a_life_is_made_from_its_seed(lives: ModuleType) -> None:
 def test_a_task_needs_what_is_known_and_true_by_then(lives: ModuleType) -> None:
     needed = [(ask, item) for ask in lives.Script(1).asks for item in ask.needs]
     assert len(needed) > 1000
-    assert all(
-        item.told_at < ask.at < item.ends_at
-        for ask, item in needed
-    )
+    assert all(item.told_at < ask.at < item.ends_at for ask, item in needed)
     assert all(item.replaces.ends_at == item.told_at for _, item in needed if item.replaces)
 
 

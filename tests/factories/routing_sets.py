@@ -1,25 +1,20 @@
-"""Measure how well messages find their project, by words and by a model: `python -m bench.routing`.
+"""Messages and the projects they belong to, put to the router by words and to a reader that stands for a model.
 
 Two sets, each of 20 projects and more than 120 messages in English and Japanese from three channels, a third of them
-ambiguous or about something new. The bounds of the router were tuned on `routing_set.json`; the other,
+ambiguous or about something new. The limits of the router were tuned on `routing_set.json`; the other,
 `routing_held_out_set.json`, was written afterwards by somebody who had not seen them, and nothing is to be tuned on
-it. What counts: the right project first for the clear ones, and no ambiguous or new one called sure. Besides, each
-set's messages are put to the other's projects, where all of them are about something else.
+it. Besides, each set's messages are put to the other's projects, where all of them are about something else.
 
 `routing_new_set.json` has 120 messages of every kind, with follow-ups and other languages than the project's. Its even
 messages were tuned on, its odd ones not; likewise of its pairs of messages that begin a project and come back to it,
-those of `begun.held_out` were not. It is also put to a reader that stands for a good model: it knows both
-languages, and of the projects what a question shows it.
+those of `begun.held_out` were not. The reader knows both languages, and of the projects what a question shows it.
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
 
 from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse, is_unspaced
@@ -97,11 +92,6 @@ def figures(path: Path) -> dict[str, Any]:
         "among_other_projects": len(strangers),
         "among_other_projects_routed": sum(each.verdict.project is not None for each in strangers),
         "among_other_projects_called_sure": sum(each.is_sure for each in strangers),
-        "wrong": [
-            each.message["message"]
-            for each in routed
-            if (not each.is_right if each in clear else each.is_sure)
-        ],
     }
 
 
@@ -213,29 +203,3 @@ def found_again(pairs: Sequence[tuple[str, str]], profiles: Sequence[Profile]) -
 
 def in_language(pairs: Sequence[tuple[str, str]], *, is_japanese: bool) -> list[tuple[str, str]]:
     return [pair for pair in pairs if is_unspaced(pair[0]) == is_japanese]
-
-
-def main() -> None:
-    """Print each set's figures, and those of the new one by words and by readers that are shown more or less."""
-    cases, profiles = read_cases(), profiles_of(NEW)
-    routers: dict[str, Callable[[Case], Prediction]] = {
-        "words": lambda case: by_words(case, profiles),
-        "model": lambda case: by_reader(case, profiles),
-        "model_with_catalog_only": lambda case: by_reader(case, profiles, shows_lines=False),
-    }
-    halves = {"all": slice(None), "held_out": slice(1, None, 2)}
-    new: dict[str, Any] = {
-        name: {half: case_figures(cases[part], router) for half, part in halves.items()}
-        for name, router in routers.items()
-    }
-    again = {
-        name: [found_again(in_language(pairs, is_japanese=each), profiles) for each in (False, True)]
-        for name, pairs in read_begun().items()
-    }
-    told = {path.stem: figures(path) for path in SETS}
-    new["made_by_router_found_again_in_english_and_japanese"] = again
-    print(json.dumps({**told, NEW.stem: new}, indent=1, ensure_ascii=False))
-
-
-if __name__ == "__main__":
-    main()
