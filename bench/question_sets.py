@@ -1,11 +1,12 @@
 """Read question sets into one shape: texts in groups, and questions with the texts that answer them.
 
 Pure: knows nothing of the server. What a file gets wrong (evidence ids that name no text) is left out and
-counted, never guessed. Four shapes are recognised:
+counted, never guessed. Five shapes are recognised:
 
 - LoCoMo: a list of dialogues of two people; each is a collection whose groups are sessions.
 - BEAM: a folder with `chat.json` and `probing_questions/probing_questions.json`, or folders of them below
   (`chats/100K/1` …); each chat of a person with an assistant is a collection.
+- REALTALK: a folder of files, each a chat of two people over three weeks (`session_1` …, `qa`); each is a collection.
 - Paragraphs with questions, such as JSQuAD: one collection whose groups are articles.
 - Chat messages against memories, our own `chat_messages.json`: a data set of the memories alone, and one with
   distractors added. Most messages need one memory or two, some none; some are understood by the turns before.
@@ -23,6 +24,7 @@ from typing import Any, Final, Literal
 Kind = Literal["conversations", "paragraphs", "chat messages"]
 
 SESSION_TIME: Final = "%I:%M %p on %d %B, %Y"
+SENT_TIME: Final = "%d.%m.%Y, %H:%M:%S"
 ANCHOR_DAY: Final = "%B-%d-%Y"
 UNDATED: Final = datetime(2024, 1, 1, tzinfo=UTC)
 """For texts without a date; one for all of them, so that age ranks none before another."""
@@ -34,7 +36,7 @@ APART: Final = ("paraphrase only", "cross-language")
 """Notes of chat messages that words alone cannot match to their memories; these count as types of their own."""
 
 _SESSION = re.compile(r"session_(\d+)")
-_BETWEEN_IDS = re.compile(r"[\s;,\[\]()'\"]+")
+_BETWEEN_IDS = re.compile(r"[\s;,.\[\]()'\"]+")
 _TURN_ID = re.compile(r"[Dd]:?(\d+):(\d+)")
 _PLAN_MARK = re.compile(r"\s*->->.*$", re.DOTALL)
 _KANA = re.compile(r"[\u3041-\u30ff]")
@@ -130,7 +132,8 @@ def read_datasets(path: Path, *, limit: int | None = None) -> list[Dataset]:
 
 def _recognised(path: Path) -> list[Dataset]:
     if path.is_dir():
-        return [beam_dataset(path)]
+        chats = {file: _json(file) for file in sorted(path.glob("*.json"), key=_numbers) if file.name != CHAT}
+        return [realtalk_dataset(chats, name=path.name) if chats else beam_dataset(path)]
     data = _json(path)
     if _is_locomo(data):
         return [locomo_dataset(data, name=path.stem)]
@@ -168,28 +171,63 @@ def _limited(collections: Iterable[Collection], limit: int | None) -> tuple[Coll
 
 def locomo_dataset(data: Sequence[Mapping[str, Any]], *, name: str) -> Dataset:
     """Return LoCoMo conversations as collections named by their sample ids."""
+    talks = [
+        (
+            str(sample.get("sample_id") or f"{name}-{place}"),
+            tuple(_sessions(sample["conversation"])),
+            sample["qa"],
+        )
+        for place, sample in enumerate(data, start=1)
+    ]
+    return _talks_of_two(talks, name)
+
+
+def realtalk_dataset(chats: Mapping[Path, Any], *, name: str) -> Dataset:
+    """Return REALTALK's chats as collections named by their files; pictures without words are left out there."""
+    talks = []
+    for path, chat in chats.items():
+        first = chat["name"]["speaker_1"]
+        groups = tuple(
+            Group(
+                session,
+                tuple(_sent(message, first) for message in chat[session] if message["clean_text"].strip()),
+            )
+            for session in _session_names(chat)
+        )
+        talks.append((path.stem, groups, chat["qa"]))
+    return _talks_of_two(talks, name)
+
+
+def _sent(message: Mapping[str, Any], first_speaker: str) -> Text:
+    role = "user" if message["speaker"] == first_speaker else "assistant"
+    at = datetime.strptime(message["date_time"], SENT_TIME).replace(tzinfo=UTC)
+    return Text(message["dia_id"], message["clean_text"].strip(), at, role, message["speaker"])
+
+
+def _talks_of_two(talks: Iterable[tuple[str, tuple[Group, ...], Sequence[Any]]], name: str) -> Dataset:
+    """Return named talks with their sessions and the objects of their questions as a data set."""
     collections, ids_left_out, questions_left_out = [], 0, 0
-    for place, sample in enumerate(data, start=1):
-        groups = tuple(_sessions(sample["conversation"]))
+    for talk, groups, qa in talks:
         known = {text.id for group in groups for text in group.texts}
         questions = []
-        for asked in sample["qa"]:
+        for asked in qa:
             evidence, lost = usable_evidence(asked.get("evidence"), known)
             ids_left_out += lost
             if evidence:
                 questions.append(Question(asked["question"], evidence))
             else:
                 questions_left_out += 1
-        sample_name = str(sample.get("sample_id") or f"{name}-{place}")
-        collections.append(Collection(sample_name, groups, tuple(questions)))
+        collections.append(Collection(talk, groups, tuple(questions)))
     return Dataset(name, "conversations", tuple(collections), ids_left_out, questions_left_out)
+
+
+def _session_names(talk: Mapping[str, Any]) -> list[str]:
+    return sorted(filter(_SESSION.fullmatch, talk), key=lambda name: int(name.removeprefix("session_")))
 
 
 def _sessions(conversation: Mapping[str, Any]) -> Iterator[Group]:
     """Yield the sessions in the order of their numbers; a date without turns is no session."""
-    numbers = sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
-    for number in numbers:
-        name = f"session_{number}"
+    for name in _session_names(conversation):
         start = session_time(conversation[f"{name}_date_time"])
         turns = (
             _turn(turn, start + timedelta(minutes=place), conversation["speaker_a"])
@@ -239,7 +277,9 @@ def beam_dataset(path: Path) -> Dataset:
         (chat.parent for chat in path.rglob(CHAT) if (chat.parent / PROBES).is_file()), key=_numbers
     )
     if not folders:
-        raise DataProblem(f"{path} holds no BEAM chat: no folder with {CHAT} and {PROBES}.")
+        raise DataProblem(
+            f"{path} holds no BEAM chat (a folder with {CHAT} and {PROBES}) and no file of REALTALK (*.json)."
+        )
     collections, ids_left_out, questions_left_out = [], 0, 0
     for folder in folders:
         groups = tuple(_batches(_json(folder / CHAT)))

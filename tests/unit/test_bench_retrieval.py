@@ -91,6 +91,7 @@ def test_questions_without_usable_evidence_are_left_out_and_counted(sets: Module
         (["D8:6; D9:17"], {"D8:6", "D9:17"}, 0),
         (["D:11:26"], {"D11:26"}, 0),
         (["D30:05"], {"D30:5"}, 0),
+        (["D30:5."], {"D30:5"}, 0),
         (["D8:6 D9:17", ["D1:3"]], {"D8:6", "D9:17", "D1:3"}, 0),
         ("['D1:3', 'D8:6']", {"D1:3", "D8:6"}, 0),
         (["D8:6", "D8:6"], {"D8:6"}, 0),
@@ -172,6 +173,39 @@ def test_chats_below_a_folder_are_in_the_order_of_their_numbers(sets: ModuleType
         write_chat(tmp_path / name)
     (dataset,) = sets.read_datasets(tmp_path)
     assert [each.name for each in dataset.collections] == ["beam-1", "beam-9", "beam-10"]
+
+
+REAL: dict[str, Any] = {
+    "name": {"speaker_1": "Ada", "speaker_2": "Bo"},
+    "session_2": [
+        {"speaker": "Ada", "dia_id": "D2:4", "date_time": "30.12.2023, 09:05:07", "clean_text": "Tea? "},
+        {"speaker": "Ada", "dia_id": "D2:5", "date_time": "30.12.2023, 09:05:08", "clean_text": " "},
+    ],
+    "session_1": [
+        {"speaker": "Bo", "dia_id": "D1:1", "date_time": "29.12.2023, 22:42:04", "clean_text": "A red kite"}
+    ],
+    "events_session_1": {"agent_a": []},
+    "qa": [
+        {"question": "What is red?", "evidence": ["D1:1.", "D2:5"], "category": 1},
+        {"question": "Who sings?", "evidence": ["D2:1-D2:3"], "category": 2},
+    ],
+}
+
+
+def test_files_of_a_folder_become_talks_with_the_times_of_their_messages(
+    sets: ModuleType, tmp_path: Path
+) -> None:
+    for name in ("Chat_10_A.json", "Chat_2_B.json"):
+        write(tmp_path, REAL, name)
+    (dataset,) = sets.read_datasets(tmp_path)
+    assert (dataset.kind, dataset.name) == ("conversations", tmp_path.name)
+    assert [each.name for each in dataset.collections] == ["Chat_2_B", "Chat_10_A"]
+    assert [(text.id, text.role, text.author, text.content, text.at) for text in dataset.collections[0].texts] == [
+        ("D1:1", "assistant", "Bo", "A red kite", datetime(2023, 12, 29, 22, 42, 4, tzinfo=UTC)),
+        ("D2:4", "user", "Ada", "Tea?", datetime(2023, 12, 30, 9, 5, 7, tzinfo=UTC)),
+    ]  # fmt: skip
+    assert [question.evidence for question in dataset.collections[0].questions] == [{"D1:1"}]
+    assert (dataset.evidence_left_out, dataset.questions_left_out) == (4, 2)
 
 
 def test_a_folder_without_chats_is_refused(sets: ModuleType, tmp_path: Path) -> None:
