@@ -124,6 +124,7 @@ class Prepared:
         self.evidence = np.array([[text.id in question.evidence for text in texts] for question in questions])
         authors = [text.author for text in texts]
         self.by_other = np.zeros(self.evidence.shape)
+        self.continues = np.array(continuing(authors))
         bare = []
         for place, question in enumerate(questions):
             named = (
@@ -196,11 +197,9 @@ class Prepared:
         """Return what `fusion.in_conversation` does, of all questions at once."""
         dependence = 1 / (1 + (self.lengths / constants.self_contained_length) ** 2)
         question = self.asks * dependence
-        reply_gain = (constants.reply_share - constants.neighbour_share) * question
-        last, following = (
-            self._beside(voice * (constants.neighbour_share + reply_gain), 1),
-            self._beside(voice, -1),
-        )
+        reply_gain = (constants.reply_share - constants.neighbour_share) * self._beside(voice * question, 1)
+        last = constants.neighbour_share * self._beside(voice, 1) + reply_gain * ~self.continues
+        following = self._beside(voice, -1)
         next_to = dependence * np.maximum(np.maximum(last, constants.neighbour_share * following), 0)
         far = np.maximum(self._beside(voice, 2), self._beside(voice, -2))
         beyond = dependence * constants.beyond_share * far
@@ -214,6 +213,11 @@ class Prepared:
         edge = slice(0, shift) if shift > 0 else slice(shift, None)
         moved[:, edge] = 0
         return moved
+
+
+def continuing(authors: Sequence[str]) -> list[bool]:
+    """Say of each text whether the one before it is known to be by the same author."""
+    return [bool(one) and one == other for one, other in zip(authors, ["", *authors], strict=False)]
 
 
 def prepare(datasets: Sequence[Dataset]) -> dict[str, list[Prepared]]:

@@ -37,8 +37,8 @@ class FusionPolicy:
     """Parameters that turn word scores into relevance, and adjust messages by their place in a conversation.
 
     A word score of `word_midpoint` is half relevant; `word_steepness` is the exponent of the curve. A message gains
-    `neighbour_share` of the relevance next to it, `reply_share` of a question's that it follows, and `beyond_share`
-    of what is two away. It keeps `asking_share` of its relevance where it asks instead of tells, and
+    `neighbour_share` of the relevance next to it, `reply_share` of another's question that it follows, and
+    `beyond_share` of what is two away. It keeps `asking_share` of its relevance where it asks instead of tells, and
     `other_author_share` where the query is about somebody else's words.
 
     All but the last hold for short messages: a long one says by itself what it is about, and states facts also
@@ -125,6 +125,8 @@ class Turn:
     asks: bool = False
     is_by_other: bool = False
     """The query names one author of this conversation, and it is not this message's."""
+    continues: bool = False
+    """The message before it is known to be by the same author: what follows a question of one's own is no reply."""
     length: int = 0
     """In words, as `bm25.text_length` counts."""
 
@@ -144,7 +146,8 @@ def _in_place(window: Sequence[Turn], policy: FusionPolicy) -> float:
     """Return the relevance of the middle one of five turns."""
     before_last, last, own, following, after_next = window
     dependence = _dependence(own, policy)
-    reply_gain = (policy.reply_share - policy.neighbour_share) * _dependence(last, policy) * last.asks
+    is_reply = last.asks and not own.continues
+    reply_gain = (policy.reply_share - policy.neighbour_share) * _dependence(last, policy) * is_reply
     next_to = max(
         (policy.neighbour_share + reply_gain) * last.relevance, policy.neighbour_share * following.relevance
     )

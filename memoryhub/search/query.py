@@ -157,7 +157,8 @@ BEST_IN_CONVERSATION: Final = """
 ), neighbours AS (
     SELECT *,
         dependence * greatest(
-            lag(voice * ({next_to} + ({reply} - {next_to}) * question)) OVER session,
+            CASE WHEN author <> '' AND author = lag(author) OVER session THEN {next_to} * lag(voice) OVER session
+                ELSE lag(voice * ({next_to} + ({reply} - {next_to}) * question)) OVER session END,
             {next_to} * lead(voice) OVER session,
             0
         ) AS next_to,

@@ -22,6 +22,7 @@ SAID = [
         ("Ann", "Did you buy the cello in Vienna?"),
         ("Ben", "Yes, from an old maker."),
         ("Ann", "How much was it?"),
+        ("Ann", "A cello that old costs a fortune."),
     ],
     [
         ("Ben", "The cello needs new strings, and the maker in Vienna has none left."),
@@ -92,8 +93,16 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
                 turns.append((own if qualifies else 0.0, text, length))
             expected += in_conversation(
                 [
-                    Turn(own, asks(text.content), len(about) == 1 and text.author not in about, length)
-                    for own, text, length in turns
+                    Turn(
+                        own,
+                        asks(text.content),
+                        is_by_other=len(about) == 1 and text.author not in about,
+                        continues=continues,
+                        length=length,
+                    )
+                    for (own, text, length), continues in zip(
+                        turns, constants.continuing([text.author for _, text, _ in turns]), strict=True
+                    )
                 ]
             )
         assert computed[place] == pytest.approx(np.array(expected), abs=1e-3)

@@ -376,6 +376,21 @@ def test_reply_to_a_question_gains_more_and_outranks_it(shelf: Shelf) -> None:
     assert list(found) == [reply, question, told_on]
 
 
+def test_what_follows_a_question_of_ones_own_is_no_reply(shelf: Shelf) -> None:
+    cat, dog = Counter(cat=1), Counter(dog=1)
+    ids = messages(
+        shelf,
+        [Said(cat, asks=True, author="ann"), Said(dog, author="ann")],
+        [Said(cat, asks=True, author="ann"), Said(dog, author="bob")],
+        [Said(cat, asks=True), Said(dog)],
+    )
+
+    found = uncalibrated(scan_messages(shelf, query_for(shelf, None, "cat")))
+
+    own = found[ids[0]] / 0.65
+    assert [found[each] / own for each in ids[1::2]] == pytest.approx([0.4, 0.9, 0.9])
+
+
 def test_author_whom_a_query_names_comes_before_others(shelf: Shelf) -> None:
     sessions = [[Said(Counter(cat=1), author=author)] for author in ("ann", "bob", "")]
     ann, bob, nobody = messages(shelf, *sessions)
@@ -412,6 +427,10 @@ def random_sessions(random: np.random.Generator, count: int, longest: int) -> li
     ]
 
 
+def authors_before(session: Sequence[Said]) -> list[str]:
+    return ["", *(each.author for each in session[:-1])]
+
+
 def expected_relevances(
     session: Sequence[Said], query: SearchQuery, *, word_floor: float, about: str | None
 ) -> list[float | None]:
@@ -425,10 +444,13 @@ def expected_relevances(
         Turn(
             relevance(similarity, words, BOUNDS),
             each.asks,
-            about is not None and each.author not in ("", about),
-            each.length,
+            is_by_other=about is not None and each.author not in ("", about),
+            continues=each.author != "" and each.author == before,
+            length=each.length,
         )
-        for similarity, words, each in zip(cosines, scores, session, strict=True)
+        for similarity, words, each, before in zip(
+            cosines, scores, session, authors_before(session), strict=True
+        )
     ]
     qualifies = [
         (similarity is not None and similarity >= 0.3) or words >= word_floor
@@ -480,10 +502,11 @@ def test_conversation_of_one_session_is_what_python_says(shelf: Shelf) -> None:
         Turn(
             relevance(None, word_score(document_weights(each.words), query.words), BOUNDS),  # type: ignore[arg-type]
             each.asks,
-            each.author not in ("", "bob"),
-            each.length,
+            is_by_other=each.author not in ("", "bob"),
+            continues=each.author != "" and each.author == before,
+            length=each.length,
         )
-        for each in session
+        for each, before in zip(session, authors_before(session), strict=True)
     ]
 
     found = scan_messages(shelf, query, word_floor=0.0, about="bob")

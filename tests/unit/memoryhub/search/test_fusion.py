@@ -21,7 +21,14 @@ SEMANTIC = SpaceBounds(cosine_low=0.1, cosine_high=0.7, vector_weight=0.9)
 HASHING = SpaceBounds(cosine_low=0.4, cosine_high=0.8, vector_weight=0.1)
 
 shares = st.floats(0, 1)
-turns = st.builds(Turn, shares, asks=st.booleans(), is_by_other=st.booleans(), length=st.integers(0, 3000))
+turns = st.builds(
+    Turn,
+    shares,
+    asks=st.booleans(),
+    is_by_other=st.booleans(),
+    continues=st.booleans(),
+    length=st.integers(0, 3000),
+)
 cosines = st.one_of(st.none(), st.floats(-1, 1))
 spaces = st.sampled_from([SEMANTIC, HASHING])
 
@@ -163,6 +170,12 @@ def test_reply_to_a_question_gains_more_and_outranks_it() -> None:
     assert (question, reply, after) == pytest.approx((0.8 * 0.65, 0.9 * 0.8, 0.28))
     assert reply > question
     assert reply == pytest.approx(2.25 * beside_a_statement)
+
+
+def test_what_follows_a_question_of_ones_own_is_no_reply() -> None:
+    conversation = [Turn(0.8, asks=True), Turn(0.0, continues=True), Turn(0.0)]
+
+    assert in_conversation(conversation)[1] == pytest.approx(0.4 * 0.8)
 
 
 def test_what_stands_before_a_question_gains_no_more_than_beside_any_other() -> None:
