@@ -1,6 +1,6 @@
 """Choose the ranking's constants anew on all data sets but one, and judge them on the one left out.
 
-    python bench/constants.py DATA DATA…           # LoCoMo, BEAM and paragraphs, as `retrieval.py` reads them
+    python bench/constants.py DATA DATA…           # all that `retrieval.py` reads but chat messages
 
 The choice are the medians of the ten best of 300 random settings, by their mean recall on the other data sets. The
 product's own constants should then be little better on the set left out: else they fit it alone. The same with every

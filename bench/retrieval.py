@@ -4,9 +4,9 @@
     python bench/retrieval.py DATA… --limit-questions 20 --contexts
     python bench/retrieval.py DATA… --json > figures.json
 
-DATA: LoCoMo (two people), BEAM (a person and an assistant), paragraphs with questions, or chat messages against
-memories (`chat_messages.json`, the only set that is part of the project, and the default); `question_sets.py` has
-the shapes. All are filled in before the first question is asked, through the actions that the API uses, and asked
+DATA: LoCoMo (two people), REALTALK (the same, and real; its folder `data`), BEAM (a person and an assistant),
+paragraphs with questions, or chat messages against memories (`chat_messages.json`, the only set that is part of the
+project, and the default); `question_sets.py` has the shapes. All are filled in before the first question is asked, through the actions that the API uses, and asked
 through the real search: by words alone, by vectors alone, and by both. Chat messages are also asked for a context,
 and what its layer of memories holds is counted. `--contexts` counts the evidence that contexts of several sizes hold.
 
