@@ -99,7 +99,10 @@ def make_pool() -> None:
 
 def empty() -> None:
     with connection.cursor() as cursor:
-        names = "strength_memory, conversations_session, memoryhub_actor, memoryhub_agent, memoryhub_termstatistic"
+        names = (
+            "strength_memory, conversations_session, memoryhub_actor, memoryhub_agent, memoryhub_termstatistic, "
+            "memoryhub_clusteringstate"
+        )
         cursor.execute(f"TRUNCATE {names} CASCADE")
 
 

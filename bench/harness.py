@@ -14,8 +14,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from email.message import Message
 from http.client import HTTPConnection, HTTPException
@@ -158,6 +160,25 @@ def web_server() -> Iterator[int]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
+
+
+@contextmanager
+def in_threads(*works: Callable[[], object]) -> Iterator[None]:
+    """Do each again and again in a thread of its own until the block ends; a fault ends the run after it."""
+    over = threading.Event()
+
+    def run(work: Callable[[], object]) -> None:
+        while not over.is_set():
+            work()
+
+    with ThreadPoolExecutor(len(works)) as threads:
+        runs = [threads.submit(run, work) for work in works]
+        try:
+            yield
+        finally:
+            over.set()
+    for each in runs:
+        each.result()
 
 
 class Client:

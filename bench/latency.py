@@ -5,14 +5,14 @@
     python bench/latency.py --json > figures.json --png growth.png
 
 Each size is filled anew, the rows of all actors by turns (`filling.py`), and asked through the web server that
-`make run` starts, by one client: first with the rows where they came to lie, then after `manage.py cluster_tables`.
+`make run` starts, by one client: first with the rows where they came to lie, then after the job `cluster_tables`, which
+runs while others write and search.
 Server side is the `Server-Timing` that its middleware writes: from the first middleware to the response. The
 plain SQL is what the search itself sends, recorded, and sent by psycopg from this process; requests and
 statements come by turns, so that whatever else the machine does meets both.
 """
 
 import argparse
-import io
 import itertools
 import os
 import random
@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,8 @@ WARM_ACTORS: Final = 20
 BATCH: Final = 100
 LIMIT: Final = 10
 AS_THEY_CAME: Final = "as they came"
-GATHERED: Final = "gathered"
+GATHERED: Final = "after cluster_tables"
+QUIET_SECONDS: Final = 10.0
 SCAN: Final = "WITH scored"
 """How the one statement begins that reads an actor's rows."""
 
@@ -162,6 +164,61 @@ def _questions(size: Any, users: Sequence[int], each: int) -> Iterator[Question]
             yield Question(*size.user(number), next(texts), filling.newest_session(number))
 
 
+def gather(size: Any, key: str) -> dict[str, Any]:
+    """Lay the rows together while clients write and search; return how long each waited, with and without that."""
+    from memoryhub.search.clustering import Clustering
+    from memoryhub.search.models import index_models
+
+    waited: dict[str, list[float]] = defaultdict(list)
+    when, before, tables = ["alone"], _table_bytes(), {}
+    with harness.web_server() as port:
+        works = [
+            partial(_ask_and_wait, Client(port, key), size, what, waited, when)
+            for what in ("search", "write")
+        ]
+        with harness.in_threads(*works):
+            time.sleep(QUIET_SECONDS)
+            when[0] = "meanwhile"
+            for model in index_models():
+                clustering, started = Clustering(model), time.perf_counter()
+                rows = sum(clustering.run(now=datetime.now(UTC)))
+                seconds = time.perf_counter() - started
+                tables[model._meta.db_table] = {
+                    "rows": rows, "seconds": round(seconds, 1),
+                    "seconds_per_million": round(seconds / max(1, rows) * 1e6, 1),
+                    "longest_lock_ms": round(clustering.longest_seconds * 1000, 1),
+                }  # fmt: skip
+    for name, after in _table_bytes().items():
+        if name in tables:
+            tables[name]["grown"] = round(after / before[name], 3)
+    waits = {name: {**harness.percentiles(each), "max": round(max(each), 1)} for name, each in waited.items()}
+    return {"tables": tables, "waits": waits}
+
+
+def _ask_and_wait(client: Client, size: Any, what: str, waited: Any, when: list[str]) -> None:
+    """Search or write once for somebody, note how long that took, and pause."""
+    number = random.randrange(size.actors)
+    agent_id, user_id = size.user(number)
+    body = {"agent_id": agent_id, "user_id": user_id}
+    if what == "search":
+        path, body = "memories/search", {**body, "query": "what was it about", "include_messages": True}
+    else:
+        path, body = "memories", {**body, "kind": "note", "content": f"written meanwhile {random.random()}"}
+    status, milliseconds = client.ask("POST", f"/api/v1/{path}", body)
+    if status not in (200, 201):
+        raise SystemExit(f"POST {path} answered {status}: {client.body[:500]!r}")
+    waited[f"{what}, {when[0]}"].append(milliseconds)
+    time.sleep(0.05)
+
+
+def _table_bytes() -> dict[str, int]:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname, pg_table_size(oid) FROM pg_class WHERE relkind = 'r'")
+        return dict(cursor.fetchall())
+
+
 def _table_sizes() -> dict[str, str]:
     import filling
     from django.db import connection
@@ -178,7 +235,6 @@ def _table_sizes() -> dict[str, str]:
 def run(arguments: argparse.Namespace, cluster: Any) -> list[dict[str, Any]]:
     """Fill and ask at every size; return all figures."""
     import filling
-    from django.core.management import call_command
 
     key = harness.everything_key()
     filling.make_pool()
@@ -195,9 +251,10 @@ def run(arguments: argparse.Namespace, cluster: Any) -> list[dict[str, Any]]:
             filling.empty()
             filling.fill(size)
             figures.append(measure(size, AS_THEY_CAME, arguments.rounds, key, cluster, tick))
-            bar.update(task, description="gathering")
-            call_command("cluster_tables", stdout=io.StringIO())
-            figures.append(measure(size, GATHERED, arguments.rounds, key, cluster, tick))
+            bar.update(task, description="laying rows together")
+            gathering = gather(size, key)
+            gathered = measure(size, GATHERED, arguments.rounds, key, cluster, tick)
+            figures.append({**gathered, "gathering": gathering})
     return figures
 
 
@@ -205,6 +262,17 @@ def show(figures: list[dict[str, Any]], console: Any) -> None:
     for by_size in figures:
         rows = [{"milliseconds": name, **values} for name, values in by_size["milliseconds"].items()]
         harness.table(console, rows, f"{by_size['rows']:,} rows of each kind, {by_size['laid']}")
+        for name, each in by_size.get("gathering", {}).items():
+            harness.table(
+                console, [{"": part, **values} for part, values in each.items()], f"cluster_tables: {name}"
+            )
+    for laid in (AS_THEY_CAME, GATHERED):
+        first, *_, last = [
+            each["milliseconds"]["search"]["p50"] for each in figures if each["laid"] == laid
+        ] * 2
+        console.print(
+            f"A search of most rows takes {last / first:.2f} times as long as one of fewest, {laid}"
+        )
     console.print("Sizes:", harness.shown(figures[-1]["sizes"]))
 
 

@@ -87,7 +87,8 @@ def _fill(arguments: argparse.Namespace, begun: datetime) -> None:
     import filling
     from django.db import connection
 
-    from memoryhub.search.maintenance import cluster_tables
+    from memoryhub.search.clustering import Clustering
+    from memoryhub.search.models import index_models
     from memoryhub.tenancy.models import Actor, Agent
     from strength.domain.policy import StrengthPolicy
     from strength.sql import QUERIES, policy_values
@@ -104,7 +105,8 @@ def _fill(arguments: argparse.Namespace, begun: datetime) -> None:
         cursor.execute(PLAIN)
     filling.settle()
     if arguments.gather:
-        list(cluster_tables(from_scatter=0.0))
+        for model in index_models():
+            list(Clustering(model).run(now=begun))
 
 
 def _use(actors: list[Any], now: datetime) -> None:

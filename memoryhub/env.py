@@ -59,6 +59,7 @@ class Environment:
     time_zone: str
     prices: PriceList
     web_processes: int
+    cluster_tables: bool
 
     @property
     def is_web(self) -> bool:
@@ -123,6 +124,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         time_zone=time_zone,
         prices=_prices(source),
         web_processes=_integer(source, "MEMORYHUB_WEB_PROCESSES", 1, low=1, high=64),
+        cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
     )
 
 

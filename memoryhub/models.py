@@ -5,5 +5,5 @@ from memoryhub.auth.models import ApiKey, AuditEntry, Invitation
 from memoryhub.importexport.models import Import, ImportedRow
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.search.models import EmbeddingSpace, TermStatistic
+from memoryhub.search.models import ClusteringState, EmbeddingSpace, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent

@@ -350,6 +350,9 @@ CONTEXT_LAYERS = [
 # How long a context's receipt can be read; for ever where it is 0.
 RECEIPT_DAYS = ENVIRONMENT.receipt_days
 
+# Whether index rows are laid together by actor each night.
+CLUSTER_TABLES = ENVIRONMENT.cluster_tables
+
 # django-q2 over the table of jobs, with processes of our own (`memoryhub.jobs.worker`). Its scheduler and its own
 # queue are off: a row of either is code that runs. Each task brings its kind's deadline as its `timeout`.
 Q_CLUSTER = {

@@ -1,8 +1,13 @@
-"""Background jobs of the ground: retention of jobs and calls, token calibration; registers those of embeddings, too."""
+"""Background jobs of the ground: retention of jobs and calls, token calibration, the order of index rows.
 
+Registers those of embeddings, too.
+"""
+
+import logging
 from datetime import timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -17,6 +22,8 @@ from memoryhub.jobs.queue import SCHEDULED
 from memoryhub.jobs.registry import job
 from memoryhub.llm.usage.calibration import calibrate, calibrate_all
 from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.search.clustering import Clustering, TableBusy
+from memoryhub.search.models import index_models
 
 DONE_KEPT: Final = timedelta(days=7)
 SCHEDULED_KEPT: Final = timedelta(days=1)
@@ -25,6 +32,10 @@ WORKER_KEPT: Final = timedelta(days=1)
 CALLS_KEPT: Final = timedelta(days=400)
 """A year, and a month to look back from."""
 AT_ONCE: Final = 5000
+STOPS_SECONDS_BEFORE: Final = 60.0
+"""Before the deadline of a job that could go on the whole night."""
+
+log = logging.getLogger(__name__)
 
 
 @job("forget_old_jobs", at_once=1, daily_at="03:15")
@@ -80,6 +91,21 @@ def calibrate_tokens(job: JobContext) -> None:
         calibrate(job.payload["provider"], job.payload["model"], now=now)
     else:
         calibrate_all(now=now)
+
+
+@job("cluster_tables", deadline_seconds=3600, at_once=1, daily_at="02:00")
+def cluster_tables(job: JobContext) -> None:
+    """Lay the index rows that came since the last time together by actor, unless `MEMORYHUB_CLUSTER_TABLES` is off."""
+    if not settings.CLUSTER_TABLES:
+        return
+    for model in index_models():
+        clustering = Clustering(model, step=job.step)
+        try:
+            for _ in clustering.run(now=timezone.now()):
+                if job.seconds_left < STOPS_SECONDS_BEFORE:
+                    return  # the next night goes on from there
+        except TableBusy as error:
+            log.warning("table busy", extra={"table": model._meta.db_table, "reason": str(error)})
 
 
 @job(VACUUM_KIND, deadline_seconds=3600, at_once=1)

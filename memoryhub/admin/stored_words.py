@@ -10,6 +10,7 @@ from memoryhub.llm.usage.domain import OK
 
 JOBS: Final[Mapping[str, Any]] = {
     "calibrate_tokens": _("Calibrate token counts"),
+    "cluster_tables": _("Store each actor’s texts together"),
     "compact": _("Shorten a document"),
     "curate_memories": _("Change a large selection of memories"),
     "embed": _("Embed an actor’s texts"),

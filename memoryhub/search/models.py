@@ -7,6 +7,7 @@ row fits its page; PLAIN would refuse rows beyond 8,160 bytes.
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 from django.apps import apps
 from django.db import models
@@ -41,6 +42,9 @@ class InlineSparseVectorField(SparseVectorField):
 SPACED, UNSPACED, ACROSS = "spaced", "unspaced", "across"
 """Keys of a space's calibration: scripts with spaces between words, those without, and pairs of both."""
 BOUNDS: Final = ("cosine_low", "cosine_high", "vector_weight")
+
+
+NIL: Final = UUID(int=0)
 
 
 class EmbeddingSpace(models.Model):
@@ -124,6 +128,25 @@ class TermStatistic(models.Model):
 
     def __str__(self) -> str:
         return f"{self.term}: {self.documents}"
+
+
+class ClusteringState(models.Model):
+    """How far a table is laid by actor: rows of owners up to `since` are.
+
+    `until` ends the slice that is being written, null where none is; `after_actor` and `after_owner` are its last row.
+    """
+
+    table = models.CharField(max_length=63, primary_key=True)
+    since = models.UUIDField(default=NIL)
+    until = models.UUIDField(null=True)
+    after_actor = models.UUIDField(default=NIL)
+    after_owner = models.UUIDField(default=NIL)
+
+    class Meta:
+        app_label = "memoryhub"
+
+    def __str__(self) -> str:
+        return self.table
 
 
 class SearchIndexRow(models.Model):

@@ -222,7 +222,6 @@ class MemoryNumbers(OwnedRow):
     A low fill factor (set in the migration) keeps updates of counters in their page (HOT).
     """
 
-    clustered_by = "numbers_of_actor"
     not_exported: ClassVar = frozenset({"mark", "slept_in", "taken"})
     former_columns: ClassVar[Mapping[str, str | None]] = {
         "last_decay_at": "began_at", "decayed_at_task": "began_task",

@@ -136,8 +136,12 @@ def test_latency_measures_and_draws(tmp_path: Path) -> None:
 
     assert [(each["rows"], each["laid"]) for each in found] == [
         (80, "as they came"),
-        (80, "gathered"),
+        (80, "after cluster_tables"),
     ]
+    tables = found[1]["gathering"]["tables"]
+    assert tables["strength_memoryindex"]["rows"] >= 80
+    assert tables["conversations_messageindex"]["rows"] == 200
+    assert {"search, meanwhile", "write, meanwhile"} <= set(found[1]["gathering"]["waits"])
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 

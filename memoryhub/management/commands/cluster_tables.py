@@ -3,49 +3,47 @@
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import DatabaseError
+from django.utils import timezone
 
 from memoryhub.management import ResumableCommand
-from memoryhub.search.maintenance import SCATTERED, TableBusy, cluster_tables, clustered_models, scatter
+from memoryhub.search.clustering import Clustering, TableBusy, scatter
+from memoryhub.search.models import index_models
 
 
 class Command(ResumableCommand):
     help = (
-        "Lay each actor's index rows together on disk, so that searches read fewer pages. Locks one table after "
-        "the other, about 6 s for a million rows: run it when it is quiet. Tables in good order are left alone."
+        "Lay each actor's index rows together on disk, so that searches read fewer pages, as the job of this name "
+        "does each night. Searches and writes go on meanwhile; a run that was stopped goes on where it stopped."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--from", type=_scatter, default=SCATTERED, dest="from_scatter", metavar="SCATTER",
-            help=f"Leave tables alone that are scattered less than this ({SCATTERED}; 1 is perfect order).",
-        )  # fmt: skip
+            "--again", action="store_true", help="Begin with the oldest texts, after an import of many users."
+        )
         parser.add_argument(
             "--dry-run", action="store_true", help="Say how scattered they are, and do nothing."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["dry_run"]:
-            for model in clustered_models():
-                found = scatter(model)
-                helps = "would help" if found >= options["from_scatter"] else "would not help"
-                self.stdout.write(f"{model._meta.db_table}: scattered {found:.1f}, clustering {helps}")
-            return
-        try:
-            for each in cluster_tables(from_scatter=options["from_scatter"]):
-                told = f"{each.after:.1f} after {each.seconds:.0f} s" if each.seconds else "left as it is"
-                self.stdout.write(f"{each.table}: scattered {each.before:.1f}, {told}")
-        except TableBusy as error:
-            raise CommandError(f"{error} Try again when it is quieter; nothing was changed in it.") from error
-        except DatabaseError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise CommandError(
-                f"PostgreSQL could not do it: {reason}. Nothing was changed in that table."
-            ) from error
+        for model in index_models():
+            table = model._meta.db_table
+            if options["dry_run"]:
+                self.stdout.write(f"{table}: searches touch {scatter(model):.1f} times its pages")
+                continue
+            clustering = Clustering(model)
+            if options["again"]:
+                clustering.forget()
+            try:
+                self._run(clustering)
+            except TableBusy as error:
+                raise CommandError(
+                    f"{error} Run it again when it is quieter; it goes on from there."
+                ) from error
+            moved = f"{clustering.moved:,} rows laid together" if clustering.moved else "left as it is"
+            self.stdout.write(f"{table}: {moved}")
 
-
-def _scatter(text: str) -> float:
-    value = float(text)
-    if not value >= 0:  # not a number is neither less nor more, and would lock every table
-        raise ValueError(text)
-    return value
+    def _run(self, clustering: Clustering) -> None:
+        with self.progress_bar() as bar:
+            task = bar.add_task(clustering.model._meta.db_table, total=None)
+            for count in clustering.run(now=timezone.now()):
+                bar.advance(task, count)

@@ -24,7 +24,7 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.importexport.models import Import, ImportedRow
-from memoryhub.search.models import TermStatistic
+from memoryhub.search.models import ClusteringState, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import (
     Memory,
@@ -75,6 +75,7 @@ MACHINERY = {
     MessageIndex,
     MemoryIndex,
     TermStatistic,
+    ClusteringState,
     SleepState,
     ReflectionCursor,
     StrategyCursor,

@@ -14,7 +14,7 @@ def stopped(*args: Any, **options: Any) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("command", "work"), [("reindex", "reindex"), ("cluster_tables", "cluster_tables"), ("reembed", "fill")]
+    ("command", "work"), [("reindex", "reindex"), ("cluster_tables", "Clustering"), ("reembed", "fill")]
 )
 def test_stopped_command_says_how_to_go_on(command: str, work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"memoryhub.management.commands.{command}.{work}", stopped)
