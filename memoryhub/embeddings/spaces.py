@@ -81,13 +81,13 @@ class IndexEntry:
     """Index data of one text: its terms, and one vector per space (None: not embedded yet)."""
 
     terms: Counter[str]
-    vectors: Mapping[int, Sequence[float] | None]
+    vectors: Mapping[int, Sequence[float] | Vector | None]
 
     def row_values(self, space_id: int) -> dict[str, Any]:
         vector, length = self.vectors.get(space_id), text_length(self.terms)
         return {
             "space_id": space_id,
-            "vector": None if vector is None else HalfVector(list(vector)),
+            "vector": None if vector is None else HalfVector(np.asarray(vector)),
             "words": word_vector(self.terms, length),
             "length": round(length),
             "words_version": WORDS_VERSION,
@@ -249,13 +249,13 @@ def index_entries(
 
     `words` are the texts by whose words each is found, where that is more than the text itself says.
     """
-    columns: dict[int, Sequence[list[float] | None]] = {}
+    columns: dict[int, Sequence[None] | Vectors] = {}
     for space in spaces:
         columns[space.id] = [None] * len(texts)
         try:
             provider = provider_of(space)
             if provider.is_local and texts:
-                columns[space.id] = provider.embed(texts).tolist()
+                columns[space.id] = provider.embed(texts)
         except ProviderError as error:
             log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
     return [

@@ -136,11 +136,15 @@ def is_unspaced(text: str) -> bool:
 def fold(text: str) -> str:
     """Return the text with widths, cases, accents and invisible characters made equal."""
     if text.isascii():  # has but cases
-        return _THOUSANDS.sub("", text.casefold())
+        return _without_thousands(text.casefold())
     bare = _INVISIBLE.sub("", _ACCENT.sub("", text))
     decomposed = unicodedata.normalize("NFKD", bounded_marks(bare))
     folded = unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed)).casefold()
-    return _FINAL_LONG_SOUND.sub("", _THOUSANDS.sub("", folded))
+    return _FINAL_LONG_SOUND.sub("", _without_thousands(folded))
+
+
+def _without_thousands(text: str) -> str:
+    return _THOUSANDS.sub("", text) if "," in text else text
 
 
 def bounded_marks(text: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from heapq import nlargest
+from operator import mul
 from pathlib import Path
 from typing import Final
 
@@ -92,7 +93,12 @@ def term_ids(terms: Iterable[str]) -> list[int]:
 
 def text_length(terms: Counter[str]) -> float:
     """Return how long the text is that these terms are of, in words; compounds repeat what is counted already."""
-    return sum(count * term_share(term) for term, count in terms.items() if term[0] != COMPOUND)
+    return math.fsum(map(mul, map(_length_share, terms), terms.values()))
+
+
+@lru_cache(maxsize=50_000)
+def _length_share(term: str) -> float:
+    return 0.0 if term[0] == COMPOUND else term_share(term)
 
 
 @lru_cache(maxsize=50_000)

@@ -165,7 +165,9 @@ def _match_tombstones(
 
 
 def sought_of(draft: Memory, new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> Sought:
-    return Sought(draft.content, draft.namespace, entry.vectors.get(spaces[0].id), besides=new.unlike)
+    vector = entry.vectors.get(spaces[0].id)
+    numbers = None if vector is None else list(vector)
+    return Sought(draft.content, draft.namespace, numbers, besides=new.unlike)
 
 
 def _near_duplicate(
