@@ -164,3 +164,17 @@ def test_cached_and_uncached_counts_agree(length: int) -> None:
 def test_overheads_come_from_the_factors() -> None:
     assert counter_for("gpt-4o").factors.per_message == O200K.per_message
     assert counter_for("gpt-4o").factors.per_request == O200K.per_request
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["\n", "\r", "12.", "1. ", " ", "/", ".", "'s", "word", "語", "\u0301", "\u3000", "\x1c"]
+        )
+    )
+)
+def test_a_text_counted_by_lines_counts_what_it_does_as_a_whole(pieces: list[str]) -> None:
+    text = "".join(pieces) + f"\n3. {'A line of prose. ' * 10}\n" * 13
+
+    assert len(text) > MAX_CACHED_CHARS
+    assert count_raw(text) == len(o200k_base().encode_ordinary(text))
