@@ -20,6 +20,7 @@ from uuid import UUID
 from django.db import IntegrityError, OperationalError, connection, models, transaction
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
+from psycopg.types.json import Jsonb
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -28,7 +29,7 @@ from memoryhub.api.problems import Problem
 from memoryhub.auth.models import ApiKey
 from memoryhub.db_pool import process_lock
 from memoryhub.ids import new_id
-from memoryhub.prepared import PreparedQuery
+from memoryhub.prepared import PreparedQuery, prepared_cursor
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import text_problem
 
@@ -67,6 +68,19 @@ LONGEST_ROUTE = 200
 PURGED_AT_ONCE = 100
 KEPT_HEADERS = ("ETag", "Location")
 IN_PROGRESS = "The first call with this key still runs."
+
+
+# Keeps an answer, and deletes some that have expired.
+RECORD: Final = """
+WITH expired AS (
+    DELETE FROM memoryhub_idempotencyrecord WHERE id IN (
+        SELECT id FROM memoryhub_idempotencyrecord WHERE created_at < %s LIMIT %s FOR UPDATE SKIP LOCKED
+    )
+)
+INSERT INTO memoryhub_idempotencyrecord
+    (id, actor_id, api_key_id, route, key, body_digest, status, headers, body, is_read, created_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s)
+"""
 
 
 def answer_once(
@@ -139,18 +153,24 @@ def _locked_everywhere(call: Call) -> Iterator[None]:
     """Hold a session-level advisory lock, so that no transaction has to stay open while waiting."""
     number = int.from_bytes(hashlib.sha256(str(call).encode()).digest()[:8], "big", signed=True)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(LONGEST_WAIT_MS)])
-        try:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [number])
-        except OperationalError:
-            raise Problem(409, "idempotency_in_progress", IN_PROGRESS) from None
-        finally:
-            cursor.execute("SELECT set_config('lock_timeout', '0', false)")
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
+        if not cursor.fetchone()[0]:
+            _wait_for(cursor, number)
     try:
         yield
     finally:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+
+
+def _wait_for(cursor: Any, number: int) -> None:
+    cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(LONGEST_WAIT_MS)])
+    try:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [number])
+    except OperationalError:
+        raise Problem(409, "idempotency_in_progress", IN_PROGRESS) from None
+    finally:
+        cursor.execute("SELECT set_config('lock_timeout', '0', false)")
 
 
 @contextmanager
@@ -193,15 +213,14 @@ def _first(call: Call, response: Response, about: UUID, now: datetime) -> Respon
 def _record(call: Call, response: Response, about: UUID | None, now: datetime, *, is_read: bool) -> None:
     if response.status_code >= 400:
         return
-    body: Any = json.loads(JSONRenderer().render(response.data)) if response.data is not None else None
     headers = {name: response[name] for name in KEPT_HEADERS if response.has_header(name)}
-    IdempotencyRecord.objects.create(
-        actor_id=about, api_key=call.api_key, route=call.route, is_read=is_read, key=call.key,
-        body_digest=call.digest, status=response.status_code, headers=headers, body=body, created_at=now,
-    )  # fmt: skip
-    expired = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR)
-    some = expired.select_for_update(skip_locked=True).values_list("pk", flat=True)[:PURGED_AT_ONCE]
-    IdempotencyRecord.objects.filter(pk__in=list(some)).delete()
+    body = None if response.data is None else JSONRenderer().render(response.data).decode()
+    values = [
+        now - KEPT_FOR, PURGED_AT_ONCE, new_id(), about, call.api_key.pk, call.route, call.key, call.digest,
+        response.status_code, Jsonb(headers), body, is_read, now,
+    ]  # fmt: skip
+    with prepared_cursor() as cursor:
+        cursor.execute(RECORD, values)
 
 
 def forget_answers(*, actor: Actor, row_id: UUID) -> None:

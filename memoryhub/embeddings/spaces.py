@@ -170,8 +170,10 @@ def _stored_vectors(space: EmbeddingSpace) -> dict[str, Vectors]:
 
 def writing_spaces() -> list[EmbeddingSpace]:
     """Return the spaces that new texts go to: the active one first, then one that is being filled."""
-    active = active_space()
-    return [active, *SPACES.rows(Q(state=EmbeddingSpace.State.FILLING))]
+    states: list[str] = [EmbeddingSpace.State.ACTIVE, EmbeddingSpace.State.FILLING]
+    spaces = sorted(SPACES.rows(Q(state__in=states)), key=lambda space: states.index(space.state))
+    is_any_active = bool(spaces) and spaces[0].state == EmbeddingSpace.State.ACTIVE
+    return spaces if is_any_active else [active_space(), *spaces]
 
 
 def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:
