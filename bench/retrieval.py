@@ -22,13 +22,12 @@ With a local model instead of `hashing`:
     HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python bench/retrieval.py DATA…
 """
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import harness
@@ -63,12 +62,6 @@ from scoring import (
     reliability,
 )
 
-if TYPE_CHECKING:
-    from conversations.models import Session
-    from memoryhub.auth.tenancy import Tenant
-    from memoryhub.search.query import SearchQuery
-    from memoryhub.tenancy.models import Actor
-
 AGENT: Final = "bench"
 CHANNEL: Final = "web"
 BATCH: Final = 100
@@ -92,18 +85,17 @@ class Filled:
 
     dataset: Dataset
     collection: Collection
-    actor: "Actor"
+    actor: Any
     names: Mapping[str, str]
     vectors: np.ndarray
 
     @property
-    def tenant(self) -> "Tenant":
-        """Return the collection's actor as a caller of the API names it."""
+    def tenant(self) -> Any:
         from memoryhub.auth.tenancy import tenant_for_reading
 
         return tenant_for_reading(_principal(), AGENT, self.collection.name)
 
-    def search(self, query: "SearchQuery") -> dict[str, float]:
+    def search(self, query: Any) -> dict[str, float]:
         """Return the relevances of the DEPTH best texts, best first, and leave no trace of having asked."""
         from conversations.actions.recall import search_messages
         from strength.actions.search import MemorySearch, search_memories
@@ -120,7 +112,7 @@ class Filled:
         ).found
         return {self.names[str(each.memory.id)]: each.breakdown.relevance for each in found}
 
-    def entered(self, question: Question, session: "Session", **options: Any) -> tuple[tuple[str, ...], int]:
+    def entered(self, question: Question, session: Any, **options: Any) -> tuple[tuple[str, ...], int]:
         """Return which texts a dry run's context for a new message of the session holds, and its tokens."""
         from conversations.actions.context import ContextRequest, assemble_context
 
@@ -163,7 +155,7 @@ def _embed_waiting() -> None:
     calibrate_when_due(space)
 
 
-def _store_session(actor: "Actor", collection: Collection, group: Group) -> tuple["Session", dict[UUID, str]]:
+def _store_session(actor: Any, collection: Collection, group: Group) -> tuple[Any, dict[UUID, str]]:
     """Store a group as a session; return it, and the texts' ids by those of their rows. What is there stays."""
     from conversations.actions.messages import add_messages
     from conversations.actions.sessions import open_session
@@ -177,14 +169,11 @@ def _store_session(actor: "Actor", collection: Collection, group: Group) -> tupl
         texts = group.texts[start : start + BATCH]
         batch = [
             NewMessage(
-                role=Role(text.role),
-                content=text.content,
-                author=text.author,
-                client_message_id=text.id,
+                role=Role(text.role), content=text.content, author=text.author, client_message_id=text.id,
                 created_at=text.at,
             )
             for text in texts
-        ]
+        ]  # fmt: skip
         added = add_messages(session=session, batch=batch, by=_principal(), now=texts[-1].at)
         for text, row in zip(texts, added.messages, strict=True):
             if text.content != row.content:
@@ -193,7 +182,7 @@ def _store_session(actor: "Actor", collection: Collection, group: Group) -> tupl
     return session, rows
 
 
-def _store_memories(actor: "Actor", collection: Collection, tick: Tick) -> Iterator[tuple[UUID, str]]:
+def _store_memories(actor: Any, collection: Collection, tick: Tick) -> Iterator[tuple[UUID, str]]:
     """Store the texts as memories, all of one age and strength, so that relevance alone ranks them."""
     from strength.actions.memories import NewMemory, write_memory
     from strength.domain.memories import Kind
@@ -212,7 +201,7 @@ def _principal() -> Any:
 
 
 def _stored_vectors(
-    index: type[Any], actor: "Actor", collection: Collection, rows: Mapping[UUID, str]
+    index: type[Any], actor: Any, collection: Collection, rows: Mapping[UUID, str]
 ) -> np.ndarray:
     """Return the vectors [text, dimension] as stored, so that no vendor is asked twice; zeros where there is none."""
     from memoryhub.embeddings.spaces import active_space
@@ -223,14 +212,14 @@ def _stored_vectors(
     return np.array([vectors.get(text.id, [0.0] * space.dimension) for text in collection.texts])
 
 
-def query_of(question: Question) -> "SearchQuery":
+def query_of(question: Question) -> Any:
     """Return the query that the server builds for a message and the turns before it."""
     from memoryhub.embeddings.spaces import text_query
 
     return text_query(question.text, turns=[(turn.role, turn.content) for turn in reversed(question.turns)])
 
 
-def variants(query: "SearchQuery") -> dict[str, "SearchQuery"]:
+def variants(query: Any) -> dict[str, Any]:
     """Return the query by method; by vectors alone, the cosine counts with its full weight."""
     return {
         OURS: query,
@@ -251,7 +240,6 @@ class Measured:
     """Relevance of each text that we found, and whether it was right."""
 
     def add(self, method: str, asked: Asked) -> None:
-        """Add one question's ranking."""
         self.asked.setdefault(method, []).append(asked)
 
 
@@ -302,7 +290,7 @@ def baselines(filled: Filled) -> dict[str, Scorer]:
     return conversation_scorers(contents, [text.author for text in texts], sizes)
 
 
-def ask_contexts(filled: Sequence[Filled], tick: Tick) -> dict[int, dict[str, Any]]:
+def ask_contexts(filled: Sequence[Filled], tick: Tick) -> list[dict[str, Any]]:
     """Return, by token limit, the evidence that contexts hold, and that equally many tokens of plain choices hold."""
     from conversations.domain.policy import DEFAULT_POLICY
 
@@ -322,7 +310,16 @@ def ask_contexts(filled: Sequence[Filled], tick: Tick) -> dict[int, dict[str, An
                 for method, names in held.items():
                     asked[limit].setdefault(method, []).append(replace(empty, found=names))
             tick(1)
-    return {limit: _coverage(asked[limit], fmean(tokens[limit])) for limit in TOKEN_LIMITS}
+    return [
+        {
+            "limit": limit, "our tokens": fmean(tokens[limit]), "": method,
+            "messages": fmean(len(each.found) for each in questions),
+            "evidence": fmean(each.recall(None) for each in questions),
+            "behind": None if method == OURS else paired_difference(asked[limit][OURS], questions, depth=None),
+        }
+        for limit in TOKEN_LIMITS
+        for method, questions in asked[limit].items()
+    ]  # fmt: skip
 
 
 def _costs(filled: Filled) -> dict[str, int]:
@@ -340,22 +337,6 @@ def _choices(filled: Filled) -> dict[str, Callable[[str], Sequence[str]]]:
     return {
         LAST_MESSAGES: lambda query: names[::-1],
         "BM25": lambda query: ranked(bm25(query), names, depth=None),
-    }
-
-
-def _coverage(asked: Mapping[str, Sequence[Asked]], tokens: float) -> dict[str, Any]:
-    """Return the shares of evidence by method, and how the server's differs from the others'."""
-    return {
-        "tokens": tokens,
-        "messages": fmean(len(question.found) for question in asked[OURS]),
-        "evidence": {
-            name: fmean(each.recall(None) for each in questions) for name, questions in asked.items()
-        },
-        "differences": {
-            name: paired_difference(asked[OURS], questions, depth=None)
-            for name, questions in asked.items()
-            if name != OURS
-        },
     }
 
 
@@ -389,8 +370,9 @@ def ask_messages(filled: Filled) -> list[dict[str, Any]]:
 
 
 def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
-    """Return a data set's figures as they are printed."""
+    """Return a data set's figures; of each method, how far it is behind ours, with a 95 % interval."""
     asked = _without_worse_baselines(measured.asked)
+    most = {"unanswerable": measured.unanswerable, "off-topic": measured.off_topic}
     return {
         "name": dataset.name,
         "kind": dataset.kind,
@@ -408,16 +390,10 @@ def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
         },
         "most": {
             kind: {method: max(values) for method, values in by_method.items()}
-            for kind, by_method in (
-                ("unanswerable", measured.unanswerable),
-                ("off-topic", measured.off_topic),
-            )
-            if by_method
+            for kind, by_method in most.items()
         },
         "calibration": reliability(measured.shown),
-        "auc": {
-            method: auc(measured.best[method], values) for method, values in measured.unanswerable.items()
-        },
+        "auc": {method: auc(measured.best[method], each) for method, each in measured.unanswerable.items()},
     }
 
 
@@ -443,44 +419,29 @@ def embedder() -> dict[str, Any]:
 
 
 def show(result: Mapping[str, Any], console: Console) -> None:
-    made_by = result["embedder"]
-    console.print(
-        f"Embedder: {made_by['provider']}, model {made_by['model'] or '–'}, {made_by['dimension']} dimensions; "
-        f"bounds {made_by['cosine_low']:g} to {made_by['cosine_high']:g}, weight {made_by['vector_weight']:g}"
-    )
+    console.print("Embedder:", harness.shown(result["embedder"]))
     for data in result["datasets"]:
-        console.print(
-            f"\n[bold]{data['name']}[/bold]: {data['collections']} collections, {data['texts']} texts, "
-            f"{data['questions']} questions; left out: {data['evidence_left_out']} evidence ids that name no text, "
-            f"{data['questions_left_out']} questions without evidence"
-        )
-        methods = data["methods"].items()
-        difference = f"ours − theirs, @{COMPARED_DEPTH} [95 %]"
-        harness.table(
-            console,
-            [{"": name, **each["overall"], difference: _interval(each["behind"])} for name, each in methods],
-        )
+        counts = {name: each for name, each in data.items() if isinstance(each, int)}
+        console.print(f"\n[bold]{data['name']}[/bold]: {harness.shown(counts)}")
+        rows = [
+            {
+                "": name,
+                **each["overall"],
+                f"ours − theirs, @{COMPARED_DEPTH} [95 %]": _interval(each["behind"]),
+            }
+            for name, each in data["methods"].items()
+        ]
+        harness.table(console, rows)
         for kind, most in data["most"].items():
             console.print(f"Most relevant text of a question that is {kind}: {harness.shown(most)}")
         console.print(
-            f"Chance that an answerable question scores above an unanswerable: {data['auc'] or '–'}"
+            "Chance that an answerable question scores above an unanswerable:", harness.shown(data["auc"])
         )
-        harness.table(
-            console, data["calibration"]["bins"], f"Calibration, error {data['calibration']['error']:.3f}"
-        )
+        error = f"Calibration, error {data['calibration']['error']:.3f}"
+        harness.table(console, data["calibration"]["bins"], error)
         harness.table(console, data.get("messages", ()), "Memories in contexts of chat messages")
-        harness.table(console, _of_contexts(data), "Evidence in contexts")
-
-
-def _of_contexts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "limit": limit, "tokens": held["tokens"], "messages": held["messages"], "": method, "evidence": share,
-            "ours − theirs [95 %]": _interval(held["differences"].get(method)),
-        }
-        for limit, held in data.get("contexts", {}).items()
-        for method, share in held["evidence"].items()
-    ]  # fmt: skip
+        contexts = [{**each, "behind": _interval(each["behind"])} for each in data.get("contexts", ())]
+        harness.table(console, contexts, "Evidence in contexts")
 
 
 def _interval(difference: Sequence[float] | None) -> str:
@@ -491,6 +452,8 @@ def measure(
     datasets: Sequence[Dataset], off_topic: Sequence[str], *, contexts: bool, quiet: bool
 ) -> dict[str, Any]:
     """Fill in all data sets, then ask all questions; return the figures."""
+    from django.db import connection
+
     with harness.progress(quiet) as bar:
 
         def counted(dataset: Dataset, doing: str, total: int) -> Tick:
@@ -501,7 +464,8 @@ def measure(
         for dataset in datasets:
             tick = counted(dataset, "storing", sum(len(each.texts) for each in dataset.collections))
             filled.append([fill(dataset, collection, tick) for collection in dataset.collections])
-        _settle()
+        # What a few minutes bring to a server: before the planner has counted new rows, a search takes 36 ms, not 2.
+        connection.cursor().execute("ANALYZE")
         results = []
         for dataset, each in zip(datasets, filled, strict=True):
             questions = sum(len(collection.questions) for collection in dataset.collections)
@@ -515,41 +479,21 @@ def measure(
     return {"embedder": embedder(), "datasets": results}
 
 
-def _settle() -> None:
-    """Bring about what a few minutes bring to a server: counts of rows for the planner.
-
-    A memory search before autovacuum's first look at 861 new rows took 36 ms instead of 2.
-    """
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
-
-
 def main() -> None:
-    """Measure what the command line names, and print the figures."""
     parser = harness.parser_of(__doc__)
-    parser.add_argument(
-        "data",
-        nargs="*",
-        type=Path,
-        default=[OWN_SET],
-        help="files, and folders of BEAM; default: chat messages",
-    )
-    parser.add_argument(
-        "--limit-questions", type=harness.positive, metavar="N", help="of each conversation or file"
-    )
+    parser.add_argument("data", nargs="*", type=Path, default=[OWN_SET], help="default: chat messages")
+    parser.add_argument("--limit-questions", type=harness.positive, help="of each conversation or file")
     parser.add_argument("--contexts", action="store_true", help="ask for contexts of conversations as well")
-    given: argparse.Namespace = parser.parse_args()
+    given = parser.parse_args()
     try:
         datasets = [each for path in given.data for each in read_datasets(path, limit=given.limit_questions)]
         check_names(datasets)
+        off_topic = read_off_topic(OFF_TOPIC)
         with harness.installation():
-            off_topic = read_off_topic(OFF_TOPIC)
             result = measure(datasets, off_topic, contexts=given.contexts, quiet=given.json)
-            harness.tell(result, given, show)
     except DataProblem as problem:
         raise SystemExit(str(problem)) from problem
+    harness.tell(result, given, show)
 
 
 if __name__ == "__main__":
