@@ -133,10 +133,9 @@ JOIN strength_memory AS memory ON memory.actor_id = numbers.actor_id AND memory.
 LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
 WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {settled};
 UPDATE strength_memorynumbers AS numbers SET
-    strength = {strength_now}, mark = {settled_mark},
+    {as_it_stands}, mark = {settled_mark},
     began_at = CASE WHEN {fades} THEN {begun_at} ELSE numbers.began_at END,
-    began_task = CASE WHEN {fades} THEN {begun_task} ELSE numbers.began_task END,
-    slept_in = state.runs, taken = coalesce({taken}, 0)
+    began_task = CASE WHEN {fades} THEN {begun_task} ELSE numbers.began_task END
 FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
 WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {settled}
 
@@ -155,20 +154,22 @@ SELECT set_config('memoryhub.changes', '', true);
 UPDATE strength_memory SET archived_why = ''
 WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND archived_why <> ''
 
--- name: mark_imported
--- Marks what was imported by the clock that its actor has here; imports hold strengths of their moment.
-UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END
-FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
-WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND numbers.actor_id = %(actor_id)s
-    AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
+-- fragment: to_mark
+numbers.actor_id = %(actor_id)s AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
+    AND (NOT %(ahead)s OR numbers.began_at > state.clock_at AND numbers.mark > '-Infinity')
 
--- name: mark_imported_perspectives
+-- name: mark_anew
+-- Marks memories, with their perspectives, by the clock as it is: what was imported, for imports hold strengths of their
+-- moment; or only what is `ahead` of the clock, by other rates than before.
+SELECT 1 FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE {to_mark} ORDER BY memory_id FOR UPDATE OF numbers;
+UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN %(ahead)s OR {fades} THEN {mark} ELSE '-Infinity' END
+FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {to_mark};
 UPDATE strength_perspectivestrength AS perspective
 SET mark = least(numbers.mark, coalesce(state.clock[numbers.consolidation_level + 1], 0))
 FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE perspective.actor_id = %(actor_id)s
-    AND numbers.actor_id = perspective.actor_id AND numbers.memory_id = perspective.memory_id
-    AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
+WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {to_mark}
 
 -- fragment: differs
 ROW({of_found}) IS DISTINCT FROM ROW({of_memory})

@@ -39,42 +39,16 @@ WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT m
     AND (memory.valid_to > state.clock_at AND memory.valid_to <= %(now)s
         OR memory.valid_from > state.clock_at AND memory.valid_from <= %(now)s)
 
--- name: mark_anew
--- Marks what began to fade since the last night by the rates of this one, before the clock moves.
-SELECT 1 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE numbers.actor_id = %(actor_id)s AND numbers.began_at > state.clock_at
-ORDER BY memory_id FOR UPDATE OF numbers;
-UPDATE strength_perspectivestrength AS perspective SET mark = {mark_tonight}
-FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE numbers.actor_id = %(actor_id)s AND numbers.began_at > state.clock_at
-    AND perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id
-    AND perspective.mark > '-Infinity';
-UPDATE strength_memorynumbers AS numbers SET mark = {mark_tonight}
-FROM strength_rhythm AS state
-WHERE numbers.actor_id = %(actor_id)s AND state.actor_id = numbers.actor_id AND numbers.began_at > state.clock_at
-    AND numbers.mark > '-Infinity'
-
--- name: refresh_levels
+-- name: other_levels
 -- After other thresholds; a memory faded by the level that it had until now.
-SELECT 1 FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
-ORDER BY memory_id FOR UPDATE;
-UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now},
-    mark = CASE WHEN perspective.mark = '-Infinity' THEN perspective.mark ELSE {mark_of_level} END
-FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE numbers.actor_id = %(actor_id)s AND numbers.consolidation_level <> {level}
-    AND perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id;
-UPDATE strength_memorynumbers AS numbers SET strength = {strength_now}, consolidation_level = {level},
-    mark = CASE WHEN numbers.mark = '-Infinity' THEN numbers.mark ELSE {mark_of_level} END,
-    slept_in = state.runs, taken = {taken}
-FROM strength_rhythm AS state
-WHERE numbers.actor_id = %(actor_id)s AND state.actor_id = numbers.actor_id AND numbers.consolidation_level <> {level}
+SELECT memory_id FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
 
 -- name: count_fading
 -- How many of each actor's are active, how many of these fade, how many of them the night has reached, and how many are
 -- pinned. The active are counted where the feed has told of a change since they were, and once: without `OFFSET 0`, each
 -- mention of the number would count them again. The others are few, and have indexes. What began to fade after the moment
--- of a late night was changed since.
-SELECT state.actor_id, n, n - pinned - bounded, n - pinned - bounded - late, pinned, position
+-- of a late night was changed since; a level whose clock did not move is read by its index.
+SELECT state.actor_id, n, n - pinned - bounded, n - pinned - bounded - late - unmoved, pinned, position
 FROM strength_rhythm AS state, LATERAL (
     SELECT max(id) AS position FROM strength_memorychange WHERE actor_id = state.actor_id
 ) AS latest, LATERAL (
@@ -91,14 +65,15 @@ FROM strength_rhythm AS state, LATERAL (
     JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id AND numbers.actor_id = memory.actor_id
     WHERE memory.actor_id = state.actor_id AND memory.status = 'active' AND memory.updated_at > %(now)s
         AND numbers.mark > '-Infinity' AND numbers.mark < state.clock[numbers.consolidation_level + 1]
-) AS late
+) AS late, LATERAL (
+    SELECT count(*) AS unmoved FROM generate_series(0, 5) AS level, LATERAL (
+        SELECT FROM strength_memorynumbers AS numbers
+        WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level AND numbers.due < 'Infinity'
+            AND numbers.mark >= state.clock[level + 1] OFFSET 0
+    ) AS each
+    WHERE state.clock[level + 1] >= state.clock_before[level + 1]
+) AS unmoved
 WHERE state.actor_id = ANY(%(actor_ids)s)
-
--- name: count_reached
--- The same, where not every level fades.
-SELECT count(*) FROM strength_memorynumbers
-WHERE actor_id = %(actor_id)s AND due < 'Infinity' AND mark > (%(clock)s::float8[])[consolidation_level + 1]
-    AND (%(clock)s::float8[])[consolidation_level + 1] < (%(clock_before)s::float8[])[consolidation_level + 1]
 
 -- fragment: expired_memories
 -- Nothing has replaced them, and their validity has ended.
@@ -193,8 +168,7 @@ held AS MATERIALIZED (
     WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id AND numbers.mark > '-Infinity'
     RETURNING 1
 ), stilled AS (
-    UPDATE strength_memorynumbers AS numbers SET strength = {strength_now}, mark = '-Infinity',
-        slept_in = state.runs, taken = coalesce({taken}, 0)
+    UPDATE strength_memorynumbers AS numbers SET {as_it_stands}, mark = '-Infinity'
     FROM moved JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
     WHERE numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id AND numbers.mark > '-Infinity'
     RETURNING 1

@@ -110,10 +110,7 @@ _BEFORE: Final = _of_numbers(
     NOW, clock="(coalesce(state.clock_before, state.clock))[numbers.consolidation_level + 1]"
 )
 _LEVEL: Final = LEVEL.format(uses="numbers.access_count")
-_LEVEL_AFTER: Final = (
-    "CASE WHEN %(uses)s = 0 THEN numbers.consolidation_level"
-    f" ELSE {LEVEL.format(uses='numbers.access_count + %(uses)s')} END"
-)
+_LEVEL_AFTER: Final = LEVEL.format(uses="(numbers.access_count + %(uses)s)")
 # A stated strength holds from now on; what begins to fade does so from when it is valid.
 _STATED: Final = {
     "at": "CASE WHEN stated.strength IS NULL THEN numbers.began_at ELSE greatest(numbers.began_at, %(now)s) END",
@@ -131,6 +128,9 @@ _LEVEL_BACK: Final = (
     f" THEN numbers.consolidation_level ELSE {_LEVEL.replace('thresholds', 'former')} END)"
 )
 
+# What undoing the latest sleep gives back: what it took, where the row was changed since, as of then.
+_TAKEN: Final = f"CASE WHEN numbers.slept_in = state.runs THEN numbers.taken ELSE ({_BEFORE}) - ({_NOW}) END"
+
 FRAGMENTS: Final = {
     "standing": """(memory.kind IN ('fact', 'preference') AND memory.status = 'active' AND NOT memory.pinned
         AND (memory.valid_from IS NULL OR memory.valid_from <= %(now)s)
@@ -145,8 +145,9 @@ FRAGMENTS: Final = {
     "perspective_now": _of_perspective(),
     "mark": _of_numbers(MARK),
     "level": _LEVEL,
-    # What undoing the latest sleep gives back: what it took, where the row was changed since, as of then.
-    "taken": f"CASE WHEN numbers.slept_in = state.runs THEN numbers.taken ELSE ({_BEFORE}) - ({_NOW}) END",
+    "taken": _TAKEN,
+    # What is written of a strength that no event changes.
+    "as_it_stands": f"strength = {_NOW}, slept_in = state.runs, taken = coalesce({_TAKEN}, 0)",
 }
 
 QUERIES: Final = load_queries(
@@ -190,7 +191,6 @@ SLEEP_QUERIES: Final = load_queries(
         MARK, **_TONIGHT, at="greatest(numbers.began_at, memory.valid_from)", task=_BEGUN["task"]
     ),
     strength_tonight=NOW.format(strength="strength", mark="mark", clock="(%(clock)s::float8[])[level + 1]"),
-    mark_of_level=_of_numbers(MARK, level=_LEVEL),
     level_back=_LEVEL_BACK,
     mark_back=_of_numbers(MARK, level=_LEVEL_BACK),
 )

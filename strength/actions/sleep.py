@@ -32,12 +32,13 @@ from strength.actions.duplicates import Pair, pairs_among, to_compare
 from strength.actions.merges import record_pairs, withdraw_stale
 from strength.actions.revisions import FEED_LOCK
 from strength.actions.search import MOST_OF_LEVEL, most_shown
+from strength.actions.usage import write_numbers
 from strength.domain.memories import STANDING
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, lock_idle, settle
-from strength.models.memory import begin_clock
+from strength.models.memory import begin_clock, mark_anew
 from strength.sql import SLEEP_QUERIES, due_of, execute_all, policy_values, run_query
 
 SLICE: Final = 10_000
@@ -253,7 +254,9 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
         run, state, before = each.run, each.state, each.state.as_clock()
         run.before, clock = clock_values(state), before.paced(each.policy)
         if (clock.rates, clock.by_task) != (before.rates, before.by_task):
-            execute_all(SLEEP_QUERIES["mark_anew"], run_values(run, each.policy))
+            state.set_clock(clock)
+            store_clocks([state])
+            mark_anew(each.actor.id, now=now, ahead=True)
         state.set_clock(clock.moved(at=now, tasks=run.tasks_completed))
         state.clock_before, run.clock = list(before.left), state.clock
         state.runs = run.number = state.runs + 1
@@ -263,8 +266,10 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
         state.thresholds = thresholds
     store_clocks(each.state for each in nights)
     for each in others:
-        values = run_values(each.run, each.policy)
-        each.run.consolidated_count = execute_all(SLEEP_QUERIES["refresh_levels"], values)
+        ids = run_query(SLEEP_QUERIES["other_levels"], run_values(each.run, each.policy))
+        rows = Memory.objects.of([each.actor.id]).filter(pk__in=[memory_id for (memory_id,) in ids])
+        if memories := list(rows.only("actor_id")):
+            each.run.consolidated_count = write_numbers(memories, each.policy, now=now, kind=None)
 
 
 def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
@@ -344,10 +349,6 @@ def _counts(nights: Sequence[Night]) -> dict[UUID, tuple[int, int]]:
         state.active, fading, reached, pinned, state.active_at = by_actor[each.actor.id]
         counts[each.actor.id] = fading, pinned
         if run._state.adding and run.phase == Phase.FADE:
-            clocks = {"clock": state.clock, "clock_before": state.clock_before}
-            if not all(after < before for after, before in zip(*clocks.values(), strict=True)):
-                counting = {"actor_id": run.actor_id, **clocks}
-                [(reached,)] = run_query(SLEEP_QUERIES["count_reached"], counting)
             run.decayed_count = reached
     return counts
 

@@ -45,6 +45,7 @@ from strength.models import (
     Tombstone,
 )
 from strength.models.locks import lock_exclusive
+from strength.models.memory import mark_anew
 from strength.sql import SLEEP_QUERIES, execute_all, run_query
 
 MOST_CHANGES: Final = 1_000
@@ -331,8 +332,7 @@ def _put_clock_back(run: SleepRun, state: SleepState, values: Mapping[str, Any])
     store_progress([state])
     execute_all(SLEEP_QUERIES["undo_numbers"], values)
     if paced != (state.rates, state.by_task):
-        rates = {"rates": state.rates, "by_task": state.by_task}
-        execute_all(SLEEP_QUERIES["mark_anew"], {**values, **rates, "now": run.now})
+        mark_anew(run.actor_id, now=run.now, ahead=True)
 
 
 def _undo_values(run: SleepRun) -> dict[str, Any]:

@@ -199,7 +199,8 @@ def write_numbers(
 ) -> int:
     """Change the numbers of one actor's memories, with a point of their history; return how many changed.
 
-    `is_final` keeps an undo of the latest sleep from giving back what that took.
+    Without any change their levels follow the policy. `is_final` keeps an undo of the latest sleep from giving back
+    what that took.
     """
     values = {
         **policy_values(policy), "actor_id": memories[0].actor_id, "memory_ids": [memory.pk for memory in memories],

@@ -70,9 +70,9 @@ class SleepState(OwnedRow):
 
     @classmethod
     def after_import(cls, actor_id: UUID, rows: Collection["SleepState"], now: datetime) -> None:
-        from strength.models.memory import mark_imported
+        from strength.models.memory import mark_anew
 
-        mark_imported(actor_id, None, now)
+        mark_anew(actor_id, now=now)
 
 
 class SleepRun(ActorRow):

@@ -18,7 +18,7 @@ from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import CannotMerge, merge
 from strength.actions.sleep import SleepRequest, sleep, sleep_together
-from strength.actions.sleep_runs import changes_of, undo_sleep
+from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
 from strength.actions.usage import apply_impact, mark_candidates, set_strengths, use_memories
 from strength.domain.memories import WrongState
 from strength.domain.sleep import MergeState, Trigger
@@ -277,6 +277,22 @@ def test_a_policy_that_changes_holds_for_the_night_that_follows(
     sleep_at(NOW + 3 * DAY)
     assert numbers(late).strength == pytest.approx(0.5**1.5, rel=1e-12)
     assert seen(late.perspectives.get()) == pytest.approx(0.8 * 0.5**1.5, rel=1e-12)
+
+
+def test_what_is_at_a_level_that_keeps_everything_has_not_faded(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    idle, busy = write("idle"), write("busy")
+    actor.agent.policy = {"daily_decay_targets": {str(level): 0.95 if level else 1.0 for level in range(6)}}
+    actor.agent.save()
+    for _ in range(5):
+        used(busy, NOW)
+    for night in (1, 2):
+        foreseen = preview_sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, BY, NOW + night * DAY))
+        run = sleep_at(NOW + night * DAY)
+        assert run.decayed_count == foreseen.decayed_count == 1
+    assert numbers(idle).strength == 1.0
+    assert numbers(busy).strength == pytest.approx(1.5 * 0.95**2, rel=1e-12)
 
 
 def test_levels_that_a_night_refreshed_come_back_with_its_undo(
