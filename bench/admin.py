@@ -43,7 +43,7 @@ BY_MEANING: Final = (
 )  # fmt: skip
 
 
-def fill(memories: int, tick: Callable[[str], None]) -> None:
+def fill(memories: int) -> None:
     """Fill an empty installation."""
     import filling
     from django.contrib import admin
@@ -58,14 +58,13 @@ def fill(memories: int, tick: Callable[[str], None]) -> None:
     filling.fill(filling.Size(ACTORS, memories // ACTORS, 4 * memories // ACTORS // 100 * 100))
     some = Memory.objects.order_by("id").values("pk")[:COPIED]
     Memory.objects.filter(pk__in=some).update(status="pending")
-    tick("memories and messages")
+    harness.say("memories and messages are there")
     User.objects.create_superuser("boss", password="a long password")
     load_demo(by=command("bench"), now=datetime.now(UTC))
     enqueue("vacuum")
     for model in admin.site._registry:
         multiply(model)
     filling.settle()
-    tick("everything else")
 
 
 def multiply(model: Any) -> None:
@@ -173,7 +172,7 @@ def decided(browser: Any) -> dict[str, Any]:
     return {"page": "review: the next item (p95)", "status": shown.status_code, "milliseconds": milliseconds}
 
 
-def measure(tick: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure() -> list[dict[str, Any]]:
     """Open all pages as an administrator; return their figures, those nearest to a limit first."""
     from django.contrib.auth.models import User
     from django.test import Client
@@ -183,7 +182,7 @@ def measure(tick: Callable[[str], None]) -> list[dict[str, Any]]:
     browser.get("/admin/")
     pages = []
     for name, address in addresses():
-        tick(name)
+        harness.say(name)
         answer, figures = asked(name, lambda address=address: browser.get(address))
         pages += [figures] if answer.status_code not in NO_PAGE else []
     pages.append(decided(browser))
@@ -200,12 +199,9 @@ def main() -> int:
     parser.add_argument("--worst", type=int, default=25, help="how many pages are printed (25)")
     given = parser.parse_args()
 
-    def tick(what: str) -> None:
-        print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr)
-
     with harness.installation():
-        fill(given.memories, tick)
-        pages = measure(tick)
+        fill(given.memories)
+        pages = measure()
     if not given.json:
         print(f"{len(pages)} pages of the admin, the worst first")
     harness.tell(pages if given.json else pages[: given.worst], given)

@@ -46,12 +46,7 @@ def counts() -> dict[str, int]:
     return {term: count for term, count in rounded.items() if count}
 
 
-def main() -> None:
-    """Print the file."""
+if __name__ == "__main__":
     sys.stdout.write(HEADER)
     for term, count in sorted(counts().items(), key=lambda item: (-item[1], item[0])):
         sys.stdout.write(f"{term}\t{count}\n")
-
-
-if __name__ == "__main__":
-    main()

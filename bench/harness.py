@@ -33,7 +33,6 @@ READY_SECONDS = 60.0
 WIDTH = 160
 MOST_COLUMNS = 9
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-ENDED_BY = (signal.SIGTERM, signal.SIGHUP)
 
 sys.path.insert(0, str(ROOT))
 
@@ -72,9 +71,9 @@ def new_folder() -> Iterator[Path]:
 @contextmanager
 def signals_end_it() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the run as Ctrl-C does, so that what was started is stopped."""
-    former = {number: signal.getsignal(number) for number in ENDED_BY}
+    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     # Ignored before us: nohup, which outlives the terminal.
-    minded = [number for number in ENDED_BY if former[number] != signal.SIG_IGN]
+    minded = {number: handler for number, handler in former.items() if handler != signal.SIG_IGN}
 
     def end(number: int, frame: FrameType | None) -> None:
         for each in minded:
@@ -86,12 +85,8 @@ def signals_end_it() -> Iterator[None]:
     try:
         yield
     finally:
-        for number in minded:
-            signal.signal(number, former[number])
-
-
-def ignore_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number, handler in minded.items():
+            signal.signal(number, handler)
 
 
 def _set_up_django() -> None:
@@ -329,6 +324,11 @@ def console() -> Any:
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=WIDTH)
+
+
+def say(words: str) -> None:
+    """Tell on standard error what is being done, for it takes minutes."""
+    print(f"{time.strftime('%H:%M:%S')} {words}", file=sys.stderr)
 
 
 def progress(quiet: bool) -> Any:

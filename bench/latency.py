@@ -2,7 +2,7 @@
 
     python bench/latency.py                                  # 10,000, 100,000 and 1,000,000 rows: ten minutes
     python bench/latency.py --actors 2,20                    # a quick look
-    python bench/latency.py --json > figures.json --png growth.png
+    python bench/latency.py --json > figures.json
 
 Each size is filled anew, the rows of all actors by turns (`filling.py`), and asked through the web server that
 `make run` starts, by one client: first with the rows where they came to lie, then after the job `cluster_tables`, which
@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import harness
@@ -276,30 +275,6 @@ def show(figures: list[dict[str, Any]], console: Any) -> None:
     console.print("Sizes:", harness.shown(figures[-1]["sizes"]))
 
 
-def draw(figures: list[dict[str, Any]], path: Path) -> None:
-    """Draw how the medians (solid) and 95th percentiles (dotted) grow with the number of rows."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure, both = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained", sharey=True)
-    for axes, laid in zip(both, (AS_THEY_CAME, GATHERED), strict=True):
-        by_size = [each for each in figures if each["laid"] == laid]
-        rows = [each["rows"] for each in by_size]
-        for name in ("context", "search with messages", "search", "its scan by psycopg"):
-            timings = [each["milliseconds"][name] for each in by_size]
-            (line,) = axes.plot(rows, [each["p50"] for each in timings], marker="o", label=name)
-            axes.plot(rows, [each["p95"] for each in timings], linestyle=":", color=line.get_color())
-        axes.set(
-            xscale="log", xlabel="rows of each kind, 5,000 of each actor", ylabel="milliseconds", ylim=(0, None),
-            title=f"rows {laid}",
-        )  # fmt: skip
-        axes.legend()
-    figure.suptitle("Server side: median (solid) and 95th percentile (dotted)")
-    figure.savefig(path, dpi=120)
-
-
 def _hundreds(text: str) -> int:
     if harness.positive(text) % BATCH:
         raise argparse.ArgumentTypeError(f"{text} is not a multiple of {BATCH}")
@@ -308,26 +283,22 @@ def _hundreds(text: str) -> int:
 
 def main() -> None:
     parser = harness.parser_of(__doc__)
+    parser.add_argument("--actors", type=_sizes, default=[2, 20, 200], help="one size each (2,20,200)")
+    parser.add_argument("--memories", type=harness.positive, default=5_000, help="of each actor (5,000)")
     parser.add_argument(
-        "--actors", type=lambda text: sorted(map(harness.positive, text.split(","))), default=[2, 20, 200],
-        help="how many actors, with commas: one size each (2,20,200)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--memories", type=harness.positive, default=5_000, help="memories of each actor (5,000)"
+        "--messages", type=_hundreds, default=5_000, help="of each actor, in hundreds (5,000)"
     )
     parser.add_argument(
-        "--messages", type=_hundreds, default=5_000, help="messages of each actor, in hundreds (5,000)"
+        "--rounds", type=harness.positive, default=ROUNDS, help=f"of each question ({ROUNDS})"
     )
-    parser.add_argument(
-        "--rounds", type=harness.positive, default=ROUNDS, help=f"how often each thing is asked ({ROUNDS})"
-    )
-    parser.add_argument("--png", type=Path, help="draw how it grows into this file")
     arguments = parser.parse_args()
     with harness.installation() as cluster:
         figures = run(arguments, cluster)
-    if arguments.png:
-        draw(figures, arguments.png)
     harness.tell(figures, arguments, show)
+
+
+def _sizes(text: str) -> list[int]:
+    return sorted(map(harness.positive, text.split(",")))
 
 
 if __name__ == "__main__":

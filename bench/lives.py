@@ -28,10 +28,11 @@ import json
 import math
 import multiprocessing
 import random
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import harness
 
@@ -48,27 +49,20 @@ SYLLABLES: Final = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o"
 PEOPLE: Final = ("Maya", "Ken", "Yuno", "Hiroki", "Kana", "Ana", "Ben", "Olga")
 FACTS: Final = (
     "The {aspect} of {topic} is {one} {two}.",
-    "For {topic}, the {aspect} goes by {one} with {two}.",
     "{who} set the {aspect} of {topic} to {one} {two}.",
 )
 REMARKS: Final = (
     "{who} found the {aspect} of {topic} lovely today, because of {one} {two}.",
     "{topic} and its {aspect} came up at lunch, somebody said {one} {two}.",
-    "The {aspect} of {topic} looked odd beside {one} {two}.",
 )
-CHATTER: Final = (
-    "{who} had coffee with {one} and thought {two} was funny.",
-    "A slow train, said {who}, like {one} in {two}.",
-)
+CHATTER: Final = ("{who} had coffee with {one} and thought {two} was funny.",)
 QUERIES: Final = (
     "What do we know about the {aspects} of {topic}?",
     "Prepare {topic} for {who} and mind the {aspects}.",
-    "Please settle the {aspects} of {topic}.",
 )
 
 
-@dataclass(frozen=True)
-class Rhythm:
+class Rhythm(NamedTuple):
     """How many topics of a sort there are, the facts of each, how many a task needs at most, and how often it comes."""
 
     topics: int
@@ -104,8 +98,7 @@ class Item:
     """Whether its end is told, so that the memory ends too; else the stale fact stays among the others."""
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """A task, and the items that hold its answer."""
 
     at: float
@@ -186,8 +179,7 @@ class Script:
                 self._ask(at + 1 + self.chance.expovariate(1 / 5), [remark], extra)
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """A memory on one evening: what each policy knows of it, and whether it will be needed."""
 
     is_active: bool
@@ -234,26 +226,21 @@ class Agent:
             happen(what, at)
 
     def tell(self, item: Item, at: float) -> None:
-        """Write an item down, and end the fact that it contradicts where that is told."""
+        """Write an item down, end the fact that it contradicts where that is told, or say it once more."""
         from strength.actions.curation import edit_memory
-
-        if item.replaces and item.replaces.is_ended:
-            ended, values = self.memory_of[item.replaces], {"valid_to": moment(at)}
-            edit_memory(
-                memory=ended, values=values, expected_version=None, by=self.by, reason="", now=moment(at)
-            )
-        self._write(item, item.text, at)
-
-    def tell_again(self, item: Item, at: float) -> None:
-        if at < item.ends_at:
-            again = f"{item.topic}, to say it once more: the {item.aspect} is {item.answer}, on day {at:.0f}."
-            self._write(item, again, at)
-
-    def _write(self, item: Item, text: str, at: float) -> None:
         from strength.actions.memories import NewMemory, write_memory
 
-        new = NewMemory(content=text)
-        self.memory_of[item], _ = write_memory(actor=self.actor, new=new, by=self.by, now=moment(at))
+        text, now = item.text, moment(at)
+        if item in self.memory_of:
+            text = f"{item.topic}, to say it once more: the {item.aspect} is {item.answer}, on day {at:.0f}."
+        elif item.replaces and item.replaces.is_ended:
+            ended = self.memory_of[item.replaces]
+            edit_memory(
+                memory=ended, values={"valid_to": now}, expected_version=None, by=self.by, reason="", now=now
+            )  # fmt: skip
+        if at < item.ends_at:
+            new = NewMemory(content=text)
+            self.memory_of[item], _ = write_memory(actor=self.actor, new=new, by=self.by, now=now)
 
     def do(self, ask: Ask, at: float) -> None:
         """Do a task: search, answer from what is found of what it needs, complete it."""
@@ -274,7 +261,7 @@ class Agent:
         complete_task(task=begun.task, by=self.by, now=moment(at + 5 / 1440), completion=completion)
         for item in missing:
             if Memory.objects.get(pk=self.memory_of[item].pk).status != "active":
-                self._plan(at + self.chance.uniform(1, 3), self.tell_again, item)
+                self._plan(at + self.chance.uniform(1, 3), self.tell, item)
 
     def _answer(self, needs: Sequence[Item], returned: set[Any]) -> Iterator[str]:
         """Yield a sentence of each needed item that was found, and now and then one beside the point."""
@@ -333,6 +320,7 @@ def simulate(job: tuple[argparse.Namespace, int]) -> list[list[Standing]]:
     from django.db import connection
 
     (given, number), evenings = job, []
+    harness.say(f"agent {number + 1} of {given.agents}")
     margin = HORIZON_DAYS if given.days > 2 * HORIZON_DAYS else 1
     with harness.installation():
         connection.cursor().execute("SET synchronous_commit = off")
@@ -354,25 +342,22 @@ RANKINGS: Final[Mapping[str, Callable[[Standing], tuple[float, ...]]]] = {
 }
 
 
-def precision_at(order: Sequence[Standing], hits: int) -> float:
-    """Return the share of needed ones among the first that hold so many needed ones; 1 for none."""
-    found = itertools.accumulate(each.is_needed for each in order)
-    return next(hits / place for place, count in enumerate(found, 1) if count >= hits) if hits else 1.0
-
-
 def judge(evenings: Sequence[Sequence[Standing]]) -> dict[str, float]:
     """Return how good what is active is, and the precision of each policy, as one rule, at the same recall."""
     population = [each for evening in evenings for each in evening]
     active = [each for each in population if each.is_active]
     needed, hits = (sum(each.is_needed for each in some) for some in (population, active))
-    orders = {name: sorted(population, key=key, reverse=True) for name, key in RANKINGS.items()}
-    return {
+    figures = {
         "active": len(active) / max(1, len(evenings)),
         "recall": hits / max(1, needed),
         "precision": hits / max(1, len(active)),
-        **{f"by {name}": precision_at(order, hits) for name, order in orders.items()},
-        "by random": needed / max(1, len(population)),
     }
+    for name, ranking in RANKINGS.items():
+        order = sorted(population, key=ranking, reverse=True)
+        found = itertools.accumulate(each.is_needed for each in order)
+        place = next((place for place, count in enumerate(found, 1) if count >= hits), 1)
+        figures[f"by {name}"] = hits / place
+    return figures | {"by random": needed / max(1, len(population))}
 
 
 def main() -> None:
@@ -386,11 +371,12 @@ def main() -> None:
     # Whoever interrupts this ends the processes by SIGTERM, after which nothing is left of their installations.
     with (
         harness.signals_end_it(),
-        harness.progress(given.json) as bar,
-        multiprocessing.get_context("spawn").Pool(AT_ONCE, harness.ignore_ctrl_c, maxtasksperchild=1) as pool,
+        multiprocessing.get_context("spawn").Pool(
+            AT_ONCE, signal.signal, (signal.SIGINT, signal.SIG_IGN), maxtasksperchild=1
+        ) as pool,
     ):
         jobs = [(given, number) for number in range(given.agents)]
-        lives = list(bar.track(pool.imap(simulate, jobs), given.agents, description="agents' lives"))
+        lives = pool.map(simulate, jobs, chunksize=1)
     harness.tell([judge([evening for life in lives for evening in life])], given)
 
 

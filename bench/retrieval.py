@@ -6,9 +6,10 @@
 
 DATA: LoCoMo (two people), REALTALK (the same, and real; its folder `data`), BEAM (a person and an assistant),
 paragraphs with questions, or chat messages against memories (`chat_messages.json`, the only set that is part of the
-project, and the default); `question_sets.py` has the shapes. All are filled in before the first question is asked, through the actions that the API uses, and asked
-through the real search: by words alone, by vectors alone, and by both. Chat messages are also asked for a context,
-and what its layer of memories holds is counted. `--contexts` counts the evidence that contexts of several sizes hold.
+project, and the default); `question_sets.py` has the shapes. All are filled in before the first question is asked,
+through the actions that the API uses, and asked through the real search: by words alone, by vectors alone, and by both.
+Chat messages are also asked for a context, and what its layer of memories holds is counted. `--contexts` counts the
+evidence that contexts of several sizes hold.
 
 Both arms are compared with BM25 and with the cosine of the same vectors. Intervals resample conversations, or
 questions where a set is one collection.
@@ -76,8 +77,6 @@ LAST_MESSAGES: Final = "last messages"
 OWN_SET: Final = Path(__file__).with_name("chat_messages.json")
 OFF_TOPIC: Final = Path(__file__).with_name("off_topic.txt")
 
-Tick = Callable[[int], None]
-
 
 @dataclass(frozen=True)
 class Filled:
@@ -125,8 +124,8 @@ class Filled:
         return tuple(self.names[name] for name in held if name in self.names), assembly.metadata.total_tokens
 
 
-def fill(dataset: Dataset, collection: Collection, tick: Tick) -> Filled:
-    """Store a collection as an actor's messages or memories; `tick` hears of every text that was stored."""
+def fill(dataset: Dataset, collection: Collection) -> Filled:
+    """Store a collection as an actor's messages or memories."""
     from conversations.models import MessageIndex
     from memoryhub.auth.tenancy import actor_for_writing
     from strength.models import MemoryIndex
@@ -136,9 +135,8 @@ def fill(dataset: Dataset, collection: Collection, tick: Tick) -> Filled:
         rows = {}
         for group in collection.groups:
             rows.update(_store_session(actor, collection, group)[1])
-            tick(len(group.texts))
     else:
-        rows = dict(_store_memories(actor, collection, tick))
+        rows = dict(_store_memories(actor, collection))
     _embed_waiting()
     index = MessageIndex if dataset.kind == "conversations" else MemoryIndex
     vectors = _stored_vectors(index, actor, collection, rows)
@@ -182,7 +180,7 @@ def _store_session(actor: Any, collection: Collection, group: Group) -> tuple[An
     return session, rows
 
 
-def _store_memories(actor: Any, collection: Collection, tick: Tick) -> Iterator[tuple[UUID, str]]:
+def _store_memories(actor: Any, collection: Collection) -> Iterator[tuple[UUID, str]]:
     """Store the texts as memories, all of one age and strength, so that relevance alone ranks them."""
     from strength.actions.memories import NewMemory, write_memory
     from strength.domain.memories import Kind
@@ -191,7 +189,6 @@ def _store_memories(actor: Any, collection: Collection, tick: Tick) -> Iterator[
         new = NewMemory(content=text.content, kind=Kind.FACT)
         memory, _ = write_memory(actor=actor, new=new, by=_principal(), now=text.at)
         yield memory.id, text.id
-        tick(1)
 
 
 def _principal() -> Any:
@@ -243,14 +240,13 @@ class Measured:
         self.asked.setdefault(method, []).append(asked)
 
 
-def ask_all(filled: Sequence[Filled], off_topic: Sequence[str], tick: Tick) -> Measured:
+def ask_all(filled: Sequence[Filled], off_topic: Sequence[str]) -> Measured:
     """Ask every question of its collection, by every method, and the off-topic ones of all collections."""
     measured = Measured()
     for each in filled:
         scorers = baselines(each)
         for question in each.collection.questions:
             _ask(measured, each, scorers, question)
-            tick(1)
         strangers = [Question(text, frozenset()) for text in off_topic]
         for into, questions in (
             (measured.unanswerable, each.collection.unanswerable),
@@ -290,7 +286,7 @@ def baselines(filled: Filled) -> dict[str, Scorer]:
     return conversation_scorers(contents, [text.author for text in texts], sizes)
 
 
-def ask_contexts(filled: Sequence[Filled], tick: Tick) -> list[dict[str, Any]]:
+def ask_contexts(filled: Sequence[Filled]) -> list[dict[str, Any]]:
     """Return, by token limit, the evidence that contexts hold, and that equally many tokens of plain choices hold."""
     from conversations.domain.policy import DEFAULT_POLICY
 
@@ -309,7 +305,6 @@ def ask_contexts(filled: Sequence[Filled], tick: Tick) -> list[dict[str, Any]]:
                 held = {OURS: found, **{name: fitting(costs, order, limit) for name, order in orders.items()}}
                 for method, names in held.items():
                     asked[limit].setdefault(method, []).append(replace(empty, found=names))
-            tick(1)
     return [
         {
             "limit": limit, "our tokens": fmean(tokens[limit]), "": method,
@@ -448,34 +443,27 @@ def _interval(difference: Sequence[float] | None) -> str:
     return "" if difference is None else "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference)
 
 
-def measure(
-    datasets: Sequence[Dataset], off_topic: Sequence[str], *, contexts: bool, quiet: bool
-) -> dict[str, Any]:
+def measure(datasets: Sequence[Dataset], off_topic: Sequence[str], *, contexts: bool) -> dict[str, Any]:
     """Fill in all data sets, then ask all questions; return the figures."""
     from django.db import connection
 
-    with harness.progress(quiet) as bar:
-
-        def counted(dataset: Dataset, doing: str, total: int) -> Tick:
-            task = bar.add_task(f"{dataset.name}: {doing}", total=total)
-            return lambda count: bar.advance(task, count)
-
-        filled = []
-        for dataset in datasets:
-            tick = counted(dataset, "storing", sum(len(each.texts) for each in dataset.collections))
-            filled.append([fill(dataset, collection, tick) for collection in dataset.collections])
-        # What a few minutes bring to a server: before the planner has counted new rows, a search takes 36 ms, not 2.
-        connection.cursor().execute("ANALYZE")
-        results = []
-        for dataset, each in zip(datasets, filled, strict=True):
-            questions = sum(len(collection.questions) for collection in dataset.collections)
-            strangers = [text for text in off_topic if is_japanese(text) == dataset.is_japanese]
-            result = report(dataset, ask_all(each, strangers, counted(dataset, "asking", questions)))
-            if dataset.kind == "chat messages":
-                result["messages"] = ask_messages(each[0])
-            if contexts and dataset.kind == "conversations":
-                result["contexts"] = ask_contexts(each, counted(dataset, "contexts", questions))
-            results.append(result)
+    filled = []
+    for dataset in datasets:
+        harness.say(f"{dataset.name}: storing")
+        filled.append([fill(dataset, collection) for collection in dataset.collections])
+    # What a few minutes bring to a server: before the planner has counted new rows, a search takes 36 ms, not 2.
+    connection.cursor().execute("ANALYZE")
+    results = []
+    for dataset, each in zip(datasets, filled, strict=True):
+        harness.say(f"{dataset.name}: asking")
+        strangers = [text for text in off_topic if is_japanese(text) == dataset.is_japanese]
+        result = report(dataset, ask_all(each, strangers))
+        if dataset.kind == "chat messages":
+            result["messages"] = ask_messages(each[0])
+        if contexts and dataset.kind == "conversations":
+            harness.say(f"{dataset.name}: asking for contexts")
+            result["contexts"] = ask_contexts(each)
+        results.append(result)
     return {"embedder": embedder(), "datasets": results}
 
 
@@ -490,7 +478,7 @@ def main() -> None:
         check_names(datasets)
         off_topic = read_off_topic(OFF_TOPIC)
         with harness.installation():
-            result = measure(datasets, off_topic, contexts=given.contexts, quiet=given.json)
+            result = measure(datasets, off_topic, contexts=given.contexts)
     except DataProblem as problem:
         raise SystemExit(str(problem)) from problem
     harness.tell(result, given, show)
