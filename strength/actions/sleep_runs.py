@@ -1,6 +1,6 @@
 """Preview sleeps, list and compare their changes, and run those of several actors (SPEC S6, S7)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,6 +22,7 @@ from strength.actions.merges import CannotMerge, undecided, undo_merge
 from strength.actions.revisions import write_archivings
 from strength.actions.search import standing_of
 from strength.actions.sleep import (
+    NOT_ALL_COMPARED,
     SleepRequest,
     lock_states,
     policy_of,
@@ -80,7 +81,7 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
     gone = {change["memory_id"] for change in fading if change["change"] == ChangeKind.ARCHIVE}
     changes = [
         *fading,
-        *(each for each in _merging(actor, run, policy) if not gone & {each["memory_id"], each["into"]}),
+        *(each for each in _merging(actor, run, policy, gone) if each["into"] not in gone),
     ]
     run.merged_count = sum(change["change"] == ChangeKind.MERGE for change in changes)
     run.proposed_count = sum(change["change"] == ChangeKind.PROPOSE_MERGE for change in changes)
@@ -141,12 +142,16 @@ def _change(kind: ChangeKind, memory_id: UUID, why: Why, **more: Any) -> Change:
     return {"memory_id": str(memory_id), "change": kind.value, "why": why.value, **more}
 
 
-def _merging(actor: Actor, run: SleepRun, policy: StrengthPolicy) -> list[Change]:
+def _merging(actor: Actor, run: SleepRun, policy: StrengthPolicy, gone: Collection[str]) -> list[Change]:
     if policy.near_duplicates == "off":
         return []
+    batch = [each for each in to_compare(run, MOST_COMPARED + 1 + len(gone)) if str(each.pk) not in gone]
+    if len(batch) > MOST_COMPARED:
+        run.errors = [NOT_ALL_COMPARED]
     found = {
         frozenset((pair.kept.pk, pair.absorbed.pk)): pair
-        for pair in pairs_among(actor, to_compare(run, MOST_COMPARED), now=run.now)
+        for pair in pairs_among(actor, batch[:MOST_COMPARED], now=run.now)
+        if str(pair.absorbed.pk) not in gone
     }
     changes = []
     for pair in undecided(actor.pk, list(found.values())):
@@ -268,16 +273,26 @@ def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) ->
 
 
 def undo_sleeps(*, runs: list[SleepRun], by: Principal, reason: str, now: datetime) -> list[SleepRun]:
-    """Undo the sleeps of one request as far as possible. Raises WrongState where none can be undone, Forbidden."""
-    undone, refused = [], []
+    """Undo the sleeps of one request as far as possible; return the runs.
+
+    One whose user is erased meanwhile is left out, and named in `errors` of the first. Raises WrongState where none can
+    be undone, UnknownRow where all users are gone, Forbidden.
+    """
+    undone: list[SleepRun] = []
+    refused: list[WrongState] = []
+    erased: list[UnknownRow] = []
     for run in runs:
         try:
             undone.append(undo_sleep(run=run, by=by, reason=reason, now=now))
         except WrongState as error:
             undone.append(run)
             refused.append(error)
-    if len(refused) == len(runs):
-        raise refused[0]
+        except UnknownRow as error:
+            erased.append(error)
+    if len(refused) == len(undone):
+        raise [*refused, *erased][0]
+    if erased:
+        undone[0].errors = [*undone[0].errors, *map(str, erased)]
     return undone
 
 

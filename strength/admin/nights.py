@@ -232,6 +232,8 @@ def _undo(request: HttpRequest, runs: list[SleepRun]) -> None:
     count = sum(run.state == RunState.UNDONE for run in undone)
     text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
     messages.success(request, text % {"count": count})
+    if len(undone) < len(runs):
+        messages.warning(request, _("The user was erased meanwhile."))
 
 
 NEEDS: Final = ("strength.view_sleeprun",)

@@ -280,6 +280,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
         level = messages.SUCCESS if count else messages.WARNING
         self.message_user(request, text % {"count": count}, level)
+        if len(undone) < len(runs):
+            self.message_user(request, _("The user was erased meanwhile."), messages.WARNING)
         return HttpResponseRedirect(_round_list(group))
 
     def sleep_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -9,16 +9,19 @@ from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
+from strength.actions import sleep_runs
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
+from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.revisions import FEED_LOCK, snapshot, undo_revision
-from strength.actions.sleep import SleepRequest, due_values
-from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
+from strength.actions.sleep import NOT_ALL_COMPARED, SleepRequest, due_values, sleep
+from strength.actions.sleep_runs import changes_of, preview_sleep, sleep_many, undo_sleep, undo_sleeps
 from strength.actions.usage import set_strengths, use_memories
 from strength.admin.memories import button_label
-from strength.domain.memories import WrongState
+from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, Trigger, Why
 from strength.models import (
@@ -309,6 +312,48 @@ def test_undo_brings_every_row_back(actor: Actor, write: Write, sleep_at: Sleep)
     assert undone.state == RunState.UNDONE and undone.errors == []
     assert world(actor) == before
     assert MemoryIndex.mend() == 0
+
+
+def test_who_is_erased_meanwhile_keeps_no_other_sleep_from_being_undone(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    write("tea", strength=0.1)
+    other = actor_for_writing(BY, "kana", "mai", now=NOW)
+    write_memory(actor=other, new=NewMemory(content="tea", strength=0.1), by=BY, now=NOW)
+    night = SleepRequest(Trigger.API, BY, NOW + DAY)
+    runs = [sleep(actor=each, request=night) for each in (other, actor)]
+    other.delete()
+
+    undone = undo_sleeps(runs=runs, by=BY, reason="", now=NOW + DAY)
+
+    assert [(run.actor_id, run.state) for run in undone] == [(actor.pk, RunState.UNDONE)]
+    assert undone[0].errors == ["The user was erased meanwhile."]
+    assert Memory.objects.get().status == Status.ACTIVE
+    actor.delete()
+    with pytest.raises(UnknownRow):
+        undo_sleeps(runs=runs, by=BY, reason="", now=NOW + DAY)
+
+
+def test_a_preview_compares_what_its_sleep_will_and_says_so_where_some_is_left(
+    actor: Actor, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What will be archived takes no place among the few that are compared."""
+    monkeypatch.setattr(sleep_runs, "MOST_COMPARED", 3)
+    actor.agent.policy = {"include_profile": False}
+    actor.agent.save()
+    for place in range(3):
+        write(f"weak {place}", strength=0.05)
+    for text in ("The user likes green tea.", "The user actually likes green tea", "The house is blue."):
+        write(text, at=NOW + DAY / 2)
+    for left in (0, 1):
+        if left:
+            write("Kyoto has a river", at=NOW + DAY / 2)
+        night = SleepRequest(Trigger.API, BY, NOW + DAY)
+        foreseen = preview_sleep(actor=actor, request=night)
+        assert foreseen.errors == [NOT_ALL_COMPARED] * left
+        assert (foreseen.archived_count, foreseen.proposed_count) == (3, 1)
+    [run] = sleep_many(actor=actor, request=night, all_users=False, dry_run=False, most_compared=3)
+    assert (run.errors, run.archived_count, run.proposed_count) == (foreseen.errors, 3, 1)
 
 
 def test_undo_keeps_what_was_used_and_decided_since(actor: Actor, write: Write, sleep_at: Sleep) -> None:
