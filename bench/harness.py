@@ -329,12 +329,3 @@ def console() -> Any:
 def say(words: str) -> None:
     """Tell on standard error what is being done, for it takes minutes."""
     print(f"{time.strftime('%H:%M:%S')} {words}", file=sys.stderr)
-
-
-def progress(quiet: bool) -> Any:
-    """Return rich's progress bar on standard error; nothing is drawn when `quiet` or not on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), disable=quiet)

@@ -19,10 +19,9 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import harness
 
@@ -38,8 +37,7 @@ SCAN: Final = "WITH scored"
 """How the one statement begins that reads an actor's rows."""
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """One question of one user."""
 
     agent_id: str
@@ -49,25 +47,18 @@ class Question:
 
 
 class Client(harness.Client):
-    """One client with one connection that is kept."""
-
-    def post(self, path: str, body: dict[str, Any]) -> float:
-        """Return what the server says it took, in milliseconds."""
-        self.answer("POST", path, body)
-        return float(self.headers["Server-Timing"].partition("dur=")[2])
+    """One client with one connection that is kept; its calls return what the server says they took, in ms."""
 
     def search(self, question: Question, **options: Any) -> float:
-        """Search memories; return milliseconds."""
-        body = {"agent_id": question.agent_id, "user_id": question.user_id, "query": question.text}
-        return self.post("memories/search", {**body, "limit": LIMIT, **options})
-
-    def search_both(self, question: Question) -> float:
-        return self.search(question, include_messages=True)
+        return self._timed("memories/search", question, query=question.text, limit=LIMIT, **options)
 
     def assemble(self, question: Question) -> float:
-        """Assemble a context with every layer there is; return milliseconds."""
-        body = {"agent_id": question.agent_id, "user_id": question.user_id, "message": question.text}
-        return self.post("context", {**body, "session_id": question.session_id})
+        """Assemble a context with every layer there is."""
+        return self._timed("context", question, message=question.text, session_id=question.session_id)
+
+    def _timed(self, path: str, question: Question, **body: Any) -> float:
+        self.answer("POST", path, {"agent_id": question.agent_id, "user_id": question.user_id, **body})
+        return float(self.headers["Server-Timing"].partition("dur=")[2])
 
 
 class PlainSql:
@@ -120,11 +111,10 @@ class PlainSql:
         self._connection.close()
 
 
-def measure(
-    size: Any, laid: str, rounds: int, key: str, cluster: Any, tick: Callable[[str], None]
-) -> dict[str, Any]:
+def measure(size: Any, laid: str, rounds: int, key: str, cluster: Any) -> dict[str, Any]:
     """Ask a filled installation: each of some actors for the first time, then others again and again."""
     rows, milliseconds = size.actors * size.memories, defaultdict(list)
+    harness.say(f"asking, {rows:,} rows of each kind {laid}")
     users = list(range(size.actors))
     random.Random(5).shuffle(users)
     cold, warm = users[:COLD_ACTORS], users[-WARM_ACTORS:]
@@ -138,7 +128,7 @@ def measure(
                 milliseconds[f"search, first of an actor, {where}"].append(client.search(question))
         steps: list[tuple[str, Callable[[Question], float]]] = [
             ("search", client.search), ("its scan by psycopg", plain.scan), ("its SQL by psycopg", plain.everything),
-            ("search with messages", client.search_both), ("context", client.assemble),
+            ("search with messages", partial(client.search, include_messages=True)), ("context", client.assemble),
         ]  # fmt: skip
         questions = list(_questions(size, warm, 2))
         for question in questions:  # once unmeasured: every actor's pages, and all questions' statements
@@ -148,7 +138,6 @@ def measure(
             start = number % len(steps)  # nobody always comes first, when the rows are least at hand
             for name, step in steps[start:] + steps[:start]:
                 milliseconds[name].append(step(question))
-            tick(f"asking, {rows:,} rows {laid}")
         plain.close()
     timings = {name: harness.percentiles(values) for name, values in milliseconds.items()}
     return {"rows": rows, "laid": laid, "milliseconds": timings, "sizes": _table_sizes()}
@@ -169,7 +158,7 @@ def gather(size: Any, key: str) -> dict[str, Any]:
     from memoryhub.search.models import index_models
 
     waited: dict[str, list[float]] = defaultdict(list)
-    when, before, tables = ["alone"], _table_bytes(), {}
+    when, before, tables = ["alone"], _table_sizes(), {}
     with harness.web_server() as port:
         works = [
             partial(_ask_and_wait, Client(port, key), size, what, waited, when)
@@ -187,9 +176,9 @@ def gather(size: Any, key: str) -> dict[str, Any]:
                     "seconds_per_million": round(seconds / max(1, rows) * 1e6, 1),
                     "longest_lock_ms": round(clustering.longest_seconds * 1000, 1),
                 }  # fmt: skip
-    for name, after in _table_bytes().items():
+    for name, after in _table_sizes().items():
         if name in tables:
-            tables[name]["grown"] = round(after / before[name], 3)
+            tables[name]["grown"] = round(after["table"] / before[name]["table"], 3)
     waits = {name: {**harness.percentiles(each), "max": round(max(each), 1)} for name, each in waited.items()}
     return {"tables": tables, "waits": waits}
 
@@ -210,50 +199,34 @@ def _ask_and_wait(client: Client, size: Any, what: str, waited: Any, when: list[
     time.sleep(0.05)
 
 
-def _table_bytes() -> dict[str, int]:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT relname, pg_table_size(oid) FROM pg_class WHERE relkind = 'r'")
-        return dict(cursor.fetchall())
-
-
-def _table_sizes() -> dict[str, str]:
+def _table_sizes() -> dict[str, dict[str, int]]:
+    """Return the bytes of the tables that are filled, and of their indexes."""
     import filling
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT relname, pg_size_pretty(pg_table_size(oid)), pg_size_pretty(pg_indexes_size(oid)) "
-            "FROM pg_class WHERE relname = ANY(%s)",
-            [list(filling.TABLES)],
-        )
-        return {name: f"{table} + indexes {indexes}" for name, table, indexes in sorted(cursor.fetchall())}
+        sql = "SELECT relname, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class WHERE relname = ANY(%s)"
+        cursor.execute(sql, [list(filling.TABLES)])
+        return {
+            name: {"table": table, "indexes": indexes} for name, table, indexes in sorted(cursor.fetchall())
+        }
 
 
 def run(arguments: argparse.Namespace, cluster: Any) -> list[dict[str, Any]]:
     """Fill and ask at every size; return all figures."""
     import filling
 
-    key = harness.everything_key()
+    key, figures = harness.everything_key(), list[dict[str, Any]]()
     filling.make_pool()
-    figures: list[dict[str, Any]] = []
-    with harness.progress(quiet=arguments.json) as bar:
-        task = bar.add_task("", total=2 * len(arguments.actors) * arguments.rounds)
-
-        def tick(what: str) -> None:
-            bar.update(task, advance=1, description=what)
-
-        for actors in arguments.actors:
-            size = filling.Size(actors, arguments.memories, arguments.messages)
-            bar.update(task, description=f"filling, {actors * arguments.memories:,} rows of each kind")
-            filling.empty()
-            filling.fill(size)
-            figures.append(measure(size, AS_THEY_CAME, arguments.rounds, key, cluster, tick))
-            bar.update(task, description="laying rows together")
-            gathering = gather(size, key)
-            gathered = measure(size, GATHERED, arguments.rounds, key, cluster, tick)
-            figures.append({**gathered, "gathering": gathering})
+    for actors in arguments.actors:
+        size = filling.Size(actors, arguments.memories, arguments.messages)
+        harness.say(f"filling, {actors * arguments.memories:,} rows of each kind")
+        filling.empty()
+        filling.fill(size)
+        figures.append(measure(size, AS_THEY_CAME, arguments.rounds, key, cluster))
+        harness.say("laying rows together")
+        gathering = gather(size, key)
+        figures.append(measure(size, GATHERED, arguments.rounds, key, cluster) | {"gathering": gathering})
     return figures
 
 

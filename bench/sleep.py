@@ -58,29 +58,23 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     from memoryhub.tenancy.models import Actor
 
     begun = datetime.now(UTC)  # what is filled in was changed before
-    with harness.progress(arguments.json) as bar:
-        shown = bar.add_task("filling", total=1 + arguments.nights)
-        _fill(arguments, begun)
-        bar.update(shown, description="nights", advance=1)
-        actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
-        nights = []
-        for night in range(arguments.nights):
-            now = begun + timedelta(days=1 + night)
-            if night:
-                _use(actors, now - timedelta(hours=12))
-            nights.append(_night(actors, now, arguments.at_once))
-            bar.advance(shown)
-        idle = _night(actors, now + IDLE, arguments.at_once)
-        compared = _compare(actors[0], begun + timedelta(days=1 + arguments.nights))
+    harness.say("filling")
+    _fill(arguments, begun)
+    actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
+    nights = []
+    for night in range(arguments.nights):
+        harness.say(f"night {night + 1}")
+        now = begun + timedelta(days=1 + night)
+        if night:
+            _use(actors, now - timedelta(hours=12))
+        nights.append(_night(actors, now, arguments.at_once))
+    idle = _night(actors, now + IDLE, arguments.at_once)
     return {
-        "rows": arguments.actors * arguments.memories,
-        "nights": [*nights, idle],
-        "at_once": arguments.at_once,
-        "first_ratio": nights[0]["ratio"],
-        "ratio": round(median(night["ratio"] for night in nights[1:]), 2),
+        "rows": arguments.actors * arguments.memories, "nights": [*nights, idle], "at_once": arguments.at_once,
+        "first_ratio": nights[0]["ratio"], "ratio": round(median(night["ratio"] for night in nights[1:]), 2),
         "idle_ratio": idle["ratio"],
-        "compared": compared,
-    }
+        "compared": _compare(actors[0], begun + timedelta(days=1 + arguments.nights)),
+    }  # fmt: skip
 
 
 def _fill(arguments: argparse.Namespace, begun: datetime) -> None:
