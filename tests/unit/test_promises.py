@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import chaos, promises
+from bench import chaos
+from docs import promises
 from memoryhub.env import CHECKOUT
 
 ROWS = promises.promises()
@@ -55,7 +56,7 @@ def test_every_test_of_a_promise_is_collected() -> None:
 
 def test_the_page_is_written_from_the_results() -> None:
     written = promises.PAGE.read_text(encoding="utf-8")
-    assert written == promises.page_of(ROWS, results()), "run bench/promises.py --write"
+    assert written == promises.page_of(ROWS, results()), "run docs/promises.py --write"
 
 
 def test_a_broken_promise_and_one_that_was_not_measured_are_said() -> None:

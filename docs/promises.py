@@ -1,13 +1,14 @@
 #!/usr/bin/env python
-"""Run what holds the promises of bench/promises.toml, measure them, and write docs/promises.md from the result.
+"""Run what holds the promises of docs/promises.toml, measure them, and write docs/promises.md from the result.
 
-.venv/bin/python bench/promises.py                 all: the tests, and the drills of bench/chaos.py (an hour)
-.venv/bin/python bench/promises.py --only 1 7 8     these alone
-.venv/bin/python bench/promises.py --write          only write the page again
-.venv/bin/python bench/promises.py --reports A B    the tests' results from JUnit reports of `make test` and of
+.venv/bin/python docs/promises.py                 all: the tests, and the drills of bench/chaos.py (an hour)
+.venv/bin/python docs/promises.py --only 1 7 8     these alone
+.venv/bin/python docs/promises.py --write          only write the page again
+.venv/bin/python docs/promises.py --reports A B    the tests' results from JUnit reports of `make test` and of
                                                     `make test-slow` (PYTEST_ADDOPTS=--junitxml=A); no drills
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -21,18 +22,13 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench import harness
-
-TABLE: Final = harness.ROOT / "bench" / "promises.toml"
-RESULTS: Final = harness.ROOT / "bench" / "promises_measured.json"
-PAGE: Final = harness.ROOT / "docs" / "promises.md"
+DOCS: Final = Path(__file__).resolve().parent
+TABLE, RESULTS, PAGE = (DOCS / name for name in ("promises.toml", "promises_measured.json", "promises.md"))
 HEAD: Final = """\
 # Promises
 
 What memoryhub promises, the tests that hold it, the figure that was measured last, and what it does not cover.
-`bench/promises.py` writes this page when it has run the tests and drills; change `bench/promises.toml`, not the page.
+`docs/promises.py` writes this page when it has run the tests and drills; change `docs/promises.toml`, not the page.
 """
 OUTCOMES: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
@@ -59,7 +55,7 @@ def run_tests(names: Sequence[str]) -> dict[str, dict[str, int]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        subprocess.run([*command, *dict.fromkeys(names)], cwd=harness.ROOT, stdout=sys.stderr)
+        subprocess.run([*command, *dict.fromkeys(names)], cwd=DOCS.parent, stdout=sys.stderr)
         return outcomes([report], names)
 
 
@@ -77,7 +73,7 @@ def outcomes(reports: Sequence[Path], names: Sequence[str]) -> dict[str, dict[st
 
 def run_drill(name: str) -> dict[str, Any]:
     command = [sys.executable, "bench/chaos.py", name, "--json"]
-    done = subprocess.run(command, cwd=harness.ROOT, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, cwd=DOCS.parent, stdout=subprocess.PIPE, text=True)
     return dict(json.loads(done.stdout)[name])
 
 
@@ -119,7 +115,9 @@ def figure_of(promise: Promise, results: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = harness.parser_of(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", type=int, nargs="+", default=[], help="the numbers of the promises to run")
     parser.add_argument(
         "--write", action="store_true", help="run nothing, write the page of the last results"
