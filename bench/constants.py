@@ -294,18 +294,10 @@ def show(result: Mapping[str, Any], console: Console) -> None:
     """Print what each data set is found with, and the constants."""
     recalls = [{"left out": each["name"], **each["recall"]} for each in result["sets"]]
     harness.table(console, recalls, "Recall on what was left out")
-    harness.table(
-        console,
-        [
-            {
-                "": name,
-                "ours": value,
-                **{f"without {each['name']}": each["chosen"][name] for each in result["sets"]},
-            }
-            for name, value in asdict(Constants.ours()).items()
-        ],
-        "Constants",
-    )
+    chosen = {f"without {each['name']}": each["chosen"] for each in result["sets"]}
+    columns = {"ours": asdict(Constants.ours()), **chosen}
+    rows = [{"": name, **{by: values[name] for by, values in columns.items()}} for name in RANGES]
+    harness.table(console, rows, "Constants")
 
 
 def main() -> None:

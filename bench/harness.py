@@ -282,15 +282,16 @@ def positive(text: str) -> int:
 
 def tell(figures: Any, arguments: argparse.Namespace, show: Callable[[Any, Any], None] | None = None) -> None:
     """Print the figures as JSON where `--json` was given; else let `show` print them to a console, or as a table."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)  # wide enough in a file
     if arguments.json:
         print(json.dumps(figures, indent=2, ensure_ascii=False))
     elif show:
-        show(figures, console())
+        show(figures, console)
     else:
-        rows = (
-            figures if isinstance(figures, list) else [{"": name, **each} for name, each in figures.items()]
-        )
-        table(console(), rows)
+        named = isinstance(figures, dict)
+        table(console, [{"": name, **each} for name, each in figures.items()] if named else figures)
 
 
 def shown(value: Any) -> str:
@@ -317,13 +318,6 @@ def table(console: Any, rows: Sequence[Mapping[str, Any]], title: str = "") -> N
         for line in lines:
             printed.add_row(*map(shown, line))
         console.print(printed)
-
-
-def console() -> Any:
-    """Return where tables are printed: as wide as the terminal, and wide enough in a file."""
-    from rich.console import Console
-
-    return Console() if sys.stdout.isatty() else Console(width=WIDTH)
 
 
 def say(words: str) -> None:

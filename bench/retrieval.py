@@ -23,8 +23,9 @@ With a local model instead of `hashing`:
     HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python bench/retrieval.py DATA…
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -52,7 +53,6 @@ from scoring import (
     Asked,
     Scorer,
     auc,
-    best_of,
     conversation_scorers,
     cosines,
     figures,
@@ -225,19 +225,14 @@ def variants(query: Any) -> dict[str, Any]:
     }
 
 
-@dataclass
 class Measured:
     """Rankings by method, and the relevances of the best texts by method."""
 
-    asked: dict[str, list[Asked]] = field(default_factory=dict)
-    best: dict[str, list[float]] = field(default_factory=dict)
-    unanswerable: dict[str, list[float]] = field(default_factory=dict)
-    off_topic: dict[str, list[float]] = field(default_factory=dict)
-    shown: list[tuple[float, bool]] = field(default_factory=list)
-    """Relevance of each text that we found, and whether it was right."""
-
-    def add(self, method: str, asked: Asked) -> None:
-        self.asked.setdefault(method, []).append(asked)
+    def __init__(self) -> None:
+        self.asked: dict[str, list[Asked]] = defaultdict(list)
+        self.best, self.unanswerable, self.off_topic = (defaultdict(list) for _ in range(3))
+        self.shown: list[tuple[float, bool]] = []
+        """Relevance of each text that we found, and whether it was right."""
 
 
 def ask_all(filled: Sequence[Filled], off_topic: Sequence[str]) -> Measured:
@@ -254,7 +249,7 @@ def ask_all(filled: Sequence[Filled], off_topic: Sequence[str]) -> Measured:
         ):
             for question in questions:
                 for method, query in variants(query_of(question)).items():
-                    into.setdefault(method, []).append(max(each.search(query).values(), default=0.0))
+                    into[method].append(max(each.search(query).values(), default=0.0))
     return measured
 
 
@@ -263,17 +258,17 @@ def _ask(measured: Measured, filled: Filled, scorers: Mapping[str, Scorer], ques
     empty = Asked(filled.collection.name, question.evidence, ())
     for method, variant in variants(query).items():
         relevances = filled.search(variant)
-        measured.add(method, replace(empty, found=tuple(relevances)))
-        measured.best.setdefault(method, []).append(max(relevances.values(), default=0.0))
+        measured.asked[method].append(replace(empty, found=tuple(relevances)))
+        measured.best[method].append(max(relevances.values(), default=0.0))
         if method == OURS:
             measured.shown += [(value, name in question.evidence) for name, value in relevances.items()]
     names = [text.id for text in filled.collection.texts]
     # A plain search knows nothing of turns, but whoever asks it may put them before the message.
     text = " ".join([*(turn.content for turn in question.turns), question.text])
     for method, scorer in scorers.items():
-        measured.add(method, replace(empty, found=ranked(scorer(text), names)))
+        measured.asked[method].append(replace(empty, found=ranked(scorer(text), names)))
     scores = cosines(filled.vectors, query.vector) if query.vector else np.zeros(len(names))
-    measured.add("cosine", replace(empty, found=ranked(scores, names)))
+    measured.asked["cosine"].append(replace(empty, found=ranked(scores, names)))
 
 
 def baselines(filled: Filled) -> dict[str, Scorer]:
@@ -386,6 +381,7 @@ def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
         "most": {
             kind: {method: max(values) for method, values in by_method.items()}
             for kind, by_method in most.items()
+            if by_method
         },
         "calibration": reliability(measured.shown),
         "auc": {method: auc(measured.best[method], each) for method, each in measured.unanswerable.items()},
@@ -394,15 +390,10 @@ def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
 
 def _without_worse_baselines(asked: Mapping[str, list[Asked]]) -> dict[str, list[Asked]]:
     """Keep, as BM25, the best of those that differ in their constants alone: the hardest to beat."""
-    tried = {name: questions for name, questions in asked.items() if name.startswith("BM25 k1=")}
-    if not tried:
-        return dict(asked)
-    best = best_of(tried)
-    return {
-        "BM25" if name == best else name: questions
-        for name, questions in asked.items()
-        if name not in tried or name == best
-    }
+    tried = {name: figures(each) for name, each in asked.items() if name.startswith("BM25 k1=")}
+    best = max(tried, key=lambda name: (tried[name]["recall@1"], tried[name]["mrr"]), default="")
+    kept = {name: each for name, each in asked.items() if name not in tried}
+    return {**kept, "BM25": asked[best]} if best else kept
 
 
 def embedder() -> dict[str, Any]:

@@ -207,13 +207,3 @@ def paragraph_scorers(texts: Sequence[str]) -> dict[str, Scorer]:
         for k1 in PARAGRAPH_K1
         for b in PARAGRAPH_B
     }
-
-
-def best_of(candidates: Mapping[str, Sequence[Asked]]) -> str:
-    """Return the name of the ranking that puts the most evidence first; reciprocal rank decides between equals."""
-
-    def first(name: str) -> tuple[float, float]:
-        values = figures(candidates[name])
-        return values["recall@1"], values["mrr"]
-
-    return max(candidates, key=first)

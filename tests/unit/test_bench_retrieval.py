@@ -392,5 +392,3 @@ def test_paragraph_baselines_differ_in_their_constants(scoring: ModuleType) -> N
     scorers = scoring.paragraph_scorers(["凧は空", "釜"])
     assert len(scorers) == 8
     assert all(scoring.ranked(scorer("空"), ["1", "2"]) == ("1",) for scorer in scorers.values())
-    good, bad = [asked(scoring, "a", "a")], [asked(scoring, "xa", "a")]
-    assert scoring.best_of({"bad": bad, "good": good}) == "good"
