@@ -71,10 +71,12 @@ def word_vector(terms: Counter[str], length: float | None = None) -> SparseVecto
 
 BATCH_TERMS: Final = 5_000
 
+# Its commit waits for no disk: counts may get lost, and whoever stored the texts has waited for one already.
 ADD_COUNTS: Final = """
 INSERT INTO memoryhub_termstatistic AS known (term, documents)
 SELECT added.term, added.documents
-FROM unnest(%s::integer[], %s::bigint[]) AS added (term, documents)
+FROM unnest(%s::integer[], %s::bigint[]) AS added (term, documents),
+    (SELECT set_config('synchronous_commit', 'off', true)) AS of_this_transaction
 ORDER BY added.term
 ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.documents
 """
