@@ -4,6 +4,7 @@
 .venv/bin/python bench/cost.py                             a line for each kind of request
 .venv/bin/python bench/cost.py --profile context           cProfile's table of one kind, by processor time
 .venv/bin/python bench/cost.py --profile context --sort tottime
+.venv/bin/python bench/cost.py --profile context --rounds 500 --flame-graph docs/images/flame-context.svg
 .venv/bin/python bench/cost.py --ingestion                 batches of 100 over HTTP beside plain INSERTs of their rows
 
 Requests go through the handler and all middleware, in this process and thread, as a thread of the web server answers
@@ -16,13 +17,17 @@ import json
 import os
 import pstats
 import random
+import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import chain, groupby
 from pathlib import Path
 from statistics import median
+from types import FrameType
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,6 +38,12 @@ from bench.load import MEMORIES, MESSAGES, text_by
 USERS: Final = 4
 KINDS: Final = ("context", "search", "message", "memory", "100 messages")
 BATCH_TABLES: Final = ("conversations_message", "conversations_messageindex")
+SAMPLE_SECONDS: Final = 0.001
+GRAPH_WIDTH: Final = 1200
+ROW: Final = 16
+LETTER: Final = 6.5
+NARROWEST: Final = 0.005
+"""Share of the samples below which a function is left out of a flame graph, whose other measures are in pixels."""
 WARM: Final = 8
 LINES: Final = 60
 
@@ -155,6 +166,86 @@ def profile(asker: Asker, kind: str, rounds: int, sort: str) -> str:
     return table.getvalue().replace(f"{harness.ROOT}/", "")
 
 
+Stacks = Mapping[tuple[str, ...], int]
+"""How often each stack of functions was met, the outermost first."""
+
+
+def sampled(asker: Asker, kind: str, rounds: int) -> Stacks:
+    """Return the stacks of requests of one kind, taken as processor time goes by."""
+    requests = [asker.request(kind, number) for number in range(WARM + rounds)]
+    stacks: Counter[tuple[str, ...]] = Counter()
+
+    def note(_number: int, frame: FrameType | None) -> None:
+        files = []
+        while frame is not None:
+            files.append((frame.f_code.co_filename, frame.f_code.co_qualname))
+            frame = frame.f_back
+        stacks[_named(files[::-1])] += 1
+
+    for request in requests[:WARM]:
+        request()
+    former = signal.signal(signal.SIGPROF, note)
+    signal.setitimer(signal.ITIMER_PROF, SAMPLE_SECONDS, SAMPLE_SECONDS)
+    try:
+        for request in requests[WARM:]:
+            request()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, former)
+    return stacks
+
+
+def _named(frames: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return a stack with our functions by name; what runs below one of them in a library is the library, once."""
+    names = [name for file, function in frames if (name := _name(file, function))]
+    return tuple(name for name, _ in groupby(names))
+
+
+def _name(file: str, function: str) -> str:
+    library = file.rpartition("/site-packages/")[2]
+    if library != file:
+        return library.partition("/")[0].removesuffix(".py")
+    own = file.removeprefix(f"{harness.ROOT}/")
+    if own == file:
+        return "Python"
+    return "" if own.startswith("bench/") else f"{own}: {function.replace('.<locals>', '')}"
+
+
+def flame_graph(stacks: Stacks, title: str) -> str:
+    """Return an SVG: a box for each function, above the one that called it, as wide as its share of the time."""
+    boxes = [*_boxes(stacks, 0, 0, sum(stacks.values()))]
+    height = ROW * (2 + max(depth for *_, depth in boxes))
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {GRAPH_WIDTH} {height}" font-family="sans-serif" '
+        f'font-size="11"><text x="4" y="13">{escape(title)}</text>'
+    ]
+    for name, share, left, depth in boxes:
+        x, y, width = GRAPH_WIDTH * left, height - ROW * (depth + 1), GRAPH_WIDTH * share
+        label = name.rpartition(": ")[2][: int(width / LETTER)]
+        lines.append(
+            f'<g><title>{escape(name)} {100 * share:.1f} %</title><rect x="{x:.1f}" y="{y}" width="{width - 0.5:.1f}" '
+            f'height="{ROW - 1}" fill="{"#f4a261" if ": " in name else "#a8c5da"}"/>'
+            f'<text x="{x + 2:.1f}" y="{y + 12}">{escape(label)}</text></g>'
+        )
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def _boxes(
+    stacks: Stacks, samples_before: int, depth: int, total: int
+) -> Iterator[tuple[str, float, float, int]]:
+    """Yield name, share, left edge and depth of each function; narrow ones are left out with all that they call."""
+    callees: dict[str, Counter[tuple[str, ...]]] = {}
+    for stack, count in stacks.items():
+        if stack:
+            callees.setdefault(stack[0], Counter())[stack[1:]] += count
+    for name, rests in sorted(callees.items()):
+        samples = rests.total()
+        if samples >= NARROWEST * total:
+            yield name, samples / total, samples_before / total, depth
+            yield from _boxes(rests, samples_before, depth + 1, total)
+        samples_before += samples
+
+
 def ingestion(key: str, rounds: int) -> dict[str, Any]:
     """Store batches of messages through the web server, each followed by plain INSERTs of its rows, one a table."""
     import psycopg
@@ -202,6 +293,7 @@ def main() -> int:
     parser = harness.parser_of(__doc__)
     parser.add_argument("--rounds", type=harness.positive, default=60)
     parser.add_argument("--profile", choices=KINDS, help="print a profile of this kind instead")
+    parser.add_argument("--flame-graph", type=Path, help="draw the profile into this file (SVG) instead")
     parser.add_argument("--ingestion", action="store_true", help="compare batches with plain INSERTs instead")
     parser.add_argument("--sort", choices=("cumtime", "tottime"), default="cumtime")
     options = parser.parse_args()
@@ -211,7 +303,11 @@ def main() -> int:
             harness.tell(ingestion(key, options.rounds), options)
             return 0
         asker = Asker(key)
-        if options.profile:
+        if options.profile and options.flame_graph:
+            stacks = sampled(asker, options.profile, options.rounds)
+            samples = f"processor time of Python, {sum(stacks.values()):,} samples"
+            options.flame_graph.write_text(flame_graph(stacks, f"{options.profile}: {samples}"))
+        elif options.profile:
             print(profile(asker, options.profile, options.rounds, options.sort))
         else:
             harness.tell([cost(asker, kind, options.rounds) for kind in KINDS], options)

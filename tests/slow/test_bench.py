@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -14,6 +15,7 @@ from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.processes import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+SVG = "{http://www.w3.org/2000/svg}"
 
 DIALOGUE = {
     "sample_id": "tea",
@@ -148,6 +150,19 @@ def test_cost_measures_every_kind_of_request() -> None:
     found = figures("cost", "--rounds", "1")
     assert [each["request"] for each in found] == ["context", "search", "message", "memory", "100 messages"]
     assert all(each["calls"] > 1_000 and each["statements"] > 1 for each in found)
+
+
+def test_cost_draws_a_flame_graph(tmp_path: Path) -> None:
+    drawn = tmp_path / "search.svg"
+    done = run("cost", "--profile", "search", "--rounds", "20", "--flame-graph", str(drawn))
+    assert done.returncode == 0, done.stderr
+    names = [title.text for title in ElementTree.fromstring(drawn.read_text()).iter(f"{SVG}title")]
+    assert any(name and name.startswith("strength/actions/search.py: ") for name in names)
+
+
+def test_cost_compares_batches_with_plain_inserts() -> None:
+    found = figures("cost", "--ingestion", "--rounds", "2")
+    assert found["INSERTs / HTTP"]["p50"] == found["plain INSERTs"]["p50"] / found["HTTP"]["p50"]
 
 
 @pytest.mark.parametrize("arguments", [["--actors", "none"], ["--rounds", "0"], ["--messages", "150"]])
