@@ -8,7 +8,6 @@ second conversation of each set left out. Searches are computed here, from the f
 vectors of `hashing`, for every setting asks all questions; what `retrieval.py` finds on a server is the same to 0.01.
 """
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -304,7 +303,7 @@ def main() -> None:
     """Measure what the command line names, and print the figures."""
     parser = harness.parser_of(__doc__)
     parser.add_argument("data", nargs="+", type=Path, help="two or more files, or folders of BEAM")
-    given: argparse.Namespace = parser.parse_args()
+    given = parser.parse_args()
     try:
         datasets = [each for path in given.data for each in read_datasets(path)]
     except DataProblem as problem:

@@ -43,16 +43,24 @@ def installation() -> Iterator[Any]:
 
     Leaves nothing running however it is ended, SIGKILL excepted.
     """
+    import logging
+
+    import django
+    from django.core.management import call_command
+
     from memoryhub.runtime.postgres import EmbeddedCluster
 
     with signals_end_it(), new_folder() as folder:
         os.environ["MEMORYHUB_DATA_DIR"] = str(folder / "data")
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
         os.environ.setdefault("MEMORYHUB_LOG_FORMAT", "plain")
         os.environ.setdefault("MEMORYHUB_THROTTLE_PER_MINUTE", "10000000")
         cluster = EmbeddedCluster(folder / "data")
         try:
             os.environ["DATABASE_URL"] = cluster.start().url()
-            _set_up_django()
+            django.setup()
+            logging.disable(logging.INFO)
+            call_command("migrate", verbosity=0)
             yield cluster
         finally:
             cluster.destroy()
@@ -87,18 +95,6 @@ def signals_end_it() -> Iterator[None]:
     finally:
         for number, handler in minded.items():
             signal.signal(number, handler)
-
-
-def _set_up_django() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
-    import logging
-
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    logging.disable(logging.INFO)
-    call_command("migrate", verbosity=0)
 
 
 def chill(cluster: Any) -> str:

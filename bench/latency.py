@@ -256,7 +256,10 @@ def _hundreds(text: str) -> int:
 
 def main() -> None:
     parser = harness.parser_of(__doc__)
-    parser.add_argument("--actors", type=_sizes, default=[2, 20, 200], help="one size each (2,20,200)")
+    parser.add_argument(
+        "--actors", type=lambda text: sorted(map(harness.positive, text.split(","))), default=[2, 20, 200],
+        help="one size each (2,20,200)",
+    )  # fmt: skip
     parser.add_argument("--memories", type=harness.positive, default=5_000, help="of each actor (5,000)")
     parser.add_argument(
         "--messages", type=_hundreds, default=5_000, help="of each actor, in hundreds (5,000)"
@@ -268,10 +271,6 @@ def main() -> None:
     with harness.installation() as cluster:
         figures = run(arguments, cluster)
     harness.tell(figures, arguments, show)
-
-
-def _sizes(text: str) -> list[int]:
-    return sorted(map(harness.positive, text.split(",")))
 
 
 if __name__ == "__main__":

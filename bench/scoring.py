@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 from typing import Final
 
@@ -121,11 +122,11 @@ def reliability(shown: Sequence[tuple[float, bool]]) -> dict[str, object]:
 def terms(text: str) -> list[str]:
     r"""Return the lower-case runs of \w; of a run with kana or kanji, the single characters and pairs."""
     runs = _WORD.findall(unicodedata.normalize("NFKC", text).lower())
-    return [term for run in runs for term in (_grams(run) if _JAPANESE.search(run) else [run])]
-
-
-def _grams(run: str) -> list[str]:
-    return [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
+    return [
+        term
+        for run in runs
+        for term in ([*run, *map("".join, pairwise(run))] if _JAPANESE.search(run) else [run])
+    ]
 
 
 class BM25:
@@ -137,7 +138,7 @@ class BM25:
         for place, document in enumerate(documents):
             for term, count in Counter(document).items():
                 postings.setdefault(term, []).append((place, count))
-        self.postings = {term: _columns(rows) for term, rows in postings.items()}
+        self.postings = {term: np.array(rows).T for term, rows in postings.items()}
 
     def scores(self, query: Sequence[str], *, k1: float = K1, b: float = B) -> Scores:
         """Return the score of each text; a term that the query repeats counts as often."""
@@ -156,20 +157,10 @@ class BM25:
         return math.log(1 + (without + 0.5) / (documents_with_term + 0.5))
 
 
-def _columns(rows: Sequence[tuple[int, int]]) -> tuple[NDArray[np.int64], Scores]:
-    places, counts = zip(*rows, strict=True)
-    return np.array(places, dtype=np.int64), np.array(counts, dtype=float)
-
-
 def with_neighbours(scores: Scores, sizes: Sequence[int]) -> Scores:
     """Add to each score half the better one next to it in its group; `sizes` of the groups, in order."""
-    starts = np.cumsum(sizes)[:-1]
-    return np.concatenate([_heard(group) for group in np.split(scores, starts)])
-
-
-def _heard(scores: Scores) -> Scores:
-    padded = np.concatenate([[0.0], scores, [0.0]])
-    return scores + NEIGHBOUR_SHARE * np.maximum(padded[:-2], padded[2:])
+    padded = [np.pad(group, 1) for group in np.split(scores, np.cumsum(sizes)[:-1])]
+    return scores + NEIGHBOUR_SHARE * np.concatenate([np.maximum(each[:-2], each[2:]) for each in padded])
 
 
 def cosines(vectors: NDArray[np.float64], query: Sequence[float]) -> Scores:
