@@ -131,7 +131,7 @@ class TermStatistic(models.Model):
 
 
 class ClusteringState(models.Model):
-    """How far a table is laid by actor: rows of owners up to `since` are.
+    """Progress of `cluster_tables` through a table: rows of owners up to `since` are laid together by actor.
 
     `until` ends the slice that is being written, null where none is; `after_actor` and `after_owner` are its last row.
     """

@@ -200,16 +200,25 @@ def append_entry(
             pending_entries(document, digest).update(trust=trust)
         return document
     unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
-    if unpinned in known and trust is Trust.TRUSTED:
+    if document is not None and unpinned in known and trust is Trust.TRUSTED:
+        _move_entry(document, unpinned, digest)
         text = with_line_replaced(former, unpinned, line)
-    else:
-        text = appended(former, line)
-    document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
+        return _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
+    document = _write(
+        project, document, document_name, appended(former, line), DocumentKind.APPEND, by, "", now
+    )
     DocumentEntry.objects.update_or_create(
         actor_id=project.actor_id, document=document, text_digest=digest,
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
     )  # fmt: skip
     return document
+
+
+def _move_entry(document: Document, unpinned: bytes, pinned: bytes) -> None:
+    """Give what is known of a line's origin to the pinned line in its place, which a trusted source vouches for."""
+    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+    entries.filter(text_digest=pinned).delete()
+    entries.filter(text_digest=unpinned).update(text_digest=pinned, pinned=True, trust=Trust.TRUSTED)
 
 
 @transaction.atomic

@@ -249,8 +249,13 @@ def test_a_known_line_is_pinned_in_its_place(client: APIClient, project: Project
     assert client.get(f"{at}{ASKED}").json()["text"] == "# Decisions\n  * Open early.\n- [PINNED] Sell tea.\n"
 
     day = {"project": project, "document_name": "timeline.md", "text": "Opened.", "by": BY, "now": NOW}
-    append_entry(**day)
+    said = {"message_ids": ["01990000-0000-7000-8000-000000000001"], "channel": "web"}
+    for trust in (Trust.TRUSTED, Trust.UNTRUSTED):
+        append_entry(**day, pinned=trust is Trust.UNTRUSTED, sources=said, trust=trust)
+    put_document(project=project, name="timeline.md", text="- 2026-03-01: Opened.\n", by=BY, now=NOW)
     assert append_entry(**day, pinned=True).text == "- 2026-03-01: [PINNED] Opened.\n"
+    entry = DocumentEntry.objects.get(document__name="timeline.md")
+    assert (entry.pinned, entry.source, entry.trust) == (True, said, Trust.TRUSTED), "its origin goes with it"
 
 
 def test_numbers_are_no_texts(client: APIClient, project: Project) -> None:
