@@ -183,8 +183,8 @@ def append_entry(
     """Append one line with its provenance to a document, which is created if necessary.
 
     `sources` is `{"message_ids", "channel"}`, `said_at` the time of the latest of them by its speaker's clock. An
-    existing line is not repeated, but an untrusted one becomes trusted when a trusted source repeats it, and a trusted
-    source may pin it in its place. Raises BadDocumentName, DocumentTooLong, UnknownRow, VersionMismatch.
+    existing line is not repeated; a trusted source makes it trusted, or pins it in its place. Raises
+    BadDocumentName, DocumentTooLong, UnknownRow, VersionMismatch.
     """
     check_document_name(document_name)
     project = locked_project(project)
@@ -201,12 +201,9 @@ def append_entry(
         return document
     unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
     if document is not None and unpinned in known and trust is Trust.TRUSTED:
-        _move_entry(document, unpinned, digest)
-        text = with_line_replaced(former, unpinned, line)
-        return _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
-    document = _write(
-        project, document, document_name, appended(former, line), DocumentKind.APPEND, by, "", now
-    )
+        return _pin_line(project, document, unpinned, line, by, now)
+    text = appended(former, line)
+    document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
     DocumentEntry.objects.update_or_create(
         actor_id=project.actor_id, document=document, text_digest=digest,
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
@@ -214,11 +211,16 @@ def append_entry(
     return document
 
 
-def _move_entry(document: Document, unpinned: bytes, pinned: bytes) -> None:
-    """Give what is known of a line's origin to the pinned line in its place, which a trusted source vouches for."""
+def _pin_line(
+    project: Project, document: Document, unpinned: bytes, line: str, by: Principal, now: datetime
+) -> Document:
+    """Put a pinned line in the place of the one with this digest, whose origin it keeps; a trusted source says it."""
+    pinned = line_digest(line)
     entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
     entries.filter(text_digest=pinned).delete()
     entries.filter(text_digest=unpinned).update(text_digest=pinned, pinned=True, trust=Trust.TRUSTED)
+    text = with_line_replaced(document.text, unpinned, line)
+    return _write(project, document, document.name, text, DocumentKind.APPEND, by, "", now)
 
 
 @transaction.atomic
