@@ -30,9 +30,20 @@ class Whose(TypedDict, total=False):
 
     agent_id: str
     user_id: str
+
+
+class Paging(TypedDict, total=False):
+    """Size of the pages in which a list is fetched."""
+
+    limit: int
+
+
+class WhosePaging(Whose, Paging, total=False):
+    pass
 '''
 SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 TENANT = {"agent_id", "user_id"}
+OF_PAGES = {"cursor", "limit", "format"}  # `format` is of the generated documentation, not of the API
 Schema = Mapping[str, Any]
 
 
@@ -106,33 +117,41 @@ def component_of(content: Schema) -> str:
 
 
 def render(api: Schema) -> str:
-    components, bodies, tagged = api["components"]["schemas"], set(), set()
+    components, tagged = api["components"]["schemas"], set()
     queries: list[str] = []
+    bodies: dict[str, set[bool]] = {}
+    posted = {""}
     for method, operation in operations(api):
         body = component_of(operation.get("requestBody", {}).get("content", {}))
+        query = {each["name"]: each["schema"] for each in operation["parameters"] if each["in"] == "query"}
         if method == "post":
-            bodies.add(body)
+            posted.add(body)
+        if method != "get":
+            bodies.setdefault(body, set()).add("agent_id" in query)
         if any(each["name"] == "If-Match" for each in operation["parameters"]):
             tagged |= {component_of(answer.get("content", {})) for answer in operation["responses"].values()}
-        query = {each["name"]: each["schema"] for each in operation["parameters"] if each["in"] == "query"}
-        query.pop("format", None)  # of the generated documentation, not of the API
-        if set(query) - TENANT:
+        own = {name: schema for name, schema in query.items() if name not in TENANT | OF_PAGES}
+        if method == "get" and own:  # those of other methods are written by hand
             name = "".join(part.title() for part in operation["operationId"].split("_")) + "Query"
-            base = "Whose" if "agent_id" in query else "TypedDict"
-            own = {key: schema for key, schema in query.items() if key not in TENANT | {"cursor"}}
+            base = "Whose" * ("agent_id" in query) + "Paging" * ("limit" in query) or "TypedDict"
             queries.append(typed_dict(name, {"properties": own}, base=base, is_request=True))
     parts = [HEAD]
     enums = [name for name in components if "enum" in components[name] and name != "NullEnum"]
     parts += ["\n".join(f"{class_name(name)} = {python_type(components[name])}" for name in enums) + "\n"]
     for name, schema in components.items():
-        if "enum" not in schema:
+        if "enum" not in schema and not name.endswith(
+            "Page"
+        ):  # lists are iterators over what their pages hold
             merged = one_or_many(schema, components) if "oneOf" in schema else schema
-            base, is_request = "Write" if name in bodies else "TypedDict", name.endswith("Request")
+            owned = ["Whose"] if bodies.get(name) == {True} else []
+            base = ", ".join([*owned, *(["Write"] if name in posted else [])]) or "TypedDict"
+            is_request, has_etag = name.endswith("Request"), name in tagged
             parts.append(
-                typed_dict(
-                    class_name(name), merged, base=base, is_request=is_request, has_etag=name in tagged
-                )
+                typed_dict(class_name(name), merged, base=base, is_request=is_request, has_etag=has_etag)
             )
+    for body in sorted(body for body, whose in bodies.items() if whose == {True, False}):
+        name = class_name(body) or "Write"
+        parts.append(f"class Whose{name}(Whose, {name}, total=False):\n    pass\n")
     return "\n\n".join(parts + queries)
 
 

@@ -59,30 +59,30 @@ class listing(Generic[P, Row]):  # noqa: N801
         )
 
 
-def _whose(agent_id: str | None, user_id: str | None) -> dict[str, str]:
-    named = {"agent_id": agent_id, "user_id": user_id}
-    return {name: value for name, value in named.items() if value is not None}
-
-
 def _get(at: str, query: _Values | None = None, *, whose: Literal["query"] | None = None) -> Call[Any]:
     return Call("GET", at, query or {}, tenant=whose)
 
 
 def _post(
-    at: str, body: _Values, query: _Values | None = None, *, whose: bool = False, if_match: str | None = None
+    at: str, body: _Values, *, whose: Literal["query", "body"] | None = None, if_match: str | None = None
 ) -> Call[Any]:
-    tenant: Literal["query", "body"] | None = "query" if query is not None else "body" if whose else None
-    return Call("POST", at, query or {}, body, tenant=tenant, conditions={"If-Match": if_match})
+    return Call("POST", at, body=body, tenant=whose, conditions={"If-Match": if_match})
 
 
-def _patch(at: str, body: _Values, if_match: str | None, query: _Values | None = None) -> Call[Any]:
-    tenant: Literal["query"] | None = None if query is None else "query"
-    return Call("PATCH", at, query or {}, body, tenant=tenant, conditions={"If-Match": if_match})
+def _patch(
+    at: str, body: _Values, if_match: str | None, *, whose: Literal["query"] | None = None
+) -> Call[Any]:
+    return Call("PATCH", at, body=body, tenant=whose, conditions={"If-Match": if_match})
 
 
-def _delete(at: str, if_match: str | None, query: _Values | None = None) -> Call[Any]:
-    tenant: Literal["query"] | None = None if query is None else "query"
-    return Call("DELETE", at, query or {}, tenant=tenant, conditions={"If-Match": if_match})
+def _delete(
+    at: str, if_match: str | None, query: _Values | None = None, *, whose: Literal["query"] | None = None
+) -> Call[Any]:
+    return Call("DELETE", at, query or {}, tenant=whose, conditions={"If-Match": if_match})
+
+
+def _document(project_name: str, document_name: str, *places: str) -> str:
+    return path("projects", project_name, "documents", document_name, *places)
 
 
 class Operations:
@@ -94,27 +94,20 @@ class Operations:
         return _get(path("actors"), query, whose="query")
 
     @operation
-    def actor_update(
-        self,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        if_match: str | None = None,
-        **fields: Unpack[t.ActorPatch],
-    ) -> Call[t.Actor]:
+    def actor_update(self, *, if_match: str | None = None, **fields: Unpack[t.ActorPatch]) -> Call[t.Actor]:
         """Replace what a user overrides."""
-        return _patch(path("actors"), fields, if_match, _whose(agent_id, user_id))
+        return _patch(path("actors"), fields, if_match, whose="query")
 
     @operation
     def actor_erase(
         self, *, user_id: str, agent_id: str | None = None, vacuum: bool = False
     ) -> Call[t.Erased]:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
-        more = {"vacuum": "true"} if vacuum else {}
-        return _delete(path("actors"), None, {**_whose(agent_id, user_id), **more})
+        query = {"user_id": user_id, "agent_id": agent_id, "vacuum": vacuum or None}
+        return _delete(path("actors"), None, query, whose="query")
 
     @listing
-    def agents_list(self, **query: Unpack[t.AgentsListQuery]) -> Call[t.Agent]:
+    def agents_list(self, **query: Unpack[t.Paging]) -> Call[t.Agent]:
         """List the agents that the key may touch."""
         return _get(path("agents"), query)
 
@@ -138,17 +131,17 @@ class Operations:
     @operation
     def context_assemble(self, **fields: Unpack[t.ContextIn]) -> Call[t.Context]:
         """Return what to send to the model, within the token limit, and the receipt that explains it."""
-        return _post(path("context"), fields, whose=True)
+        return _post(path("context"), fields, whose="body")
 
     @listing
-    def imports_list(self, **query: Unpack[t.ImportsListQuery]) -> Call[t.Import]:
+    def imports_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.Import]:
         """List the imports into one actor's memory, the newest first."""
         return _get(path("imports"), query, whose="query")
 
     @operation
     def imports_create(self, **fields: Unpack[t.ImportIn]) -> Call[t.Import]:
         """Begin an import; its file follows in chunks."""
-        return _post(path("imports"), fields, whose=True)
+        return _post(path("imports"), fields, whose="body")
 
     @operation
     def import_get(self, import_id: str) -> Call[t.Import]:
@@ -178,7 +171,7 @@ class Operations:
     @operation
     def memories_create(self, **fields: Unpack[t.MemoryIn]) -> Call[t.Memory]:
         """Write a memory; the same text again in the same namespace reinforces the existing one and answers 200."""
-        return _post(path("memories"), fields, whose=True)
+        return _post(path("memories"), fields, whose="body")
 
     @operation
     def memory_get(self, memory_id: str) -> Call[t.Memory]:
@@ -245,9 +238,7 @@ class Operations:
         return _post(path("memories", memory_id, "restore"), fields, if_match=if_match)
 
     @listing
-    def memory_revisions_list(
-        self, memory_id: str, **query: Unpack[t.MemoryRevisionsListQuery]
-    ) -> Call[t.Revision]:
+    def memory_revisions_list(self, memory_id: str, **query: Unpack[t.Paging]) -> Call[t.Revision]:
         """List a memory's revisions, newest first."""
         return _get(path("memories", memory_id, "revisions"), query)
 
@@ -293,12 +284,12 @@ class Operations:
     @operation
     def memories_retrieve(self, **fields: Unpack[t.RetrieveIn]) -> Call[t.Retrieve]:
         """Return the best memories of each namespace prefix, across all sessions."""
-        return _post(path("memories", "retrieve"), fields, whose=True)
+        return _post(path("memories", "retrieve"), fields, whose="body")
 
     @operation
     def memories_search(self, **fields: Unpack[t.SearchIn]) -> Call[t.Search]:
         """Return the best memories for a text or a vector, each with its score breakdown."""
-        return _post(path("memories", "search"), fields, whose=True)
+        return _post(path("memories", "search"), fields, whose="body")
 
     @operation
     def memories_set_strengths(self, **fields: Unpack[t.StrengthsIn]) -> Call[t.Updated]:
@@ -333,12 +324,12 @@ class Operations:
     @operation
     def memories_batch(self, **fields: Unpack[t.MemoriesIn]) -> Call[t.MemoriesWritten]:
         """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
-        return _post(path("memories", "batch"), fields, whose=True)
+        return _post(path("memories", "batch"), fields, whose="body")
 
     @operation
     def memories_bulk(self, **fields: Unpack[t.BulkIn]) -> Call[t.Bulk]:
         """Change or delete all of an actor's memories that match filters, by a job; `dry_run` counts and shows some."""
-        return _post(path("memories", "bulk"), fields, whose=True)
+        return _post(path("memories", "bulk"), fields, whose="body")
 
     @operation
     def memories_bulk_state(self, batch_id: str) -> Call[t.BulkState]:
@@ -373,7 +364,7 @@ class Operations:
     @operation
     def projects_create(self, **fields: Unpack[t.ProjectIn]) -> Call[t.Project]:
         """Create a project; for an invalid name, the error proposes a valid one."""
-        return _post(path("projects"), fields, whose=True)
+        return _post(path("projects"), fields, whose="body")
 
     @operation
     def project_get(self, project_name: str, **query: Unpack[t.Whose]) -> Call[t.ProjectWithDocuments]:
@@ -382,81 +373,39 @@ class Operations:
 
     @operation
     def project_update(
-        self,
-        project_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        if_match: str | None = None,
-        **fields: Unpack[t.ProjectPatch],
+        self, project_name: str, *, if_match: str | None = None, **fields: Unpack[t.ProjectPatch]
     ) -> Call[t.ProjectWithDocuments]:
         """Change a project's name or description; MEMORY.md's block quote follows."""
-        return _patch(path("projects", project_name), fields, if_match, _whose(agent_id, user_id))
+        return _patch(path("projects", project_name), fields, if_match, whose="query")
 
     @operation
     def project_delete(
-        self,
-        project_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        if_match: str | None = None,
+        self, project_name: str, *, if_match: str | None = None, **query: Unpack[t.Whose]
     ) -> Call[None]:
         """Delete a project with its documents; for 30 days, undoing the event of it brings it back."""
-        return _delete(path("projects", project_name), if_match, _whose(agent_id, user_id))
+        return _delete(path("projects", project_name), if_match, query, whose="query")
 
     @operation
-    def project_archive(
-        self,
-        project_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        **fields: Unpack[t.Reason],
-    ) -> Call[t.Project]:
+    def project_archive(self, project_name: str, **fields: Unpack[t.WhoseReason]) -> Call[t.Project]:
         """Take a project out of catalogs, routing and contexts; it is kept whole, and read only."""
-        return _post(path("projects", project_name, "archive"), fields, _whose(agent_id, user_id))
+        return _post(path("projects", project_name, "archive"), fields, whose="query")
 
     @operation
-    def project_reactivate(
-        self,
-        project_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        **fields: Unpack[t.Reason],
-    ) -> Call[t.Project]:
+    def project_reactivate(self, project_name: str, **fields: Unpack[t.WhoseReason]) -> Call[t.Project]:
         """Bring an archived project back; one that was merged comes back by undoing the merge."""
-        return _post(path("projects", project_name, "reactivate"), fields, _whose(agent_id, user_id))
+        return _post(path("projects", project_name, "reactivate"), fields, whose="query")
 
     @operation
-    def project_merge(
-        self,
-        project_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        **fields: Unpack[t.MergeIn],
-    ) -> Call[t.Transfer]:
+    def project_merge(self, project_name: str, **fields: Unpack[t.MergeIn]) -> Call[t.Transfer]:
         """Add a project's entries to another's documents with their origins, and archive it."""
-        return _post(path("projects", project_name, "merge"), fields, _whose(agent_id, user_id))
+        return _post(path("projects", project_name, "merge"), fields, whose="query")
 
     @operation
     def document_move(
-        self,
-        project_name: str,
-        document_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        **fields: Unpack[t.MoveIn],
+        self, project_name: str, document_name: str, **fields: Unpack[t.MoveIn]
     ) -> Call[t.Transfer]:
         """Move lines with their origins to another project, or to a new one."""
-        return _post(
-            path("projects", project_name, "documents", document_name, "move"),
-            fields,
-            _whose(agent_id, user_id),
-        )
+        return _post(_document(project_name, document_name, "move"), fields, whose="query")
 
     @operation
     def project_event_undo(self, event_id: str, **fields: Unpack[t.Reason]) -> Call[t.Project]:
@@ -468,7 +417,7 @@ class Operations:
         self, project_name: str, document_name: str, **query: Unpack[t.DocumentGetQuery]
     ) -> Call[t.Document]:
         """Return a document, and record that it was read; with `pending`, with the entries that wait for approval."""
-        return _get(path("projects", project_name, "documents", document_name), query, whose="query")
+        return _get(_document(project_name, document_name), query, whose="query")
 
     @operation
     def document_put(
@@ -476,8 +425,6 @@ class Operations:
         project_name: str,
         document_name: str,
         *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
         if_match: str | None = None,
         if_none_match: Literal["*"] | None = None,
         pending: bool = False,
@@ -486,8 +433,8 @@ class Operations:
         """Replace a document's text, with `pending` also the entries that wait for approval."""
         return Call(
             "PUT",
-            path("projects", project_name, "documents", document_name),
-            {**_whose(agent_id, user_id), **({"pending": "true"} if pending else {})},
+            _document(project_name, document_name),
+            {"pending": pending or None},
             fields,
             tenant="query",
             conditions={"If-Match": if_match, "If-None-Match": if_none_match},
@@ -498,49 +445,28 @@ class Operations:
         self, project_name: str, document_name: str, **query: Unpack[t.DocumentBackupsListQuery]
     ) -> Call[t.DocumentVersion]:
         """Return the last three texts that a compaction replaced, newest first."""
-        return _get(
-            path("projects", project_name, "documents", document_name, "backups"), query, whose="query"
-        )
+        return _get(_document(project_name, document_name, "backups"), query, whose="query")
 
     @operation
     def document_delete(
-        self,
-        project_name: str,
-        document_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        if_match: str | None = None,
+        self, project_name: str, document_name: str, *, if_match: str | None = None, **query: Unpack[t.Whose]
     ) -> Call[None]:
         """Delete a document with its versions; its text is removed from receipts."""
-        at = path("projects", project_name, "documents", document_name)
-        return _delete(at, if_match, _whose(agent_id, user_id))
+        return _delete(_document(project_name, document_name), if_match, query, whose="query")
 
     @operation
     def document_compact(
-        self,
-        project_name: str,
-        document_name: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        **fields: Unpack[t.Write],
+        self, project_name: str, document_name: str, **fields: Unpack[t.WhoseWrite]
     ) -> Call[t.JobId]:
         """Compact a document in the background, even below its limit; pinned.md never is."""
-        return _post(
-            path("projects", project_name, "documents", document_name, "compact"),
-            fields,
-            _whose(agent_id, user_id),
-        )
+        return _post(_document(project_name, document_name, "compact"), fields, whose="query")
 
     @listing
     def document_entries_list(
-        self, project_name: str, document_name: str, **query: Unpack[t.DocumentEntriesListQuery]
+        self, project_name: str, document_name: str, **query: Unpack[t.WhosePaging]
     ) -> Call[t.Entry]:
         """List the provenance of a document's appended lines, newest first."""
-        return _get(
-            path("projects", project_name, "documents", document_name, "entries"), query, whose="query"
-        )
+        return _get(_document(project_name, document_name, "entries"), query, whose="query")
 
     @operation
     def document_entries_create(
@@ -548,17 +474,12 @@ class Operations:
         project_name: str,
         document_name: str,
         *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
         if_match: str | None = None,
         **fields: Unpack[t.EntryIn],
     ) -> Call[t.Appended]:
         """Append one line to a document, which is created if necessary; return whether the line is pending."""
         return _post(
-            path("projects", project_name, "documents", document_name, "entries"),
-            fields,
-            _whose(agent_id, user_id),
-            if_match=if_match,
+            _document(project_name, document_name, "entries"), fields, whose="query", if_match=if_match
         )
 
     @operation
@@ -567,17 +488,12 @@ class Operations:
         project_name: str,
         document_name: str,
         *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
         if_match: str | None = None,
         **fields: Unpack[t.DocumentRestoreIn],
     ) -> Call[t.Document]:
         """Restore the text of a version; backups are versions."""
         return _post(
-            path("projects", project_name, "documents", document_name, "restore"),
-            fields,
-            _whose(agent_id, user_id),
-            if_match=if_match,
+            _document(project_name, document_name, "restore"), fields, whose="query", if_match=if_match
         )
 
     @listing
@@ -585,9 +501,7 @@ class Operations:
         self, project_name: str, document_name: str, **query: Unpack[t.DocumentVersionsListQuery]
     ) -> Call[t.DocumentVersion]:
         """List a document's former texts, newest first."""
-        return _get(
-            path("projects", project_name, "documents", document_name, "versions"), query, whose="query"
-        )
+        return _get(_document(project_name, document_name, "versions"), query, whose="query")
 
     @operation
     def projects_catalog(self, **query: Unpack[t.Whose]) -> Call[str]:
@@ -607,10 +521,10 @@ class Operations:
     @operation
     def projects_route(self, **fields: Unpack[t.RouteIn]) -> Call[t.Route]:
         """Return a message's project, the confidence and the action; the decision is stored."""
-        return _post(path("projects", "route"), fields, whose=True)
+        return _post(path("projects", "route"), fields, whose="body")
 
     @listing
-    def routes_list(self, **query: Unpack[t.RoutesListQuery]) -> Call[t.Route]:
+    def routes_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.Route]:
         """List decisions, newest first."""
         return _get(path("projects", "routes"), query, whose="query")
 
@@ -635,14 +549,14 @@ class Operations:
         return _get(path("receipts", receipt_id))
 
     @listing
-    def sessions_list(self, **query: Unpack[t.SessionsListQuery]) -> Call[t.Session]:
+    def sessions_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.Session]:
         """List an actor's sessions, newest first."""
         return _get(path("sessions"), query, whose="query")
 
     @operation
     def sessions_create(self, **fields: Unpack[t.SessionIn]) -> Call[t.Session]:
         """Open a session; the same id again answers 200 with the session as it is."""
-        return _post(path("sessions"), fields, whose=True)
+        return _post(path("sessions"), fields, whose="body")
 
     @operation
     def session_get(self, session_id: str) -> Call[t.Session]:
@@ -655,7 +569,7 @@ class Operations:
         return _post(path("sessions", session_id, "end"), fields)
 
     @listing
-    def messages_list(self, session_id: str, **query: Unpack[t.MessagesListQuery]) -> Call[t.Message]:
+    def messages_list(self, session_id: str, **query: Unpack[t.Paging]) -> Call[t.Message]:
         """List a session's messages in the order of `seq`."""
         return _get(path("sessions", session_id, "messages"), query)
 
@@ -699,9 +613,7 @@ class Operations:
         return _post(path("sessions", session_id, "summary", "restore"), fields, if_match=if_match)
 
     @listing
-    def summary_versions_list(
-        self, session_id: str, **query: Unpack[t.SummaryVersionsListQuery]
-    ) -> Call[t.SummaryVersion]:
+    def summary_versions_list(self, session_id: str, **query: Unpack[t.Paging]) -> Call[t.SummaryVersion]:
         """List a summary's versions, newest first."""
         return _get(path("sessions", session_id, "summary", "versions"), query)
 
@@ -713,7 +625,7 @@ class Operations:
     @operation
     def sleep_runs_create(self, **fields: Unpack[t.SleepIn]) -> Call[t.WholeSleep]:
         """Run a sleep: decay, archive, refresh levels, propose merges; with `dry_run`, only say what would change."""
-        return _post(path("sleep-runs"), fields, whose=True)
+        return _post(path("sleep-runs"), fields, whose="body")
 
     @operation
     def sleep_run_get(self, run_id: str) -> Call[t.WholeSleep]:
@@ -733,53 +645,46 @@ class Operations:
     @operation
     def profile_write(self, **fields: Unpack[t.Tenant]) -> Call[t.ProfileJob]:
         """Let a model write the profile in the background, due or not; where the policy `write_profile` is on."""
-        return _post(path("profile"), fields, whose=True)
+        return _post(path("profile"), fields, whose="body")
 
     @operation
     def profile_update(
-        self,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        if_match: str | None = None,
-        **fields: Unpack[t.ProfilePatch],
+        self, *, if_match: str | None = None, **fields: Unpack[t.ProfilePatch]
     ) -> Call[t.Profile]:
         """Edit the written text, which locks it against rewriting, or lock and unlock it."""
-        return _patch(path("profile"), fields, if_match, _whose(agent_id, user_id))
+        return _patch(path("profile"), fields, if_match, whose="query")
 
     @operation
-    def profile_delete(
-        self, *, agent_id: str | None = None, user_id: str | None = None, if_match: str | None = None
-    ) -> Call[None]:
+    def profile_delete(self, *, if_match: str | None = None, **query: Unpack[t.Whose]) -> Call[None]:
         """Delete the written profile with its versions; contexts hold the memories themselves again."""
-        return _delete(path("profile"), if_match, _whose(agent_id, user_id))
+        return _delete(path("profile"), if_match, query, whose="query")
 
     @operation
     def profile_restore(
         self, *, if_match: str | None = None, **fields: Unpack[t.ProfileRestoreIn]
     ) -> Call[t.Profile]:
         """Restore a version's text, and lock the profile."""
-        return _post(path("profile", "restore"), fields, whose=True, if_match=if_match)
+        return _post(path("profile", "restore"), fields, whose="body", if_match=if_match)
 
     @listing
-    def profile_versions_list(self, **query: Unpack[t.ProfileVersionsListQuery]) -> Call[t.ProfileVersion]:
+    def profile_versions_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.ProfileVersion]:
         """List a written profile's versions, newest first."""
         return _get(path("profile", "versions"), query, whose="query")
 
     @listing
-    def summaries_list(self, **query: Unpack[t.SummariesListQuery]) -> Call[t.Summary]:
+    def summaries_list(self, **query: Unpack[t.WhosePaging]) -> Call[t.Summary]:
         """List an actor's summaries, that of the latest session first."""
         return _get(path("summaries"), query, whose="query")
 
     @operation
     def summaries_digest(self, **fields: Unpack[t.DigestIn]) -> Call[t.Digest]:
         """Return a digest of an actor's trusted summaries, of a time window or a project; it is not stored."""
-        return _post(path("summaries", "digest"), fields, whose=True)
+        return _post(path("summaries", "digest"), fields, whose="body")
 
     @operation
     def tasks_create(self, **fields: Unpack[t.TaskIn]) -> Call[t.Task]:
         """Begin a task: search its query; the memories found count as candidates."""
-        return _post(path("tasks"), fields, whose=True)
+        return _post(path("tasks"), fields, whose="body")
 
     @operation
     def task_get(self, task_id: str) -> Call[t.Outcome]:

@@ -37,8 +37,8 @@ def path(*segments: str) -> str:
 class Call(Generic[Result]):
     """One call of the API.
 
-    `tenant` says where `agent_id` and `user_id` go; the client's own are filled in where they are missing. With
-    `idempotency_key` among the values of a POST it is sent instead of a generated one.
+    `tenant` says where `agent_id` and `user_id` go, also those among the body's values; the client's own are filled in
+    where they are missing. With `idempotency_key` among the values of a POST it is sent instead of a generated one.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -49,10 +49,13 @@ class Call(Generic[Result]):
     conditions: Mapping[str, str | None] = field(default_factory=dict)
 
     def prepared(self, *, agent_id: str | None, user_id: str | None) -> "Prepared":
-        query, body = dict(self.query), dict(self.body or {})
+        query = {name: value for name, value in self.query.items() if value is not None}
+        body = dict(self.body or {})
         key = body.pop("idempotency_key", None) or query.pop("idempotency_key", None)
         whose = query if self.tenant == "query" else body if self.tenant == "body" else {}
         for name, value in (("agent_id", agent_id), ("user_id", user_id)):
+            if self.tenant == "query" and (named := body.pop(name, None)) is not None:
+                query[name] = named
             if value is not None and not (name == "user_id" and body.get("all_users")):
                 whose.setdefault(name, value)
         headers = {name: value for name, value in self.conditions.items() if value is not None}
@@ -63,7 +66,7 @@ class Call(Generic[Result]):
         if self.body is not None:
             headers["Content-Type"] = "application/json"
             content = json.dumps({name.rstrip("_"): value for name, value in body.items()}).encode()
-        params = {name.rstrip("_"): _as_text(value) for name, value in query.items() if value is not None}
+        params = {name.rstrip("_"): _as_text(value) for name, value in query.items()}
         return Prepared(self.method, self.path, params, headers, content, is_repeatable)
 
 

@@ -20,6 +20,16 @@ class Whose(TypedDict, total=False):
     user_id: str
 
 
+class Paging(TypedDict, total=False):
+    """Size of the pages in which a list is fetched."""
+
+    limit: int
+
+
+class WhosePaging(Whose, Paging, total=False):
+    pass
+
+
 BlockType = Literal["text", "image", "image_url", "file", "tool_use", "tool_result", "thinking", "redacted_thinking"]
 BulkInStatus = Literal["active", "pending", "archived", "rejected", "all"]
 BulkInVerb = Literal["pin", "unpin", "archive", "reactivate", "reject", "delete"]
@@ -104,12 +114,6 @@ class Agent(TypedDict):
     created_at: str
     updated_at: str
     etag: NotRequired[str]
-
-
-class AgentPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Agent]
 
 
 class Appended(TypedDict):
@@ -404,7 +408,7 @@ class DocumentHead(TypedDict):
     updated_at: str
 
 
-class DocumentIn(TypedDict, total=False):
+class DocumentIn(Whose, total=False):
     """Whole text of a document."""
 
     reason: str
@@ -425,7 +429,7 @@ class Document(TypedDict):
     etag: NotRequired[str]
 
 
-class DocumentRestoreIn(Write, total=False):
+class DocumentRestoreIn(Whose, Write, total=False):
     """Version to restore."""
 
     reason: str
@@ -444,13 +448,7 @@ class DocumentVersion(TypedDict):
     created_at: str
 
 
-class DocumentVersionPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[DocumentVersion]
-
-
-class EntryIn(Write, total=False):
+class EntryIn(Whose, Write, total=False):
     """One line for a document, with its channel."""
 
     text: Required[str]
@@ -471,12 +469,6 @@ line without its bullet."""
     source: NotRequired[Any]
     trust: NotRequired[Trust]
     created_at: str
-
-
-class EntryPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Entry]
 
 
 class Erased(TypedDict):
@@ -500,12 +492,6 @@ class Event(TypedDict):
     undoable: bool
     undone_at: NotRequired[str | None]
     created_at: str
-
-
-class EventPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Event]
 
 
 class ExtractionJob(TypedDict):
@@ -609,12 +595,6 @@ class Import(TypedDict):
     previewed_at: NotRequired[str | None]
     imported_at: NotRequired[str | None]
     undone_at: NotRequired[str | None]
-
-
-class ImportPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Import]
 
 
 class ItemError(TypedDict):
@@ -771,13 +751,7 @@ class Memory(TypedDict):
     etag: NotRequired[str]
 
 
-class MemoryPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Memory]
-
-
-class MergeIn(Write, total=False):
+class MergeIn(Whose, Write, total=False):
     """Project that another becomes part of."""
 
     reason: str
@@ -799,12 +773,6 @@ class Merge(TypedDict):
     reason: NotRequired[str]
     created_at: str
     decided_at: NotRequired[str | None]
-
-
-class MergePage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Merge]
 
 
 class MessageIn(TypedDict, total=False):
@@ -837,12 +805,6 @@ class Message(TypedDict):
     metadata: NotRequired[Any]
 
 
-class MessagePage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Message]
-
-
 class Messages(TypedDict):
     """The stored messages, in the batch's order."""
 
@@ -870,13 +832,7 @@ class Misplaced(TypedDict):
     created_at: str
 
 
-class MisplacedPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Misplaced]
-
-
-class MoveIn(Write, total=False):
+class MoveIn(Whose, Write, total=False):
     """Lines of a document, and the project that they go to."""
 
     reason: str
@@ -933,7 +889,7 @@ class Outcome(TypedDict):
     errors: list[str]
 
 
-class ActorPatch(TypedDict, total=False):
+class ActorPatch(Whose, total=False):
     """Policy overrides of a user."""
 
     policy: Any
@@ -975,7 +931,7 @@ class MemoryPatch(TypedDict, total=False):
     reason: str
 
 
-class ProfilePatch(TypedDict, total=False):
+class ProfilePatch(Whose, total=False):
     """Changes of a written profile; a new text locks it unless `locked` is false."""
 
     reason: str
@@ -983,7 +939,7 @@ class ProfilePatch(TypedDict, total=False):
     locked: bool
 
 
-class ProjectPatch(TypedDict, total=False):
+class ProjectPatch(Whose, total=False):
     """Changes of a project."""
 
     reason: str
@@ -1057,12 +1013,6 @@ class ProfileVersion(TypedDict):
     created_at: str
 
 
-class ProfileVersionPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[ProfileVersion]
-
-
 class Progress(TypedDict):
     """Progress of long work."""
 
@@ -1096,12 +1046,6 @@ An archived one is out of catalogs, routing and contexts; `merged_into` is the p
     version: NotRequired[int]
     created_at: str
     updated_at: str
-
-
-class ProjectPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Project]
 
 
 class ProjectWithDocuments(TypedDict):
@@ -1196,12 +1140,6 @@ class Revision(TypedDict):
     created_at: str
 
 
-class RevisionPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Revision]
-
-
 class RouteIn(Write, total=False):
     """Message to be routed."""
 
@@ -1229,12 +1167,6 @@ class Route(TypedDict):
     corrected_by: NotRequired[str]
     corrected_at: NotRequired[str | None]
     created_at: str
-
-
-class RoutePage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Route]
 
 
 class Routing(TypedDict):
@@ -1299,12 +1231,6 @@ class Session(TypedDict):
     metadata: NotRequired[Any]
 
 
-class SessionPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Session]
-
-
 class SleepIn(Write, total=False):
     """The actor whose memory sleeps; with `all_users`, the agent and all its users."""
 
@@ -1332,12 +1258,6 @@ class Sleep(TypedDict):
     processed_at: NotRequired[str | None]
     undone_at: NotRequired[str | None]
     errors: NotRequired[Any]
-
-
-class SleepPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Sleep]
 
 
 class Source(TypedDict):
@@ -1433,12 +1353,6 @@ class Summary(TypedDict):
     etag: NotRequired[str]
 
 
-class SummaryPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[Summary]
-
-
 class SummaryRestoreIn(Write, total=False):
     """Version to restore."""
 
@@ -1461,12 +1375,6 @@ class SummaryVersion(TypedDict):
     trust: Trust
     locked: bool
     created_at: str
-
-
-class SummaryVersionPage(TypedDict):
-    next: str | None
-    previous: str | None
-    results: list[SummaryVersion]
 
 
 class SupersedeIn(Write, total=False):
@@ -1641,32 +1549,26 @@ class WrittenProfile(TypedDict):
     updated_at: str
 
 
-class ActorEraseQuery(Whose, total=False):
-    vacuum: bool
+class WhoseWrite(Whose, Write, total=False):
+    pass
 
 
-class AgentsListQuery(TypedDict, total=False):
-    limit: int
+class WhoseReason(Whose, Reason, total=False):
+    pass
 
 
-class ChangesListQuery(Whose, total=False):
+class ChangesListQuery(WhosePaging, total=False):
     after: int
     all_users: bool
-    limit: int
 
 
-class ImportsListQuery(Whose, total=False):
-    limit: int
-
-
-class MemoriesListQuery(Whose, total=False):
+class MemoriesListQuery(WhosePaging, total=False):
     as_of: str
     channel: str
     created_after: str
     created_before: str
     ended: bool
     kind: list[Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]]
-    limit: int
     max_strength: float
     metadata: str
     min_strength: float
@@ -1682,10 +1584,6 @@ class MemoriesListQuery(Whose, total=False):
     updated_before: str
     used_after: str
     used_before: str
-
-
-class MemoryRevisionsListQuery(TypedDict, total=False):
-    limit: int
 
 
 class MemoriesCountQuery(Whose, total=False):
@@ -1711,17 +1609,11 @@ class MemoriesCountQuery(Whose, total=False):
     used_before: str
 
 
-class MergesListQuery(Whose, total=False):
-    limit: int
+class MergesListQuery(WhosePaging, total=False):
     state: Literal["proposed", "merged", "dismissed", "withdrawn", "undone", "all"]
 
 
-class ProfileVersionsListQuery(Whose, total=False):
-    limit: int
-
-
-class ProjectsListQuery(Whose, total=False):
-    limit: int
+class ProjectsListQuery(WhosePaging, total=False):
     status: Literal["active", "archived", "deleted", "all"]
 
 
@@ -1729,26 +1621,16 @@ class DocumentGetQuery(Whose, total=False):
     pending: bool
 
 
-class DocumentPutQuery(Whose, total=False):
-    pending: bool
-
-
 class DocumentBackupsListQuery(Whose, total=False):
     pending: bool
 
 
-class DocumentEntriesListQuery(Whose, total=False):
-    limit: int
-
-
-class DocumentVersionsListQuery(Whose, total=False):
-    limit: int
+class DocumentVersionsListQuery(WhosePaging, total=False):
     pending: bool
 
 
-class ProjectEventsListQuery(Whose, total=False):
+class ProjectEventsListQuery(WhosePaging, total=False):
     kind: Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "archive", "reactivate", "merge", "move", "delete", "undo"]
-    limit: int
     project: str
 
 
@@ -1757,29 +1639,8 @@ class ProjectEventsDailyQuery(Whose, total=False):
     project: str
 
 
-class RoutesListQuery(Whose, total=False):
-    limit: int
-
-
-class SessionsListQuery(Whose, total=False):
-    limit: int
-
-
-class MessagesListQuery(TypedDict, total=False):
-    limit: int
-
-
-class SummaryVersionsListQuery(TypedDict, total=False):
-    limit: int
-
-
-class SleepRunsListQuery(Whose, total=False):
+class SleepRunsListQuery(WhosePaging, total=False):
     dry_run: bool | None
-    limit: int
-
-
-class SummariesListQuery(Whose, total=False):
-    limit: int
 
 
 class UsageGetQuery(Whose, total=False):
