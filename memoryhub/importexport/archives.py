@@ -1,5 +1,7 @@
 """Sources of an import: a file, a zip as it was downloaded, or a folder; read as streams, never unpacked.
 
+And what formats read of them: a first look at JSON, its elements, each read or refused, and whole texts.
+
 Members of a zip are only read under their names, so a name can lead nowhere; a bomb is refused by what it says that it
 holds, and a member that holds more than it says ends in an error of the zip's own.
 """
@@ -8,12 +10,14 @@ import io
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
+from memoryhub.importexport.json_stream import LONGEST_ELEMENT, Element, elements, lines
 from memoryhub.importexport.jsonl import BrokenFile
+from memoryhub.importexport.records import Located, Record, Refusal, Unreadable
 
 MOST_MEMBERS: Final = 200_000
 MOST_BYTES: Final = 64 * 2**30
@@ -22,6 +26,9 @@ MOST_RATIO: Final = 100
 
 SMALL: Final = 64 * 2**20
 """Bytes that are let through whatever the ratio."""
+
+LOOKED_AT: Final = 5
+"""Elements of a file by which its format is recognised."""
 
 
 class Archive:
@@ -52,11 +59,16 @@ class Archive:
                 raise
             raise BrokenFile(f"{shown(name)}: the archive is damaged or encrypted here.") from error
 
-    def read(self, name: str, *, most: int, counts: bool = True) -> bytes | None:
-        """Return a file's content; None where it has more than `most` bytes."""
-        with self.open(name, counts=counts) as file:
+    def text(self, name: str, *, most: int) -> str:
+        """Return a file's content. Raises Unreadable for more than `most` bytes, and for what is no UTF-8."""
+        with self.open(name) as file:
             content = file.read(most + 1)
-        return content if len(content) <= most else None
+        if len(content) > most:
+            raise Unreadable(f"it is larger than {most:,} bytes.")
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError:
+            raise Unreadable("it is no UTF-8.") from None
 
     def _open(self, name: str) -> BinaryIO:
         raise NotImplementedError
@@ -141,6 +153,42 @@ def _is_inside(name: str) -> bool:
 def shown(name: str) -> str:
     """Return a name as messages show it: short, and without what a terminal would obey."""
     return ascii(name[-80:])
+
+
+def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
+    """Yield the first readable elements of some files, without counting them as read."""
+    for name in names:
+        with archive.open(name, counts=False) as file:
+            for number, element in enumerate(_elements(name, file)):
+                if not element.problem:
+                    yield element.value
+                if number >= LOOKED_AT:
+                    break
+
+
+def _elements(name: str, file: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[Element]:
+    return (lines if name.lower().endswith(".jsonl") else elements)(file, longest=longest)
+
+
+def records_of(
+    archive: Archive,
+    names: Iterable[str],
+    read: Callable[[Any], Iterable[Record]],
+    *,
+    what: str,
+    longest: int = LONGEST_ELEMENT,
+) -> Iterator[Located]:
+    """Yield what `read` makes of each element; an element that raises Unreadable is refused alone."""
+    for name in names:
+        with archive.open(name) as file:
+            for element in _elements(name, file, longest):
+                try:
+                    if element.problem:
+                        raise Unreadable(element.problem)
+                    for record in read(element.value):
+                        yield Located(record, element.entry, element.line, name)
+                except Unreadable as error:
+                    yield Located(Refusal(what, str(error)), element.entry, element.line, name)
 
 
 def open_archive(path: Path, *, name: str = "") -> Archive:

@@ -5,10 +5,10 @@ and formats know no table.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from memoryhub.validators import text_problem
 
@@ -23,6 +23,7 @@ NEW_FILE: Final = "-"
 """The `base` of a file that was added among those that were exported from here."""
 
 Said: TypeAlias = Literal["user", "assistant"]
+Raw = TypeVar("Raw")
 
 
 class Unreadable(ValueError):
@@ -185,15 +186,39 @@ def objects(value: Any) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def block_texts(blocks: Any) -> list[str]:
+    """Return the texts of a message's blocks, without thoughts, tools and files."""
+    texts = [block.get("text") for block in objects(blocks) if block.get("type") == "text"]
+    return [text for text in texts if isinstance(text, str)]
+
+
 MOST_MESSAGES: Final = 500
 """Messages of one part: what a batch of the writer holds at most."""
 
 
-def parts(session: ImportedSession) -> list[ImportedSession]:
-    """Return a long session as consecutive parts, which the writer puts together again."""
-    places = range(0, len(session.messages), MOST_MESSAGES)
-    pieces = [session.messages[place : place + MOST_MESSAGES] for place in places]
-    return [replace(session, messages=piece) for piece in pieces] or [session]
+def session_records(
+    session: ImportedSession,
+    messages: Iterable[Raw],
+    read: Callable[[Raw], ImportedMessage | None],
+    *,
+    undated_at: datetime | None = None,
+) -> Iterator[Record]:
+    """Yield a session with what `read` makes of its messages, and a refusal for each that raises Unreadable.
+
+    A long session is yielded in consecutive parts, which the writer puts together again.
+    """
+    found: list[ImportedMessage] = []
+    refused: list[Refusal] = []
+    for each in messages:
+        try:
+            if (message := read(each)) is not None:
+                found.append(message)
+        except Unreadable as error:
+            refused.append(Refusal(MESSAGES, str(error)))
+    found = dated(found, undated_at)
+    for place in range(0, max(1, len(found)), MOST_MESSAGES):
+        yield replace(session, messages=found[place : place + MOST_MESSAGES])
+    yield from refused
 
 
 def dated(messages: Sequence[ImportedMessage], fallback: datetime | None) -> list[ImportedMessage]:

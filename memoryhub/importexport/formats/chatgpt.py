@@ -10,27 +10,23 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.formats.json_files import first_values, records_of
+from memoryhub.importexport.archives import Archive, first_values, records_of
 from memoryhub.importexport.records import (
     LONGEST_MEMORY,
     LONGEST_MESSAGE,
-    MESSAGES,
     SESSIONS,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
     Located,
     Record,
-    Refusal,
     Unreadable,
     checked_id,
     checked_text,
     checked_title,
-    dated,
     mapping,
     moment,
-    parts,
+    session_records,
 )
 
 _SHARD: Final = re.compile(r"conversations(-\d+)?\.json")
@@ -59,18 +55,15 @@ def read_conversation(value: Any) -> Iterator[Record]:
     if not is_conversation(value):
         raise Unreadable("it is no conversation: it has no `mapping` of messages.")
     session_id = checked_id(value.get("conversation_id") or value.get("id"), "conversation_id")
-    title, started_at = checked_title(value.get("title")), moment(value.get("create_time"))
-    messages: list[ImportedMessage] = []
-    others: list[Record] = []
-    for node_id, message in _branch(value):
-        try:
-            others += _remembered(message)
-            if (said := _said(node_id, message)) is not None:
-                messages.append(said)
-        except Unreadable as error:
-            others.append(Refusal(MESSAGES, str(error)))
-    yield from parts(ImportedSession(session_id, title, started_at, dated(messages, None)))
-    yield from others
+    session = ImportedSession(session_id, checked_title(value.get("title")), moment(value.get("create_time")))
+    memories: list[ImportedMemory] = []
+
+    def read_node(node: tuple[str, Mapping[str, Any]]) -> ImportedMessage | None:
+        memories.extend(_remembered(node[1]))
+        return _said(*node)
+
+    yield from session_records(session, _branch(value), read_node)
+    yield from memories
 
 
 def _branch(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -7,16 +7,14 @@ that waits for review.
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
-from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.formats.json_files import first_values, records_of
+from memoryhub.importexport.archives import Archive, first_values, records_of
 from memoryhub.importexport.records import (
     DOCUMENTS,
     LONGEST_MEMORY,
     LONGEST_MESSAGE,
     MEMORIES,
-    MESSAGES,
     SESSIONS,
     ImportedDocument,
     ImportedMemory,
@@ -24,19 +22,19 @@ from memoryhub.importexport.records import (
     ImportedSession,
     Located,
     Record,
-    Refusal,
+    Said,
     Unreadable,
+    block_texts,
     checked_id,
     checked_text,
     checked_title,
-    dated,
     mapping,
     moment,
     objects,
-    parts,
+    session_records,
 )
 
-_ROLES = {"human": "user", "assistant": "assistant"}
+_ROLES: Final[Mapping[str, Said]] = {"human": "user", "assistant": "assistant"}
 
 
 def recognises(archive: Archive) -> bool:
@@ -96,21 +94,16 @@ def _conversation(value: Any) -> Iterator[Record]:
     if not isinstance(value, dict) or not isinstance(value.get("chat_messages"), list):
         raise Unreadable("it is no conversation: it has no `chat_messages`.")
     session_id = checked_id(value.get("uuid"), "uuid")
-    title, started_at = checked_title(value.get("name")), moment(value.get("created_at"))
-    messages: list[ImportedMessage] = []
-    refused: list[Record] = []
-    for message in _shown(objects(value["chat_messages"])):
-        try:
-            text = _text(message)
-            if (role := _ROLES.get(str(message.get("sender")))) and text.strip():
-                text = checked_text(text, LONGEST_MESSAGE)
-                created_at = moment(message.get("created_at"))
-                key = checked_id(message.get("uuid"), "uuid")
-                messages.append(ImportedMessage(role, text, key, created_at))  # type: ignore[arg-type]
-        except Unreadable as error:
-            refused.append(Refusal(MESSAGES, str(error)))
-    yield from parts(ImportedSession(session_id, title, started_at, dated(messages, None)))
-    yield from refused
+    session = ImportedSession(session_id, checked_title(value.get("name")), moment(value.get("created_at")))
+    return session_records(session, _shown(objects(value["chat_messages"])), _said)
+
+
+def _said(message: Mapping[str, Any]) -> ImportedMessage | None:
+    role, text = _ROLES.get(str(message.get("sender"))), _text(message)
+    if role is None or not text.strip():
+        return None
+    text, created_at = checked_text(text, LONGEST_MESSAGE), moment(message.get("created_at"))
+    return ImportedMessage(role, text, checked_id(message.get("uuid"), "uuid"), created_at)
 
 
 def _shown(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -129,12 +122,9 @@ def _shown(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _text(message: Mapping[str, Any]) -> str:
     """Return what was said, without thoughts and tools; `text` alone in older exports; then the attached texts."""
-    blocks = [
-        block["text"]
-        for block in objects(message.get("content"))
-        if block.get("type") == "text" and isinstance(block.get("text"), str)
-    ]
-    said = "\n".join(blocks) or (message["text"] if isinstance(message.get("text"), str) else "")
+    said = "\n".join(block_texts(message.get("content"))) or (
+        message["text"] if isinstance(message.get("text"), str) else ""
+    )
     attached = [each.get("extracted_content") for each in objects(message.get("attachments"))]
     return "\n\n".join([said, *(text for text in attached if isinstance(text, str) and text.strip())]).strip()
 

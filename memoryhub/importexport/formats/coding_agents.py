@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.formats.json_files import first_values
+from memoryhub.importexport.archives import Archive, first_values
 from memoryhub.importexport.json_stream import lines
 from memoryhub.importexport.records import (
     DOCUMENTS,
@@ -26,13 +25,13 @@ from memoryhub.importexport.records import (
     Located,
     Refusal,
     Unreadable,
+    block_texts,
     checked_id,
     checked_text,
     checked_title,
     dated,
     mapping,
     moment,
-    objects,
 )
 
 INSTRUCTIONS: Final = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENT.md", "GEMINI.md")
@@ -74,18 +73,14 @@ def _document(archive: Archive, path: PurePosixPath, projects: Mapping[str, str]
     top = path.parts[0] if len(path.parts) > 1 else ""
     project = projects.get(top) or (top.strip("-.") if top not in MEMORY_FOLDERS else "") or archive.title
     inside = path.parts[1:] if top else path.parts
-    content = archive.read(str(path), most=LONGEST_FILE)
+    record: ImportedDocument | Refusal
     try:
-        if content is None:
-            raise Unreadable(f"it is larger than {LONGEST_FILE:,} bytes.")
-        text = checked_text(content.decode("utf-8-sig"), LONGEST_MESSAGE)
-    except UnicodeDecodeError:
-        yield Located(Refusal(DOCUMENTS, "it is no UTF-8."), file=str(path))
-    except Unreadable as error:
-        yield Located(Refusal(DOCUMENTS, str(error)), file=str(path))
-    else:
+        text = archive.text(str(path), most=LONGEST_FILE).removeprefix("\ufeff")
         name = "/".join(inside).removesuffix(".md")
-        yield Located(ImportedDocument(project, name, text), file=str(path))
+        record = ImportedDocument(project, name, checked_text(text, LONGEST_MESSAGE))
+    except Unreadable as error:
+        record = Refusal(DOCUMENTS, str(error))
+    yield Located(record, file=str(path))
 
 
 def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterator[Located]:
@@ -148,7 +143,7 @@ def _said(value: Mapping[str, Any]) -> ImportedMessage | None:
     if role not in ("user", "assistant") or message.get("role") != role or is_aside:
         return None
     content = message.get("content")
-    texts = [content] if isinstance(content, str) else _texts(content)
+    texts = [content] if isinstance(content, str) else block_texts(content)
     kept = [text.strip() for each in texts if (text := _NOISE.sub("", each)).strip()]
     text = "\n\n".join(each for each in kept if not each.startswith(_COMMANDS))
     if not text:
@@ -156,8 +151,3 @@ def _said(value: Mapping[str, Any]) -> ImportedMessage | None:
     text = checked_text(text, LONGEST_MESSAGE)
     created_at = moment(value.get("timestamp"))
     return ImportedMessage(role, text, checked_id(value.get("uuid"), "uuid"), created_at)
-
-
-def _texts(content: Any) -> list[str]:
-    blocks = [each.get("text") for each in objects(content) if each.get("type") == "text"]
-    return [text for text in blocks if isinstance(text, str)]

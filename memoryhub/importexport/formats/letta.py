@@ -11,13 +11,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
-from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.formats.json_files import first_values, records_of
+from memoryhub.importexport.archives import Archive, first_values, records_of
 from memoryhub.importexport.jsonl import LONGEST_LINE
 from memoryhub.importexport.records import (
     LONGEST_MEMORY,
     LONGEST_MESSAGE,
-    MESSAGES,
     SESSIONS,
     ImportedDocument,
     ImportedMemory,
@@ -25,17 +23,16 @@ from memoryhub.importexport.records import (
     ImportedSession,
     Located,
     Record,
-    Refusal,
     Said,
     Unreadable,
+    block_texts,
     checked_id,
     checked_text,
     checked_title,
-    dated,
     mapping,
     moment,
     objects,
-    parts,
+    session_records,
 )
 
 LONGEST_PINNED: Final = 2_000
@@ -82,14 +79,9 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
             since = moment(passage.get("created_at"))
             yield ImportedMemory(checked_text(text, LONGEST_MEMORY), since=since, drawn=True)
     key = checked_id(agent.get("id") or name, "id")
-    messages: list[ImportedMessage] = []
-    for number, message in enumerate(objects(agent.get("messages"))):
-        try:
-            messages += _said(message, number)
-        except Unreadable as error:
-            yield Refusal(MESSAGES, str(error))
     started_at = moment(agent.get("created_at"))
-    yield from parts(ImportedSession(key, name, started_at, dated(messages, started_at)))
+    messages = enumerate(objects(agent.get("messages")))
+    yield from session_records(ImportedSession(key, name, started_at), messages, _said, undated_at=started_at)
 
 
 def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
@@ -103,29 +95,24 @@ def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
     yield ImportedMemory(checked_text(text, LONGEST_MEMORY), kind=kind, tags=(label[:100],), pinned=True)
 
 
-def _said(message: Mapping[str, Any], number: int) -> Iterator[ImportedMessage]:
+def _said(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
+    number, message = numbered
     role, text = message.get("role"), _text(message)
     if role == "assistant":
         text = "\n".join(_sent(message)) or ("" if objects(message.get("tool_calls")) else text)
     elif role == "user":
         text = _unwrapped(text)
-    else:
-        return
-    if text.strip():
-        said: Said = "user" if role == "user" else "assistant"
-        # The new format numbers messages within the file, the old one gives them no id at all.
-        key = checked_id(message.get("id") or f"message-{number}", "id")
-        yield ImportedMessage(
-            said, checked_text(text, LONGEST_MESSAGE), key, moment(message.get("created_at"))
-        )
+    if role not in ("user", "assistant") or not text.strip():
+        return None
+    said: Said = "user" if role == "user" else "assistant"
+    # The new format numbers messages within the file, the old one gives them no id at all.
+    key = checked_id(message.get("id") or f"message-{number}", "id")
+    return ImportedMessage(said, checked_text(text, LONGEST_MESSAGE), key, moment(message.get("created_at")))
 
 
 def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content", message.get("text"))
-    if isinstance(content, str):
-        return content
-    texts = [block.get("text") for block in objects(content) if block.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else "\n".join(block_texts(content))
 
 
 def _sent(message: Mapping[str, Any]) -> Iterator[str]:

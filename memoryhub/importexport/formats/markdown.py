@@ -58,16 +58,9 @@ def read(archive: Archive, now: datetime) -> Iterator[Located]:
         path = PurePosixPath(name)
         if path.parts[0].startswith(".") or ".bak." in path.name:
             continue
-        content = archive.read(name, most=LONGEST_FILE)
         try:
-            if content is None:
-                raise Unreadable(f"it is larger than {LONGEST_FILE:,} bytes.")
-            text = content.decode("utf-8")
-            if not text.strip():
-                continue
-            yield from _note(archive, path, text, bases)
-        except UnicodeDecodeError:
-            yield Located(Refusal(DOCUMENTS, "it is no UTF-8."), file=name)
+            if (text := archive.text(name, most=LONGEST_FILE)).strip():
+                yield from _note(archive, path, text, bases)
         except Unreadable as error:
             yield Located(Refusal(DOCUMENTS, str(error)), file=name)
 
@@ -77,9 +70,8 @@ def _bases(archive: Archive) -> Mapping[tuple[str, str], str]:
     name = f"projects/{MANIFEST}"
     if name not in archive.names:
         return {}
-    content = archive.read(name, most=LONGEST_FILE)
-    with suppress(ValueError, RecursionError):
-        held = mapping(mapping(json.loads(content or b"null")).get("projects"))
+    with suppress(ValueError, RecursionError):  # also Unreadable
+        held = mapping(mapping(json.loads(archive.text(name, most=LONGEST_FILE))).get("projects"))
         return {
             (project, document): str(mapping(known).get("digest"))
             for project, documents in held.items()

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from memoryhub.importexport.archives import Archive
-from memoryhub.importexport.formats.json_files import first_values, records_of
+from memoryhub.importexport.archives import Archive, first_values, records_of
 from memoryhub.importexport.records import (
     LONGEST_ID,
     LONGEST_MEMORY,
