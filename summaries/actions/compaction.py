@@ -118,22 +118,20 @@ def compact(*, job: JobContext, now: datetime) -> Writes | None:
     document = rows.exclude(name=NEVER_COMPACTED).filter(pk=UUID(job.payload["document_id"])).first()
     if document is None or document.project.status is not ProjectStatus.ACTIVE:
         return None
-    project = document.project
-    policy = effective_policy(CompactionPolicy, project.actor.agent, project.actor)
+    actor = document.project.actor
+    policy = effective_policy(CompactionPolicy, actor.agent, actor)
     is_requested = bool(job.payload.get("asked"))
     if document.token_count <= (policy.target if is_requested else policy.limit):
         if not is_requested:
             return None
-        return lambda: note_outcome(project=project, document=document, outcome=Outcome.NOT_NEEDED, now=now)
+        return lambda: note_outcome(document=document, outcome=Outcome.NOT_NEEDED, now=now)
     try:
         if settings.LLM.provider == "none":
             raise CannotCompact(Outcome.NO_MODEL)
         text = _compacted_text(document, policy, now)
     except CannotCompact as error:
         with job.step():
-            note_outcome(
-                project=project, document=document, outcome=error.outcome, missing=error.missing, now=now
-            )
+            note_outcome(document=document, outcome=error.outcome, missing=error.missing, now=now)
         raise CompactionRefused(REFUSALS[error.outcome]) from None
     return lambda: _store(job, document, text, now)
 

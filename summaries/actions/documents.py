@@ -107,11 +107,17 @@ def read_document(*, project: Project, name: str, now: datetime) -> Document:
     """Return a project's document and note that it was read; raises BadDocumentName, UnknownRow."""
     hold_project(project)
     document = find_document(project=project, name=name)
-    note_event(
-        actor=project.actor, project=project, kind=EventKind.READ, tokens=document.token_count, outcome="read",
-        details={"document_id": str(document.pk), "version": document.version}, now=now,
-    )  # fmt: skip
+    _note(document, EventKind.READ, "read", now)
     return document
+
+
+def _note(document: Document, kind: EventKind, outcome: str, now: datetime, **details: Any) -> None:
+    """Record an event of a document; its project is loaded."""
+    about = {"document_id": str(document.pk), "version": document.version, **details}
+    note_event(
+        actor=document.project.actor, project=document.project, kind=kind, tokens=document.token_count,
+        outcome=outcome, details=about, now=now,
+    )  # fmt: skip
 
 
 @transaction.atomic
@@ -304,21 +310,18 @@ def _write(
     if description and description != project.description:
         _set_description(project, description, now)
     audit.record(by=by, verb=kind, row=document, actor=project.actor, reason=reason, now=now)
-    note_event(
-        actor=project.actor, project=project, kind=EVENT_KINDS.get(kind, EventKind.UPDATE),
-        tokens=document.token_count, outcome=kind,
-        details={"document_id": str(document.pk), "version": document.version}, now=now,
-    )  # fmt: skip
-    enqueue_compaction_if_due(project=project, document=document, now=now)
     document.project = project
+    _note(document, EVENT_KINDS.get(kind, EventKind.UPDATE), kind, now)
+    enqueue_compaction_if_due(document=document, now=now)
     return document
 
 
-def enqueue_compaction_if_due(*, project: Project, document: Document, now: datetime) -> None:
+def enqueue_compaction_if_due(*, document: Document, now: datetime) -> None:
     """Enqueue the compaction of a document that passed its limit; after a refusal, a day later."""
     if document.name not in COMPACTED:
         return
-    limit = effective_policy(CompactionPolicy, project.actor.agent, project.actor).limit
+    actor = document.project.actor
+    limit = effective_policy(CompactionPolicy, actor.agent, actor).limit
     if document.token_count <= limit:
         return
     rows = ProjectEvent.objects.filter(
@@ -328,7 +331,7 @@ def enqueue_compaction_if_due(*, project: Project, document: Document, now: date
     last = rows.order_by("-created_at", "-id").first()
     if settings.LLM.provider == "none":
         if last is None or last.outcome != Outcome.NO_MODEL:
-            note_outcome(project=project, document=document, outcome=Outcome.NO_MODEL, now=now)
+            note_outcome(document=document, outcome=Outcome.NO_MODEL, now=now)
     elif not (
         last
         and last.outcome in (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED)
@@ -338,15 +341,9 @@ def enqueue_compaction_if_due(*, project: Project, document: Document, now: date
         enqueue(COMPACT_KIND, actor_id=document.actor_id, key=str(document.pk), payload=payload)
 
 
-def note_outcome(
-    *, project: Project, document: Document, outcome: Outcome, missing: int = 0, now: datetime
-) -> None:
+def note_outcome(*, document: Document, outcome: Outcome, missing: int = 0, now: datetime) -> None:
     """Record the outcome of a compaction that changed nothing; one that did is recorded like any new text."""
-    details = {"document_id": str(document.pk), "version": document.version, "missing": missing}
-    note_event(
-        actor=project.actor, project=project, kind=EventKind.COMPACT, tokens=document.token_count, outcome=outcome,
-        details=details, now=now,
-    )  # fmt: skip
+    _note(document, EventKind.COMPACT, outcome, now, missing=missing)
 
 
 @transaction.atomic

@@ -297,7 +297,7 @@ class _Writing:
             found.project = self.into
             self.write(found, text)
         self._copy_entries(source, found, digests, known)
-        enqueue_compaction_if_due(project=self.into, document=found, now=self.change["now"])
+        enqueue_compaction_if_due(document=found, now=self.change["now"])
 
     def write(self, document: Document, text: str) -> None:
         if text != document.text and not self.dry_run:
@@ -373,23 +373,25 @@ def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: dat
 def _undelete(event: ProjectEvent, now: datetime) -> Project:
     rows = Project.objects.of(event.actor_id).select_for_update(of=["self"]).select_related("actor__agent")
     project = rows.get(pk__in=[event.project_id])
-    _check_restorable(project.deleted_at, now)
-    project.deleted_at, project.updated_at, project.version = None, now, project.version + 1
-    try:
-        with transaction.atomic():
-            project.save(update_fields=["deleted_at", "updated_at", "version"])
-    except IntegrityError as error:
-        name = repr(project.name)
-        why = _("There is another project {name} now; rename that one first.")
-        raise ProjectExists(format_lazy(why, name=name)) from error
+    why = _("There is another project {name} now; rename that one first.")
+    _restore(project, now, ProjectExists(format_lazy(why, name=repr(project.name))))
     return project
 
 
-def _check_restorable(deleted_at: datetime | None, now: datetime) -> None:
-    if deleted_at is None:
+def _restore(row: Project | Document, now: datetime, taken: DomainError) -> None:
+    """Undo the deletion of a row. Raises NotUndoable, and `taken` where another has its name by now."""
+    if row.deleted_at is None:
         raise NotUndoable(_("It is not deleted any more."))
-    if deleted_at <= now - DELETED_KEPT:
+    if row.deleted_at <= now - DELETED_KEPT:
         raise NotUndoable(_("A deletion can be undone for 30 days."))
+    row.deleted_at, row.updated_at = None, now
+    if isinstance(row, Project):
+        row.version += 1
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError as error:
+        raise taken from error
 
 
 def _undelete_document(event: ProjectEvent, now: datetime) -> Project:
@@ -402,14 +404,8 @@ def _undelete_document(event: ProjectEvent, now: datetime) -> Project:
     document = rows.filter(pk=UUID(event.details["document_id"])).first()
     if document is None:
         raise NotUndoable(_("A deletion can be undone for 30 days."))
-    _check_restorable(document.deleted_at, now)
-    document.deleted_at, document.updated_at = None, now
-    try:
-        with transaction.atomic():
-            document.save(update_fields=["deleted_at", "updated_at"])
-    except IntegrityError as error:
-        why = _("There is another document {name} in the project now; move or delete that one first.")
-        raise NotUndoable(format_lazy(why, name=document.name)) from error
+    why = _("There is another document {name} in the project now; move or delete that one first.")
+    _restore(document, now, NotUndoable(format_lazy(why, name=document.name)))
     return project
 
 

@@ -1,4 +1,4 @@
-"""Enqueue summaries: on request, for sessions whose interval has passed, and for a backfill (SPEC U2).
+"""Enqueue summaries: on request, for sessions whose interval has passed, and for a backfill (SPEC U2); their metrics.
 
 The decision whether a summary is due is `summaries.domain.summaries.trigger`.
 """
@@ -10,7 +10,9 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import (
+    Avg,
     BooleanField,
+    Count,
     DateTimeField,
     DurationField,
     Exists,
@@ -27,6 +29,7 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Greatest
 from django.utils.translation import gettext_lazy as _
+from prometheus_client.core import GaugeMetricFamily
 
 from conversations.models import Message, Session
 from memoryhub.auth import audit
@@ -36,17 +39,20 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
+from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.summaries import SummaryRequest
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.summaries import JOB, VISIBLE_CHARACTER
-from summaries.models import Summary
+from summaries.domain.summaries import JOB, VISIBLE_CHARACTER, Verb
+from summaries.models import Summary, SummaryVersion
 
 LOOKED_BACK: Final = timedelta(days=7)
 """Age of an ended session up to which it is due. Older ones were imported or given up, and `backfill` finds them."""
 
 RETRY_AFTER: Final = timedelta(days=1)
 """Pause after a failed job, since another attempt would cost as much."""
+
+COUNTED_WITHIN: Final = timedelta(hours=24)
 
 
 class NothingToSummarize(DomainError):
@@ -173,3 +179,29 @@ def due_sessions(now: datetime) -> QuerySet[Session]:
     failed = Job.objects.ended_badly().filter(kind=JOB, finished_at__gt=now - RETRY_AFTER, **of_session)
     rows = rows.filter(~Exists(failed), on=True, age__gte=F("allowed"))
     return uncovered(rows).order_by("id")
+
+
+def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    """Yield the metrics of SPEC X11, read from the database at each scrape, since workers serve none."""
+    ratio = GaugeMetricFamily(
+        "session_summary_success_ratio", "Summaries written in 24 hours, of those begun that came to an end."
+    )
+    latency = GaugeMetricFamily(
+        "session_summary_latency_seconds", "How long a summary took to write, the mean of 24 hours."
+    )
+    written = GaugeMetricFamily("session_summaries_written", "Summaries written in 24 hours.")
+    failed = GaugeMetricFamily("session_summaries_failed", "Summaries that failed in 24 hours.")
+    if now is not None:
+        rows = SummaryVersion.objects.filter(verb=Verb.WRITE, created_at__gte=now - COUNTED_WITHIN)
+        figures = rows.aggregate(count=Count("pk"), seconds=Avg("seconds"))
+        bad = Job.objects.ended_badly().filter(kind=JOB, finished_at__gte=now - COUNTED_WITHIN).count()
+        written.add_metric([], figures["count"])
+        failed.add_metric([], bad)
+        if figures["count"] + bad:
+            ratio.add_metric([], figures["count"] / (figures["count"] + bad))
+        if figures["seconds"] is not None:
+            latency.add_metric([], figures["seconds"])
+    yield from (ratio, latency, written, failed)
+
+
+SUMMARIES = DatabaseCollector(_families)

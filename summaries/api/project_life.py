@@ -32,8 +32,6 @@ from summaries.models import ProjectEvent, RoutingDecision
 
 
 class ProjectArchive(ProjectView):
-    """Archive a project."""
-
     @operation(
         "project_archive",
         Scope.CURATE,
@@ -51,8 +49,6 @@ class ProjectArchive(ProjectView):
 
 
 class ProjectReactivate(ProjectView):
-    """Bring an archived project back."""
-
     @operation(
         "project_reactivate",
         Scope.CURATE,
@@ -70,8 +66,6 @@ class ProjectReactivate(ProjectView):
 
 
 class ProjectMerge(ProjectView):
-    """Merge a project into another."""
-
     @operation(
         "project_merge", Scope.CURATE, request=MergeIn, parameters=[TenantQuery], responses=TransferOut
     )
@@ -89,8 +83,6 @@ class ProjectMerge(ProjectView):
 
 
 class DocumentMove(ProjectView):
-    """Move lines to another project."""
-
     @operation("document_move", Scope.CURATE, request=MoveIn, parameters=[TenantQuery], responses=TransferOut)
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Move lines with their origins to another project, or to a new one."""
@@ -106,8 +98,6 @@ class DocumentMove(ProjectView):
 
 
 class RouteMisplaced(ProjectView):
-    """Lines that a wrong decision caused."""
-
     @operation("route_misplaced_list", Scope.READ, responses=page_of(MisplacedOut))
     def get(self, request: Request, route_id: Any) -> Response:
         """List what was written into the wrong project because of a decision that was corrected since."""
@@ -134,8 +124,6 @@ class RouteMisplaced(ProjectView):
 
 
 class EventUndo(ProjectView):
-    """Undo a merge, move or deletion."""
-
     @operation("project_event_undo", Scope.CURATE, request=ReasonSerializer, responses=ProjectOut)
     def post(self, request: Request, event_id: Any) -> Response:
         """Undo a merge, a move or, for 30 days, the deletion of a project or document; what was written since stays."""

@@ -126,8 +126,6 @@ class ProjectView(ApiView):
 
 
 class Projects(ProjectView):
-    """Create and list projects."""
-
     @operation(
         "projects_list", Scope.READ, parameters=[ProjectListQuery, PageQuery], responses=page_of(ProjectOut)
     )
@@ -154,8 +152,6 @@ class Projects(ProjectView):
 
 
 class OneProject(ProjectView):
-    """Read, change and delete a project."""
-
     @operation("project_get", Scope.READ, parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
     def get(self, request: Request, project_name: str) -> Response:
         """Return a project with the list of its documents."""
@@ -193,8 +189,6 @@ class OneProject(ProjectView):
 
 
 class Catalog(ProjectView):
-    """List of projects as text."""
-
     renderer_classes = [JSONRenderer, PlainRenderer]
 
     @operation(
@@ -212,8 +206,6 @@ class Catalog(ProjectView):
 
 
 class OneDocument(ProjectView):
-    """Read, write and delete a document."""
-
     @operation("document_get", Scope.READ, parameters=[DocumentQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return a document, and record that it was read; with If-None-Match, only whether it exists (304).
@@ -257,8 +249,6 @@ class OneDocument(ProjectView):
 
 
 class DocumentVersions(ProjectView):
-    """Former texts of a document."""
-
     @operation(
         "document_versions_list",
         Scope.READ,
@@ -275,8 +265,6 @@ class DocumentVersions(ProjectView):
 
 
 class DocumentBackups(ProjectView):
-    """Texts of a document before it was compacted."""
-
     @operation(
         "document_backups_list", Scope.READ, parameters=[DocumentQuery], responses=page_of(DocumentVersionOut)
     )
@@ -288,8 +276,6 @@ class DocumentBackups(ProjectView):
 
 
 class DocumentRestore(ProjectView):
-    """Restore a version."""
-
     @operation(
         "document_restore",
         Scope.WRITE,
@@ -308,8 +294,6 @@ class DocumentRestore(ProjectView):
 
 
 class DocumentEntries(ProjectView):
-    """Lines that were appended to a document."""
-
     @operation(
         "document_entries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(EntryOut)
     )
@@ -344,8 +328,6 @@ class DocumentEntries(ProjectView):
 
 
 class Route(ProjectView):
-    """Find a message's project."""
-
     idempotent_in_transaction = False
 
     @operation("projects_route", Scope.WRITE, request=RouteIn, responses=RouteOut)
@@ -363,8 +345,6 @@ class Route(ProjectView):
 
 
 class Routes(ProjectView):
-    """Decisions about messages."""
-
     @operation("routes_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(RouteOut))
     def get(self, request: Request) -> Response:
         """List decisions, newest first."""
@@ -374,8 +354,6 @@ class Routes(ProjectView):
 
 
 class RouteCorrection(ProjectView):
-    """Correct a decision."""
-
     @operation("route_correct", Scope.WRITE, request=CorrectionIn, responses=RouteOut)
     def post(self, request: Request, route_id: Any) -> Response:
         """Correct a message's project; similar messages are routed there from now on."""
@@ -388,8 +366,6 @@ class RouteCorrection(ProjectView):
 
 
 class Events(ProjectView):
-    """Events of projects."""
-
     @operation(
         "project_events_list", Scope.READ, parameters=[EventListQuery, PageQuery], responses=page_of(EventOut)
     )
@@ -405,8 +381,6 @@ class Events(ProjectView):
 
 
 class DailyEvents(ProjectView):
-    """Events of projects by day."""
-
     @operation("project_events_daily", Scope.READ, parameters=[DailyQuery], responses=DaysOut)
     def get(self, request: Request) -> Response:
         """Return the number of events and tokens by day, project and kind."""
@@ -420,8 +394,6 @@ class DailyEvents(ProjectView):
 
 
 class DocumentCompaction(ProjectView):
-    """Compact a document."""
-
     problems = {ProviderUnavailable: unanswered}
 
     @operation(

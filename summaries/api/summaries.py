@@ -27,7 +27,6 @@ from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, opera
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.errors import ProviderError
-from summaries import metrics as metrics  # its collector registers itself
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
 from summaries.actions.summarizers import digest
 from summaries.actions.triggers import enqueue_summary
@@ -167,8 +166,6 @@ class SummaryView(ApiView):
 
 
 class OneSummary(SummaryView):
-    """Read, write, edit and delete a session's summary."""
-
     @operation("summary_get", Scope.READ, responses=SummaryOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session's summary."""
@@ -207,8 +204,6 @@ class OneSummary(SummaryView):
 
 
 class SummaryVersions(SummaryView):
-    """Versions of a summary."""
-
     @operation(
         "summary_versions_list", Scope.READ, parameters=[PageQuery], responses=page_of(SummaryVersionOut)
     )
@@ -220,8 +215,6 @@ class SummaryVersions(SummaryView):
 
 
 class SummaryRestore(SummaryView):
-    """Restore a version."""
-
     @operation(
         "summary_restore", Scope.WRITE, request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH]
     )
@@ -236,8 +229,6 @@ class SummaryRestore(SummaryView):
 
 
 class Summaries(ApiView):
-    """List summaries."""
-
     @operation(
         "summaries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SummaryOut)
     )
@@ -249,8 +240,6 @@ class Summaries(ApiView):
 
 
 class SummariesDigest(ApiView):
-    """Digest of several sessions."""
-
     problems = {ProviderError: unanswered}
     idempotent_in_transaction = False
 

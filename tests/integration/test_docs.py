@@ -31,7 +31,7 @@ from memoryhub.llm.errors import ConfigurationError
 from memoryhub.llm.usage.spending import CALLS
 from memoryhub.tenancy.policies import policy_classes
 from memoryhub.unfold import SCREENS
-from summaries.metrics import SUMMARIES
+from summaries.actions.triggers import SUMMARIES
 
 README = CHECKOUT / "README.md"
 DOCS = CHECKOUT / "docs"

@@ -11,7 +11,7 @@ from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
 from summaries.actions.projects import daily
 from summaries.domain.projects import DayTotals, describe_day
-from summaries.management.project_options import add_actor_options, named_actor
+from summaries.management import add_actor_options, named_actor
 from summaries.models import ProjectEvent
 
 

@@ -7,10 +7,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.auth.domain import command
-from summaries.actions.files import ForeignTree, export_projects
-from summaries.actions.folder import UnusableFile
+from summaries.actions.files import ForeignTree, UnusableFile, export_projects
 from summaries.domain.files import BadManifest, FileStatus
-from summaries.management.project_options import add_actor_options, named_actor, only_actor, print_reports
+from summaries.management import add_actor_options, named_actor, only_actor, print_reports
 
 WORDS = {
     FileStatus.SAME: "unchanged",

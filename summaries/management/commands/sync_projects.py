@@ -9,10 +9,9 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
-from summaries.actions.files import ForeignTree, SyncContext, read_manifest, sync_projects
-from summaries.actions.folder import UnusableFile
+from summaries.actions.files import ForeignTree, SyncContext, UnusableFile, read_manifest, sync_projects
 from summaries.domain.files import BadManifest, FileStatus
-from summaries.management.project_options import add_actor_options, named_actor, only_actor, print_reports
+from summaries.management import add_actor_options, named_actor, only_actor, print_reports
 
 WORDS = {
     FileStatus.SAME: "unchanged",

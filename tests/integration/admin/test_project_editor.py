@@ -85,7 +85,6 @@ def test_project_page_tells_lengths_limits_and_what_became_of_compactions(
     assert "tokens, more than the 400 from which it is compacted" in shown
     assert "waits: no language model is configured" in shown, "the trigger noted it"
     note_outcome(
-        project=project,
         document=memory(project),
         outcome=Outcome.REFUSED,
         missing=2,

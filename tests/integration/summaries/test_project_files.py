@@ -14,7 +14,7 @@ from django.utils import timezone
 from memoryhub.auth.models import AuditEntry
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import append_entry, write_document
-from summaries.actions.folder import EditedMeanwhile, Folder, UnusableFile
+from summaries.actions.files import EditedMeanwhile, Folder, UnusableFile
 from summaries.actions.projects import delete_project
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind
 from summaries.domain.files import digest_of
