@@ -170,8 +170,6 @@ def _failed(error: ChatFailed) -> APIException:
 
 
 class Chat(ApiView):
-    """Have a model answer a message, with its context from memory."""
-
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     idempotent_by_itself = True
     problems = {ChatFailed: _failed, PolicyError: wrong_options}

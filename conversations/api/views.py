@@ -41,8 +41,6 @@ def wrong_options(error: PolicyError) -> APIException:
 
 
 class Sessions(ApiView):
-    """Open and list sessions."""
-
     @operation(
         "sessions_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut)
     )
@@ -71,8 +69,6 @@ class Sessions(ApiView):
 
 
 class OneSession(ApiView):
-    """Read a session."""
-
     @operation("session_get", Scope.READ, responses=SessionOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session."""
@@ -80,8 +76,6 @@ class OneSession(ApiView):
 
 
 class SessionEnd(ApiView):
-    """End a session."""
-
     @operation("session_end", Scope.WRITE, request=NoBody, responses=SessionOut)
     def post(self, request: Request, session_id: UUID) -> Response:
         """End a session; a later message reopens it."""
@@ -91,8 +85,6 @@ class SessionEnd(ApiView):
 
 
 class SessionStatistics(ApiView):
-    """A session in numbers."""
-
     @operation("session_stats", Scope.READ, responses=StatsOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return counts and times of a session."""
@@ -100,8 +92,6 @@ class SessionStatistics(ApiView):
 
 
 class Messages(ApiView):
-    """Store and list a session's messages."""
-
     @operation("messages_list", Scope.READ, parameters=[PageQuery], responses=page_of(MessageOut))
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a session's messages in the order of `seq`."""
@@ -128,8 +118,6 @@ class Messages(ApiView):
 
 
 class Contexts(ApiView):
-    """Assemble a context."""
-
     problems = {PolicyError: wrong_options}
     idempotent_in_transaction = False
 
@@ -176,8 +164,6 @@ class Contexts(ApiView):
 
 
 class OneReceipt(ApiView):
-    """Read a receipt."""
-
     @operation("receipt_get", Scope.READ, responses=ReceiptOut)
     def get(self, request: Request, receipt_id: UUID) -> Response:
         """Return why a context was what it was: every candidate, and what became of it."""

@@ -129,8 +129,6 @@ class EraseQuery(TenantQuery):
 
 
 class Agents(ApiView):
-    """Create and list agents."""
-
     @operation("agents_list", Scope.READ, parameters=[PageQuery], responses=page_of(AgentOut))
     def get(self, request: Request) -> Response:
         """List the agents that the key may touch."""
@@ -145,8 +143,6 @@ class Agents(ApiView):
 
 
 class OneAgent(ApiView):
-    """Read and change an agent."""
-
     @operation("agent_get", Scope.READ, responses=AgentOut)
     def get(self, request: Request, agent_id: str) -> Response:
         """Return an agent."""
@@ -179,8 +175,6 @@ def _actor_answer(tenant: Tenant) -> Response:
 
 
 class Actors(ApiView):
-    """Policy and erasure of a user."""
-
     @operation("actor_get", Scope.READ, parameters=[TenantQuery], responses=ActorOut)
     def get(self, request: Request) -> Response:
         """Return what a user overrides and every policy value as it holds."""
@@ -230,8 +224,6 @@ class JSONLinesRenderer(JSONRenderer):
 
 
 class ActorExport(ApiView):
-    """Export of an actor."""
-
     renderer_classes = [JSONRenderer, JSONLinesRenderer]
 
     @operation(

@@ -94,8 +94,6 @@ class ImportListQuery(TenantQuery, PageQuery):
 
 
 class Imports(ApiView):
-    """Begin and list imports."""
-
     @operation("imports_list", Scope.ADMIN, parameters=[ImportListQuery], responses=page_of(ImportOut))
     def get(self, request: Request) -> Response:
         """List the imports into one actor's memory, the newest first."""
@@ -124,8 +122,6 @@ class _OneImport(ApiView):
 
 
 class OneImport(_OneImport):
-    """State of an import."""
-
     @operation("import_get", Scope.ADMIN, responses=ImportOut)
     def get(self, request: Request, import_id: UUID) -> Response:
         """Return an import with its state, progress and report."""
@@ -133,8 +129,6 @@ class OneImport(_OneImport):
 
 
 class ImportChunks(_OneImport):
-    """The file of an import."""
-
     @operation("import_append", Scope.ADMIN, request=ChunkIn, responses=ImportOut)
     def post(self, request: Request, import_id: UUID) -> Response:
         """Append bytes to the file; after a break, go on at its `size`."""
@@ -150,8 +144,6 @@ class ImportOrderIn(StrictSerializer):
 
 
 class ImportOrders(_OneImport):
-    """Jobs of an import."""
-
     @operation("import_order", Scope.ADMIN, request=ImportOrderIn, responses={202: ImportOut})
     def post(self, request: Request, import_id: UUID) -> Response:
         """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""

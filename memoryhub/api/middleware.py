@@ -1,7 +1,6 @@
 """Request limits, request log, language selection, and one thread hop per ASGI request."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -21,7 +20,7 @@ from django.middleware.locale import LocaleMiddleware
 from django.urls import set_script_prefix
 from django.utils import timezone, translation
 
-from memoryhub.api.problems import PROBLEM_JSON, PayloadTooLarge, plain_problem, problem
+from memoryhub.api.problems import PayloadTooLarge, plain_problem, send_problem
 from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.validators import text_problem
 from memoryhub.zones import DisplayZone, is_zone
@@ -133,10 +132,8 @@ class BodyLimit:
         await self.application(scope, counted, send)
         if received > settings.MAX_BODY_BYTES:
             error = PayloadTooLarge()
-            body = problem(status_code=error.status_code, code="payload_too_large", detail=str(error.detail))
-            headers = [(b"content-type", PROBLEM_JSON.encode()), (b"connection", b"close")]
-            await send({"type": "http.response.start", "status": error.status_code, "headers": headers})
-            await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+            code, detail = str(error.get_codes()), str(error.detail)
+            await send_problem(send, error.status_code, code, detail, (b"connection", b"close"))
 
 
 class OneHopHandler(ASGIHandler):

@@ -3,6 +3,7 @@
 Apart from `errors` because DRF imports the default parsers, which raise these, while it is loading.
 """
 
+import json
 from typing import Any
 
 from django.http import HttpResponse, JsonResponse
@@ -59,6 +60,16 @@ def problem(
         "errors": errors or [],
         **members,
     }
+
+
+async def send_problem(
+    send: Any, status_code: int, code: str, detail: str, *headers: tuple[bytes, bytes]
+) -> None:
+    """Answer with a problem through ASGI, where neither Django nor DRF is asked."""
+    body = json.dumps(problem(status_code=status_code, code=code, detail=detail)).encode()
+    own = [(b"content-type", PROBLEM_JSON.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status_code, "headers": [*own, *headers]})
+    await send({"type": "http.response.body", "body": body})
 
 
 def plain_problem(

@@ -15,7 +15,7 @@ import h11
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
-from memoryhub.api.problems import PROBLEM_JSON, problem
+from memoryhub.api.problems import PROBLEM_JSON, problem, send_problem
 
 HEALTH: Final = "/healthz"
 SPARE_FILES: Final = 200
@@ -158,13 +158,8 @@ class LimitedProtocol(H11Protocol):
             await self.config.loaded_app(scope, receive, send)
             return
         detail = "Too many requests are being worked on; try again shortly."
-        body = json.dumps(problem(status_code=503, code="overloaded", detail=detail)).encode()
-        headers = [
-            (b"content-type", PROBLEM_JSON.encode()), (b"content-length", str(len(body)).encode()),
-            (b"retry-after", str(RETRY_AFTER_SECONDS).encode()), (b"connection", b"close"),
-        ]  # fmt: skip
-        await send({"type": "http.response.start", "status": 503, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        headers = (b"retry-after", str(RETRY_AFTER_SECONDS).encode()), (b"connection", b"close")
+        await send_problem(send, 503, "overloaded", detail, *headers)
 
 
 def fitting_connections(wanted: int) -> int:

@@ -94,8 +94,6 @@ class SpendingOut(serializers.Serializer):
 
 
 class Usage(ApiView):
-    """Calls, tokens and cost by day, operation and model."""
-
     @operation("usage_get", Scope.ADMIN, parameters=[UsageQuery], responses=SpendingOut)
     def get(self, request: Request) -> Response:
         """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
@@ -140,8 +138,6 @@ class JobOut(serializers.Serializer):
 
 
 class OneJob(ApiView):
-    """One job of an actor that the key may access."""
-
     @operation("job_get", Scope.READ, responses=JobOut)
     def get(self, request: Request, job_id: UUID) -> Response:
         """Return where a job is on its way."""

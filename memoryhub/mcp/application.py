@@ -5,7 +5,6 @@ lifespan events, so nobody else would.
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -17,7 +16,7 @@ from rest_framework import serializers
 
 from memoryhub.api.fields import AgentIdField, UserIdField
 from memoryhub.api.middleware import Application, Message, Receive, Send
-from memoryhub.api.problems import PROBLEM_JSON, problem
+from memoryhub.api.problems import send_problem
 from memoryhub.mcp.calls import Address, Profile
 
 ROOT: Final = "mcp"
@@ -57,7 +56,8 @@ class McpApplication:
                 raise Refused(405, "method_not_allowed", "MCP requests are POSTs; there are no streams.")
             address, profile = _address(places, headers), _profile(scope)
         except Refused as refused:
-            await _refuse(refused, send)
+            allow = [(b"allow", b"POST")] if refused.status == 405 else []
+            await send_problem(send, refused.status, refused.code, refused.detail, *allow)
             return
         await self._serve(address, profile, {**scope, "path": "/mcp", "raw_path": b"/mcp"}, receive, send)
 
@@ -152,12 +152,3 @@ def _profile(scope: Message) -> Profile:
     if named == ["connector"]:
         return "connector"
     raise Refused(404, "not_found", "The profile is `memory` or `connector`.")
-
-
-async def _refuse(refused: Refused, send: Send) -> None:
-    body = json.dumps(problem(status_code=refused.status, code=refused.code, detail=refused.detail)).encode()
-    headers = [(b"content-type", PROBLEM_JSON.encode()), (b"content-length", str(len(body)).encode())]
-    if refused.status == 405:
-        headers.append((b"allow", b"POST"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
