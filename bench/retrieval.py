@@ -145,11 +145,10 @@ def fill(dataset: Dataset, collection: Collection) -> Filled:
 
 def _embed_waiting() -> None:
     """Do what a worker does for a remote embedder: embed what has no vector, and measure its space once."""
-    from memoryhub.embeddings import reembed
-    from memoryhub.embeddings.spaces import active_space, calibrate_when_due
+    from memoryhub.embeddings.spaces import active_space, calibrate_when_due, fill
 
     space = active_space()
-    reembed.fill(space, source=space, batch_size=BATCH, progress=lambda count: None)
+    fill(space, source=space, batch_size=BATCH, progress=lambda count: None)
     calibrate_when_due(space)
 
 

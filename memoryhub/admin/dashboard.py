@@ -36,7 +36,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import QueueHealth, jobs_status
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry
-from memoryhub.runtime.disk import disk_space
+from memoryhub.runtime.postgres import disk_space
 from memoryhub.search.models import EmbeddingSpace, index_models
 from memoryhub.tenancy.models import Agent
 from memoryhub.unfold import may_open

@@ -21,8 +21,8 @@ from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import departures
 from memoryhub.db_pool import own_connection
 from memoryhub.embeddings.hashing import HashingProvider
-from memoryhub.embeddings.reembed import leftovers, plan_change
 from memoryhub.embeddings.registry import embedding_provider
+from memoryhub.embeddings.spaces import leftovers, plan_change
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import DatabaseCollector, QueueHealth, jobs_status
 from memoryhub.llm.client import llm_provider
@@ -32,8 +32,7 @@ from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
-from memoryhub.runtime.disk import disk_space
-from memoryhub.runtime.postgres import explain_outage
+from memoryhub.runtime.postgres import disk_space, explain_outage
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
 from memoryhub.tenancy.domain import PolicyError

@@ -6,6 +6,10 @@ that no request waits for the network. Until then a text is found by words.
 
 Query vectors are cached: a context asks once for memories and once for messages, people repeat their questions, and a
 vendor takes 100 ms and money for each. Keys are digests, so that no text is kept longer than its request.
+
+The model is changed while searches go on: the words of every text are copied into the new space, what has no vector
+there is embedded, searches switch, and what a process wrote that had not seen the new space is embedded as well. Each
+step starts from what is in the database, so that a run that was killed goes on where it stopped.
 """
 
 import hashlib
@@ -18,7 +22,7 @@ from uuid import UUID
 
 import numpy as np
 from django.core.cache import caches
-from django.db import connection, models
+from django.db import connection, models, transaction
 from django.db.models import Q
 from numpy.typing import NDArray
 from pgvector import HalfVector
@@ -37,6 +41,7 @@ from memoryhub.prepared import PreparedQuery
 from memoryhub.search.analysis import QueryText, analyse, is_unspaced
 from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, unit_vector, word_vector
+from memoryhub.search.maintenance import in_batches
 from memoryhub.search.models import (
     BOUNDS,
     SPACED,
@@ -46,6 +51,7 @@ from memoryhub.search.models import (
     index_models,
 )
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
+from memoryhub.tenancy.models import Actor
 
 Vector = NDArray[np.float32]
 
@@ -322,3 +328,103 @@ def store_vectors(
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
     return len(rows)
+
+
+Progress = Callable[[int], None]
+
+# One actor's words, which are the same in every space; the vector comes later. `columns` are a model's own.
+COPY_WORDS = """
+INSERT INTO {table} ({columns}, space_id)
+SELECT {columns}, %(target)s FROM {table} AS source
+WHERE source.actor_id = %(actor)s AND source.space_id = %(source)s
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Plan of a model change: source space, target provider, and number of texts to embed."""
+
+    source: EmbeddingSpace
+    target: str
+    waiting: int
+
+
+def plan_change() -> Plan:
+    """Return what `reembed` would do now, without doing any of it. Raises ProviderError."""
+    provider = embedding_provider()
+    names = {"provider": provider.name, "model": provider.model, "dimension": provider.dimension}
+    source = active_space()
+    space = EmbeddingSpace.objects.filter(**names).first()
+    indexed: int = sum(model.objects.filter(space=source).count() for model in index_models())
+    embedded: int = sum(
+        model.objects.filter(space=space, vector__isnull=False).count() for model in index_models()
+    )
+    return Plan(source, str(EmbeddingSpace(**names)), max(0, indexed - embedded))
+
+
+def target_space() -> EmbeddingSpace:
+    """Return the configured provider's space, made (to be filled) where there is none. Raises ProviderError."""
+    return space_of_provider(embedding_provider(), EmbeddingSpace.State.FILLING)
+
+
+def leftovers() -> models.QuerySet[EmbeddingSpace]:
+    """Return the spaces that are half filled, for a provider that is not configured now. Raises ProviderError."""
+    provider = embedding_provider()
+    filling = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.FILLING)
+    return filling.exclude(provider=provider.name, model=provider.model, dimension=provider.dimension)
+
+
+def retire_leftovers() -> None:
+    leftovers().update(state=EmbeddingSpace.State.RETIRED)
+
+
+def fill(space: EmbeddingSpace, *, source: EmbeddingSpace, batch_size: int, progress: Progress) -> int:
+    """Give every text of `source` a vector in `space`; return how many got one. Raises ProviderError."""
+    if space.state == EmbeddingSpace.State.RETIRED:
+        EmbeddingSpace.objects.filter(pk=space.pk).update(state=EmbeddingSpace.State.FILLING)
+    return sum(_fill(model, space, source, batch_size, progress) for model in index_models())
+
+
+def switch(space: EmbeddingSpace) -> None:
+    """Make searches read this space from now on; the former one is kept, retired."""
+    with transaction.atomic():
+        states = EmbeddingSpace.State
+        EmbeddingSpace.objects.filter(state=states.ACTIVE).update(state=states.RETIRED)
+        EmbeddingSpace.objects.filter(pk=space.pk).update(state=states.ACTIVE)
+
+
+def remove_retired(*, batch_size: int) -> int:
+    """Delete the vectors of retired spaces, some at a time; return how many."""
+    removed = 0
+    for space in EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.RETIRED):
+        # The space's own row stays: a writer that still knows it as active must not break on its key.
+        for model in index_models():
+            while pks := list(model.objects.filter(space=space).values_list("pk", flat=True)[:batch_size]):
+                removed += model.objects.filter(pk__in=pks).delete()[0]
+    return removed
+
+
+def _fill(
+    model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int, progress: Progress
+) -> int:
+    if source.pk != space.pk:
+        own = {field.column for field in model._meta.concrete_fields} - {
+            "space_id",
+            "vector",
+            "is_refused",
+            None,
+        }
+        statement = COPY_WORDS.format(
+            table=connection.ops.quote_name(model._meta.db_table),
+            columns=", ".join(map(connection.ops.quote_name, sorted(own))),
+        )
+        for actor_id in Actor.objects.values_list("pk", flat=True).iterator():
+            with connection.cursor() as cursor:
+                cursor.execute(statement, {"target": space.pk, "source": source.pk, "actor": actor_id})
+        model.mend()  # an owner that changed while its row was copied
+    done = 0
+    for rows in in_batches(without_vector(model, space), batch_size):
+        done += embed_rows(model, rows, space)
+        progress(len(rows))
+    return done

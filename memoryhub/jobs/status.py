@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job, Worker
-from memoryhub.runtime.disk import disk_space
+from memoryhub.runtime.postgres import disk_space
 
 SEEN_WITHIN: Final = timedelta(seconds=30)
 """A worker says every five seconds that it lives."""

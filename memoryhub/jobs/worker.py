@@ -34,7 +34,7 @@ from memoryhub.jobs.context import query
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
 from memoryhub.jobs.registry import KINDS
-from memoryhub.runtime.disk import disk_space
+from memoryhub.runtime.postgres import disk_space
 from memoryhub.runtime.processes import Wakeups, die_with_parent
 
 log = logging.getLogger(__name__)

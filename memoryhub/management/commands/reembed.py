@@ -4,7 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from memoryhub.embeddings.reembed import (
+from memoryhub.embeddings.spaces import (
+    calibrate,
     fill,
     plan_change,
     remove_retired,
@@ -12,7 +13,6 @@ from memoryhub.embeddings.reembed import (
     switch,
     target_space,
 )
-from memoryhub.embeddings.spaces import calibrate
 from memoryhub.llm.errors import ConfigurationError, ProviderError
 from memoryhub.management import ResumableCommand
 

@@ -6,14 +6,23 @@ are used. This package knows nothing of Django; settings ask it where the databa
 
 `cluster` is the public face, `server` one data folder and its postmaster, `binaries` the programs and the
 account that runs them. `python -m memoryhub.runtime.postgres start|stop|status|url|psql|destroy` works by hand.
+
+Of the disk it lies on: PostgreSQL on a full one stops with a panic as soon as it cannot write ahead, so writes end
+while it still can. Of an external database's disk nothing is known here; the error of a write tells that it is full.
 """
 
 import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
 
 from memoryhub.runtime.postgres.binaries import PostgresError
 from memoryhub.runtime.postgres.cluster import ConnectionInfo, EmbeddedCluster
 
-__all__ = ["ConnectionInfo", "EmbeddedCluster", "PostgresError", "explain_outage"]
+__all__ = ["ConnectionInfo", "DiskSpace", "EmbeddedCluster", "PostgresError", "disk_space", "explain_outage"]
+
+WARNED_AT: Final = 5
+"""A warning is given below this many times what must stay free."""
 
 
 def explain_outage(error: Exception) -> str:
@@ -26,3 +35,51 @@ def explain_outage(error: Exception) -> str:
     elif "FATAL" in reason:
         advice = "It runs and refuses; its log is in postgres/log in the data folder."
     return f"the database does not answer as it should ({reason}). {advice}"
+
+
+class Placement(Protocol):
+    """Settings that say where the database lies and how much space it needs."""
+
+    @property
+    def data_dir(self) -> Path: ...
+    @property
+    def database_url(self) -> str | None: ...
+    @property
+    def min_free_mb(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class DiskSpace:
+    """Free megabytes at a path, and how many must stay free."""
+
+    path: Path
+    free_mb: int
+    min_free_mb: int
+
+    @property
+    def is_full(self) -> bool:
+        return self.free_mb < self.min_free_mb
+
+    @property
+    def is_low(self) -> bool:
+        return self.free_mb < WARNED_AT * self.min_free_mb
+
+    @property
+    def detail(self) -> str:
+        """Say how much is free, and what that means; without the path, for it is told to everybody."""
+        free = f"{self.free_mb} MB are free where the database lies"
+        if self.is_full:
+            return f"{free}, less than {self.min_free_mb}: writes and jobs wait until there is room"
+        return f"{free}; below {self.min_free_mb} writes are refused" if self.is_low else free
+
+
+def disk_space(environment: Placement) -> DiskSpace | None:
+    """Look at the disk of the embedded database; None where there is none to look at."""
+    if environment.database_url:
+        return None
+    path = EmbeddedCluster(environment.data_dir).home
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return DiskSpace(path, found.f_bavail * found.f_frsize >> 20, environment.min_free_mb)

@@ -28,7 +28,7 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import CURATOR
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.llm.usage.models import LedgerEntry
-from memoryhub.runtime.disk import disk_space
+from memoryhub.runtime.postgres import disk_space
 from memoryhub.search.models import EmbeddingSpace
 from strength.actions.large_batches import OBJECT_KIND
 from strength.actions.sleep import SleepRequest, sleep

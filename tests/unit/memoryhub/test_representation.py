@@ -8,7 +8,7 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from memoryhub.api.representation import represent
+from memoryhub.api.views import represent
 
 
 class Colour(StrEnum):

@@ -18,7 +18,7 @@ from rest_framework.test import APIClient
 from memoryhub.api.errors import problem_for
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.worker import JobBroker
-from memoryhub.runtime.disk import disk_space
+from memoryhub.runtime.postgres import disk_space
 
 API = "/api/v1"
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
