@@ -10,16 +10,10 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
-    FieldTextFilter,
-    RangeDateTimeFilter,
-    RelatedDropdownFilter,
-)
 
 from conversations.actions.context import EMBEDDER, ROUTING, UNNAMED
 from conversations.actions.sessions import end_session
@@ -31,10 +25,8 @@ from memoryhub.admin.base import (
     READ_FOR_EXCERPT,
     OwnedMixin,
     ReadOnlyAdmin,
-    UserFilter,
     as_uuid,
     clock,
-    coloured,
     excerpt,
     link_to,
     needs_of,
@@ -43,10 +35,15 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
+from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import principal_label, rows_in_words
-from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action
-from memoryhub.admin.times import full_time
+from memoryhub.admin.object_actions import (
+    DecisionAdmin,
+    Done,
+    object_action,
+    row_page,
+)
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
 
@@ -55,7 +52,7 @@ TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
 
 
 @admin.register(Session)
-class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
+class SessionAdmin(OwnedMixin, DecisionAdmin):
     """Sessions. The page of one is its timeline, for people who may read messages; else the fields alone."""
 
     list_display = (
@@ -67,12 +64,7 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
         "last_message_at",
         "ended_at",
     )
-    list_filter = (
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("channel", FieldTextFilter),
-        ("started_at", RangeDateTimeFilter),
-    )
+    list_filter = ("actor__agent", UserFilter, "channel", "started_at")
     list_select_related = ("actor",)
     search_fields = ("title", "channel", "actor__user_id")
     search_help_text = _("Words of a title, a channel, a user, or the id of a session.")
@@ -101,12 +93,6 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
     def words_of(self, row: Any) -> str:
         return truncated(row.title or getattr(row, "opening", None) or self.title_of(row), LONGEST_NAME)
 
-    def get_urls(self) -> list[URLPattern]:
-        return [
-            *object_action_urls(self, {"timeline": self.timeline_view, "end": self.end_view}),
-            *super().get_urls(),
-        ]
-
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
@@ -115,13 +101,10 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
         answer: HttpResponse = super().change_view(request, object_id, form_url, extra_context)
         return answer
 
-    def timeline_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        session: Any = self.get_object(request, object_id)
-        if not self.has_view_permission(request, session) or not _may_read(request):
+    @row_page
+    def timeline_view(self, request: HttpRequest, session: Any) -> HttpResponse:
+        if not _may_read(request):
             raise PermissionDenied
-        if session is None:
-            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return missing
         return render_page(
             request,
             "admin/conversations/session/timeline.html",
@@ -130,7 +113,7 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
             original=session,
             session=session,
             owner=self.owner(session),
-            may_end=session.ended_at is None and self.has_end_permission(request),
+            may_end=session.ended_at is None and self.has_decide_permission(request),
             ended_by=_ended_by(session),
             summarise=summarise_address(session),
             may_try=request.user.has_perms(needs_of("playground")),
@@ -138,19 +121,11 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
             **timeline_context(request, session),
         )
 
-    def has_end_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("conversations.change_session"))
-
-    def end_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @object_action()
+    def end_view(self, request: HttpRequest, session: Session, reason: str) -> Done:
         """End the session, as its client would; a later message reopens it."""
-
-        def act(session: Session, reason: str) -> Done:
-            end_session(session=session, by=principal(request), now=clock())
-            return Done(gettext("The session was ended; its follow-up jobs were queued."))
-
-        return run_object_action(
-            self, request, object_id, act, may=lambda _session: self.has_end_permission(request), logged="end"
-        )
+        end_session(session=session, by=principal(request), now=clock())
+        return Done(gettext("The session was ended; its follow-up jobs were queued."))
 
 
 def _ended_by(session: Session) -> str:
@@ -196,13 +171,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         "shown_trust",
         "created_at",
     )
-    list_filter = (
-        ("role", ChoicesDropdownFilter),
-        ("trust", ChoicesDropdownFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
+    list_filter = ("role", "trust", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("content",)
     search_help_text = _("Words of a message, or the id of a message or of a session.")
@@ -213,13 +182,8 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         ("client_message_id", "id"), "shown_blocks", "metadata",
     )  # fmt: skip
 
-    @admin.display(description=_("content"))
-    def shown_content(self, message: Any) -> str:
-        return excerpt(message.opening)
-
-    @admin.display(description=_("content"))
-    def whole_content(self, message: Message) -> str:
-        return _whole(message.content)
+    shown_content = column(_("content"), lambda message: excerpt(message.opening))
+    whole_content = column(_("content"), lambda message: _whole(message.content))
 
     @admin.display(description=_("blocks"))
     def shown_blocks(self, message: Message) -> str:
@@ -227,10 +191,12 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         blocks = [{**each, "data": "…"} if "data" in each else each for each in message.blocks or []]
         return _whole(json.dumps(blocks, ensure_ascii=False, indent=2)[:LONGEST_SHOWN]) if blocks else "-"
 
-    @coloured(TRUST_COLOURS)
-    @admin.display(description=_("trust"), ordering="trust")
-    def shown_trust(self, message: Message) -> tuple[str, str]:
-        return message.trust, message.get_trust_display()
+    shown_trust = column(
+        _("trust"),
+        lambda message: (message.trust, message.get_trust_display()),
+        ordering="trust",
+        colours=TRUST_COLOURS,
+    )
 
     def get_ordering(self, request: HttpRequest) -> Sequence[str]:
         # The ids of all messages follow time.
@@ -298,7 +264,7 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         "total_tokens",
         "token_limit",
     )
-    list_filter = (("actor__agent", RelatedDropdownFilter), UserFilter, ("created_at", RangeDateTimeFilter))
+    list_filter = ("actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("query",)
     search_help_text = _(
@@ -323,17 +289,9 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         key = as_uuid(search_term)
         return (found if key is None else found | queryset.filter(source_ids__contains=[key])), duplicates
 
-    @admin.display(description=_("user's message"))
-    def shown_query(self, receipt: Any) -> str:
-        return excerpt(receipt.opening, 80)
-
-    @admin.display(description=_("user's message"))
-    def whole_query(self, receipt: Receipt) -> str:
-        return _whole(receipt.query)
-
-    @admin.display(description=_("sources"))
-    def candidates(self, receipt: Receipt) -> int:
-        return len(receipt.source_ids)
+    shown_query = column(_("user's message"), lambda receipt: excerpt(receipt.opening, 80))
+    whole_query = column(_("user's message"), lambda receipt: _whole(receipt.query))
+    candidates = column(_("sources"), lambda receipt: len(receipt.source_ids))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         asked = row.metadata.get("asked")
@@ -360,6 +318,12 @@ LONGEST_NAME = 40
 """Characters of a session's name beside a row of it."""
 
 
+def _state_of(turn: ChatTurn) -> tuple[str, Any]:
+    if turn.state == TurnState.ANSWERING and turn.until < clock():  # its server was killed
+        return BROKEN_OFF, _("broken off")
+    return turn.state, turn.get_state_display()
+
+
 @admin.register(ChatTurn)
 class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     list_display = (
@@ -372,12 +336,7 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         "took",
         "of_receipt",
     )
-    list_filter = (
-        ("state", ChoicesDropdownFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
+    list_filter = ("state", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("error", "model")
     search_help_text = _("The code of an error, a model, or the id of a question, a session or a receipt.")
@@ -392,35 +351,27 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         rows = super().get_queryset(request).defer("context_metadata")
         return rows.annotate(opening=Left("question__content", 200))
 
-    @admin.display(description=_("question"))
-    def shown_question(self, turn: Any) -> str:
-        return excerpt(turn.opening, 80)
-
-    @admin.display(description=_("question"))
-    def whole_question(self, turn: ChatTurn) -> str:
-        return _whole(excerpt(_in_words(turn.question), LONGEST_SHOWN))
-
-    @admin.display(description=_("answer"))
-    def whole_answer(self, turn: ChatTurn) -> str:
-        return _whole(excerpt(_in_words(turn.answer), LONGEST_SHOWN)) if turn.answer else "-"
+    shown_question = column(_("question"), lambda turn: excerpt(turn.opening, 80))
+    whole_question = column(
+        _("question"), lambda turn: _whole(excerpt(_in_words(turn.question), LONGEST_SHOWN))
+    )
+    whole_answer = column(
+        _("answer"),
+        lambda turn: _whole(excerpt(_in_words(turn.answer), LONGEST_SHOWN)) if turn.answer else "-",
+    )
 
     def title_of(self, row: Any) -> str:
-        return title_with_time(self.shown_state(row)[1], row.created_at)
+        return title_with_time(_state_of(row)[1], row.created_at)
 
-    @coloured(STATE_COLOURS)
-    @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, turn: ChatTurn) -> tuple[str, Any]:
-        if turn.state == TurnState.ANSWERING and turn.until < clock():  # its server was killed
-            return BROKEN_OFF, _("broken off")
-        return turn.state, turn.get_state_display()
-
-    @admin.display(description=_("state"))
-    def state_in_words(self, turn: ChatTurn) -> Any:
-        return self.shown_state(turn)[1]
-
-    @admin.display(description=_("took"))
-    def took(self, turn: ChatTurn) -> str:
-        return f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-"
+    shown_state, state_in_words = label_displays(
+        _state_of, STATE_COLOURS, description=_("state"), ordering="state"
+    )
+    took = column(
+        _("took"),
+        lambda turn: (
+            f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-"
+        ),
+    )
 
     @admin.display(description=_("receipt"))
     def of_receipt(self, turn: ChatTurn) -> str:

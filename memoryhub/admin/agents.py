@@ -7,10 +7,10 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from memoryhub.admin.base import ActionAdmin, actor_title, clock, excerpt, principal
+from memoryhub.admin.columns import column
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.admin.policy_form import PolicyForm, policy_json
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
@@ -106,7 +106,7 @@ class AgentAdmin(ActionAdmin):
         "owner_mode",
         "updated_at",
     )
-    list_filter = (("language", ChoicesDropdownFilter), ("domain", FieldTextFilter))
+    list_filter = ("language", "domain")
     search_fields = ("agent_id", "name", "domain", "current_project")
     id_fields = ("agent_id",)
     readonly_fields = ("version", "created_at", "updated_at")
@@ -120,13 +120,8 @@ class AgentAdmin(ActionAdmin):
     )
     add_fieldsets = fieldsets[:-1]
 
-    @admin.display(description=_("name"), ordering="name")
-    def shown_name(self, agent: Agent) -> str:
-        return excerpt(agent.name, 60)
-
-    @admin.display(description=_("owner mode"))
-    def owner_mode(self, agent: Agent) -> Any:
-        return _("on") if agent.fixed_user_id else "-"
+    shown_name = column(_("name"), lambda agent: excerpt(agent.name, 60), ordering="name")
+    owner_mode = column(_("owner mode"), lambda agent: _("on") if agent.fixed_user_id else "-")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return (*self.readonly_fields, *(("agent_id",) if obj else ()))
@@ -163,7 +158,7 @@ class ActorAdmin(ActionAdmin):
     form = ActorForm
     allows = frozenset({"change"})
     list_display = ("id", "agent", "shown_user", "overrides", "created_at")
-    list_filter = (("agent", RelatedDropdownFilter),)
+    list_filter = ("agent",)
     search_fields = ("agent__agent_id", "user_id")
     readonly_fields = ("id", "agent", "user_id", "created_at")
     fields = ("id", ("agent", "user_id"), "created_at")
@@ -171,13 +166,12 @@ class ActorAdmin(ActionAdmin):
     change_form_after_template = "admin/memoryhub/includes/policies.html"
     list_select_related = ("agent",)
 
-    @admin.display(description=_("user"), ordering="user_id")
-    def shown_user(self, actor: Actor) -> Any:
-        return excerpt(actor.user_id, 60) if actor.user_id else _("the agent itself")
-
-    @admin.display(description=_("overrides"))
-    def overrides(self, actor: Actor) -> int:
-        return len(actor.policy)
+    shown_user = column(
+        _("user"),
+        lambda actor: excerpt(actor.user_id, 60) if actor.user_id else _("the agent itself"),
+        ordering="user_id",
+    )
+    overrides = column(_("overrides"), lambda actor: len(actor.policy))
 
     def title_of(self, row: Actor) -> str:
         return actor_title(row)

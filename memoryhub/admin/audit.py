@@ -1,6 +1,7 @@
 """Screen of the audit trail: who did what to which row, in words."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from django.apps import apps
@@ -10,9 +11,9 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, FieldTextFilter
 
-from memoryhub.admin.base import PeriodFilter, ReadOnlyAdmin, as_uuid, excerpt, link_to, title_with_time
+from memoryhub.admin.base import ReadOnlyAdmin, as_uuid, excerpt, link_to, title_with_time
+from memoryhub.admin.columns import choice_filter, column
 from memoryhub.admin.labels import VERBS, audit_title, kind_label, model_of, principal_label, rows_in_words
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
@@ -20,20 +21,15 @@ from memoryhub.auth.models import AuditEntry
 MOST_PEOPLE = 200
 
 
-class PersonFilter(DropdownFilter):
-    """Filter by the person who acted."""
+def _people() -> list[tuple[str, str]]:
+    people = User.objects.order_by("username").values_list("pk", "username")[:MOST_PEOPLE]
+    return [(str(pk), name) for pk, name in people]
 
-    title = _("person")
-    parameter_name = "person"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        people = User.objects.order_by("username").values_list("pk", "username")[:MOST_PEOPLE]
-        return [(str(pk), name) for pk, name in people]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        person = self.value()
-        return queryset.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else queryset
-
+PersonFilter = choice_filter(
+    _("person"), "person", _people,
+    lambda rows, person: rows.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else rows,
+)  # fmt: skip
 
 AUDITED: Final = (
     "actor", "agent", "api_key", "compaction", "document", "group", "import", "invitation", "job", "memories",
@@ -43,27 +39,16 @@ AUDITED: Final = (
 """The kinds of rows that the trail is about."""
 
 
-class VerbFilter(DropdownFilter):
-    title = _("verb")
-    parameter_name = "verb"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return sorted(((verb, str(label)) for verb, label in VERBS.items()), key=lambda each: each[1])
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(verb=self.value()) if self.value() else queryset
-
-
-class KindFilter(DropdownFilter):
-    title = _("kind of row")
-    parameter_name = "object_kind"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return sorted(((kind, kind_label(kind)) for kind in AUDITED), key=lambda each: each[1])
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(object_kind=self.value()) if self.value() else queryset
-
+VerbFilter = choice_filter(
+    _("verb"),
+    "verb",
+    lambda: sorted(((verb, str(label)) for verb, label in VERBS.items()), key=itemgetter(1)),
+)
+KindFilter = choice_filter(
+    _("kind of row"),
+    "object_kind",
+    lambda: sorted(((kind, kind_label(kind)) for kind in AUDITED), key=itemgetter(1)),
+)
 
 DETAILS: Final[Mapping[str, Any]] = {
     "address": _("address"),
@@ -119,15 +104,7 @@ def _detail(value: Any) -> Any:
 @admin.register(AuditEntry)
 class AuditAdmin(ReadOnlyAdmin):
     list_display = ("at", "who", "deed", "shown_object", "whose", "why")
-    list_filter = (
-        PersonFilter,
-        ("at", PeriodFilter),
-        ("who_kind", ChoicesDropdownFilter),
-        VerbFilter,
-        KindFilter,
-        ("agent_id", FieldTextFilter),
-        ("user_id", FieldTextFilter),
-    )
+    list_filter = (PersonFilter, "at", "who_kind", VerbFilter, KindFilter, "agent_id", "user_id")
     search_fields = ("object_id", "who_name", "verb", "reason")
     search_help_text = _("A name, what was done, a kind of row, words of a reason, or the id of a row.")
     id_fields = ("pk", "object_id")
@@ -172,17 +149,9 @@ class AuditAdmin(ReadOnlyAdmin):
             return excerpt(entry.who_name, 60)
         return principal_label(entry.who_name, entry.who_kind)
 
-    @admin.display(description=_("what"), ordering="verb")
-    def deed(self, entry: AuditEntry) -> str:
-        return audit_title(entry.verb, entry.object_kind)
-
-    @admin.display(description=_("verb"))
-    def stored_verb(self, entry: AuditEntry) -> str:
-        return format_html("<code>{}</code>", entry.verb)
-
-    @admin.display(description=_("object kind"))
-    def stored_kind(self, entry: AuditEntry) -> str:
-        return format_html("<code>{}</code>", entry.object_kind)
+    deed = column(_("what"), lambda entry: audit_title(entry.verb, entry.object_kind), ordering="verb")
+    stored_verb = column(_("verb"), lambda entry: format_html("<code>{}</code>", entry.verb))
+    stored_kind = column(_("object kind"), lambda entry: format_html("<code>{}</code>", entry.object_kind))
 
     @admin.display(description=_("row"))
     def shown_object(self, entry: AuditEntry) -> Any:
@@ -202,10 +171,5 @@ class AuditAdmin(ReadOnlyAdmin):
             return excerpt(entry.agent_id, 60) if entry.agent_id else "-"
         return format_html("{} / {}", excerpt(entry.agent_id, 60), excerpt(entry.user_id, 60))
 
-    @admin.display(description=_("reason"))
-    def why(self, entry: AuditEntry) -> str:
-        return excerpt(entry.reason) if entry.reason else "-"
-
-    @admin.display(description=_("details"))
-    def details_in_words(self, entry: AuditEntry) -> str:
-        return details_of(entry.details)
+    why = column(_("reason"), lambda entry: excerpt(entry.reason) if entry.reason else "-")
+    details_in_words = column(_("details"), lambda entry: details_of(entry.details))

@@ -4,7 +4,7 @@ A validation error raised by an action comes back beside the field it is about, 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils import timezone, translation
-from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
 from django.utils.functional import cached_property
 from django.utils.html import format_html
@@ -32,9 +31,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
 
-from memoryhub.admin.times import list_column
+from memoryhub.admin.columns import column, list_column, list_filter
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, curator
 from memoryhub.errors import DomainError
@@ -154,6 +152,40 @@ class HubAdmin(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return "delete" in self.allows and bool(super().has_delete_permission(request, obj))
 
+    def may_act(self, request: HttpRequest, row: Any) -> bool:
+        """Return whether a person may use the buttons of a row's actions."""
+        return self.has_change_permission(request, row)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the screen's URLs, behind those of the rows' own pages and actions (`object_actions.row_page`)."""
+        model = f"{self.opts.app_label}_{self.opts.model_name}"
+        named = {name: getattr(self, name) for name in dir(type(self)) if name.endswith("_view")}
+        pages = {
+            name.removesuffix("_view"): each for name, each in named.items() if hasattr(each, "is_of_row")
+        }
+        return [
+            *(
+                path(
+                    f"<path:object_id>/{name.replace('_', '-')}/",
+                    self.admin_site.admin_view(each),
+                    name=f"{model}_{name}",
+                )
+                for name, each in pages.items()
+            ),
+            *super().get_urls(),
+        ]
+
+    def view_row(
+        self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]
+    ) -> HttpResponse:
+        """Call a view with a row; 403 without permission to see it, a redirect to the list where it is gone."""
+        row = self.get_object(request, object_id)
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            return cast(HttpResponse, self._get_obj_does_not_exist_redirect(request, self.opts, object_id))
+        return view(row)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
         match = request.resolver_match
@@ -165,6 +197,9 @@ class HubAdmin(ModelAdmin):
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         return [list_column(self.model, name) for name in super().get_list_display(request)]
+
+    def get_list_filter(self, request: HttpRequest) -> list[Any]:
+        return [list_filter(self.model, each) for each in super().get_list_filter(request)]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         title, _icon = SCREENS[f"{self.opts.app_label}_{self.opts.model_name}"]
@@ -324,39 +359,10 @@ def link_to(page: str, key: object, text: object) -> SafeString:
     return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', address, text)
 
 
-def coloured(colours: Mapping[str, str]) -> Callable[[Any], Any]:
-
-    def mark(function: Any) -> Any:
-        function.label = dict(colours)
-        return function
-
-    return mark
-
-
-def choice_displays(
-    field: str, labels: Mapping[Any, Any], colours: Mapping[str, str], *, description: Any
-) -> tuple[Any, Any]:
-    """Return two displays of a field's value: a coloured label for lists, and its plain text for a row's page."""
-
-    def in_list(self: Any, row: Any) -> tuple[Any, Any]:
-        value = getattr(row, field)
-        return str(value), labels.get(value, value)
-
-    def on_page(self: Any, row: Any) -> Any:
-        return in_list(self, row)[1]
-
-    display = admin.display(description=description)
-    return coloured(colours)(admin.display(description=description, ordering=field)(in_list)), display(
-        on_page
-    )
-
-
 class OwnedMixin:
     """Column with the agent and user that a row belongs to."""
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, row: Any) -> str:
-        return owner_label(row.actor)
+    owner = column(_("owner"), lambda row: owner_label(row.actor), ordering="actor")
 
 
 def as_uuid(text: str) -> UUID | None:
@@ -431,35 +437,3 @@ def page_urls() -> list[URLPattern]:
 def render_page(request: HttpRequest, template: str, *, title: Any, **context: Any) -> HttpResponse:
     frame = admin.site.each_context(request)
     return TemplateResponse(request, template, {**frame, "title": title, **context})
-
-
-class PeriodFilter(RangeDateTimeFilter):
-    """Filter by a period; unfold's own compares naive times, and ignores a day without a time."""
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        first, last = self._bound("from", "00:00:00"), self._bound("to", "23:59:59.999999")
-        if first is not None:
-            queryset = queryset.filter(**{f"{self.parameter_name}__gte": first})
-        if last is not None:
-            queryset = queryset.filter(**{f"{self.parameter_name}__lte": last})
-        return queryset
-
-    def _bound(self, which: str, default: str) -> datetime | None:
-        name = f"{self.parameter_name}_{which}"
-        day, time = (self.used_parameters.get(f"{name}_{part}") for part in (0, 1))
-        try:
-            moment = parse_datetime(f"{day}T{time or default}") if day else None
-        except ValueError:
-            return None
-        return None if moment is None else timezone.make_aware(moment)
-
-
-class UserFilter(TextFilter):
-    """Filter by the exact id of a user."""
-
-    title = _("user")
-    parameter_name = "user"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        user_id = self.value()
-        return queryset.filter(actor__user_id=user_id) if user_id else queryset

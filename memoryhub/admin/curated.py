@@ -1,11 +1,10 @@
 """Base of the screens of curated rows: versioned forms with a reason, undo of a saved form, deletion by actions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from django import forms
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -67,17 +66,6 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         if "_addanother" in request.POST:
             return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_add"))
         return cast(HttpResponse, self.response_post_save_change(request, obj))
-
-    def view_row(
-        self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]
-    ) -> HttpResponse:
-        """Call a view with a row; 403 without permission to see it, a redirect to the list where it is gone."""
-        row = self.get_object(request, object_id)
-        if not self.has_view_permission(request, row):
-            raise PermissionDenied
-        if row is None:
-            return cast(HttpResponse, self._get_obj_does_not_exist_redirect(request, self.opts, object_id))
-        return view(row)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         # One by one, so that each leaves its audit entry.

@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import URLPattern, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
@@ -16,8 +16,8 @@ from memoryhub.admin.diff import differences
 from memoryhub.admin.object_actions import (
     Done,
     change_url,
-    object_action_urls,
-    run_object_action,
+    object_action,
+    row_page,
     submitted_number,
 )
 from memoryhub.auth.tenancy import UnknownRow
@@ -78,60 +78,43 @@ class HistoryAdmin(EditorAdmin):
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         raise NotImplementedError
 
-    def get_urls(self) -> list[URLPattern]:
-        pages = {"compare": self.compare_view, "text": self.text_view, "restore": self.restore_view}
-        return [*object_action_urls(self, pages), *super().get_urls()]
+    @row_page
+    def compare_view(self, request: HttpRequest, row: Any) -> HttpResponse:
+        to = submitted_number(request, "to") or row.version
+        before = submitted_number(request, "from")
+        before = to - 1 if before is None else before
+        was, now = self.text_at(row, before), self.text_at(row, to)
+        if before == 0:
+            was = was or ""
+        is_known = was is not None and now is not None
+        first = submitted_number(request, "first") or 0
+        changes = differences(was or "", now or "", first=first) if is_known else None
+        following = ""
+        if changes is not None and changes.following is not None:
+            following = address("compare", row, **{"from": before, "to": to, "first": changes.following})
+        title = _("What changed from version %(one)d to version %(other)d") % {"one": before, "other": to}
+        texts = [{"number": each, "at": address("text", row, number=each)} for each in (before, to) if each]
+        return self.subpage(
+            request, row, "memoryhub/history/differences", title=title, changes=changes, texts=texts,
+            following=following,
+        )  # fmt: skip
 
-    def compare_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def see(row: Any) -> HttpResponse:
-            to = submitted_number(request, "to") or row.version
-            before = submitted_number(request, "from")
-            before = to - 1 if before is None else before
-            was, now = self.text_at(row, before), self.text_at(row, to)
-            if before == 0:
-                was = was or ""
-            is_known = was is not None and now is not None
-            first = submitted_number(request, "first") or 0
-            changes = differences(was or "", now or "", first=first) if is_known else None
-            following = ""
-            if changes is not None and changes.following is not None:
-                values = {"from": before, "to": to, "first": changes.following}
-                following = address("compare", row, **values)
-            return self.subpage(
-                request,
-                row,
-                "memoryhub/history/differences",
-                title=_("What changed from version %(one)d to version %(other)d")
-                % {"one": before, "other": to},
-                changes=changes,
-                texts=[
-                    {"number": each, "at": address("text", row, number=each)} for each in (before, to) if each
-                ],
-                following=following,
-            )
+    @row_page
+    def text_view(self, request: HttpRequest, row: Any) -> HttpResponse:
+        text = self.text_at(row, submitted_number(request, "number") or row.version)
+        if text is None:
+            raise Http404
+        answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+        if header := content_disposition_header(False, self.file_name_of(row, text)):
+            answer["Content-Disposition"] = header
+        return answer
 
-        return self.view_row(request, object_id, see)
-
-    def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def see(row: Any) -> HttpResponse:
-            text = self.text_at(row, submitted_number(request, "number") or row.version)
-            if text is None:
-                raise Http404
-            answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
-            if header := content_disposition_header(False, self.file_name_of(row, text)):
-                answer["Content-Disposition"] = header
-            return answer
-
-        return self.view_row(request, object_id, see)
-
-    def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(row: Any, reason: str) -> Done:
-            number = submitted_number(request, "number")
-            if number is None:
-                raise UnknownRow(_("There is no such version."))
-            return self.restore(request, row, number, reason)
-
-        return run_object_action(self, request, object_id, press, logged="restore")
+    @object_action()
+    def restore_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+        number = submitted_number(request, "number")
+        if number is None:
+            raise UnknownRow(_("There is no such version."))
+        return self.restore(request, row, number, reason)
 
     def history_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return a page of versions; `before` in the address begins with older ones."""

@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminSelectWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, clock, coloured, excerpt, principal, render_page
+from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, principal, render_page
+from memoryhub.admin.columns import column
 from memoryhub.admin.users import ROLE_WORDS
 from memoryhub.auth import audit
 from memoryhub.auth.accounts import invite
@@ -53,6 +54,12 @@ class InvitationForm(ActionForm):
             self.fields["role"].initial = CURATOR
 
 
+def _state_of(row: Invitation) -> tuple[str, Any]:
+    if row.used_at is not None:
+        return "used", _("used")
+    return ("expired", _("expired")) if row.expires_at <= clock() else ("open", _("open"))
+
+
 @admin.register(Invitation)
 class InvitationAdmin(ActionAdmin):
     """Invitations. The link is in the response to the form that made it, and nowhere else."""
@@ -64,20 +71,12 @@ class InvitationAdmin(ActionAdmin):
     fields = ("email", "role", "state", "inviter", ("created_at", "expires_at", "used_at"))
     add_fieldsets = ((None, {"fields": ("email", "role", "lasts")}),)
 
-    @admin.display(description=_("e-mail address"), ordering="email")
-    def shown_email(self, row: Invitation) -> str:
-        return excerpt(row.email, 60)
+    shown_email = column(_("e-mail address"), lambda row: excerpt(row.email, 60), ordering="email")
+    inviter = column(
+        _("invited by"), lambda row: excerpt(row.invited_by.get_username(), 60) if row.invited_by else "-"
+    )
 
-    @admin.display(description=_("invited by"))
-    def inviter(self, row: Invitation) -> str:
-        return excerpt(row.invited_by.get_username(), 60) if row.invited_by else "-"
-
-    @coloured({"open": "info", "used": "success", "expired": "warning"})
-    @admin.display(description=_("state"))
-    def state(self, row: Invitation) -> tuple[str, Any]:
-        if row.used_at is not None:
-            return "used", _("used")
-        return ("expired", _("expired")) if row.expires_at <= clock() else ("open", _("open"))
+    state = column(_("state"), _state_of, colours={"open": "info", "used": "success", "expired": "warning"})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Invitation]:
         return cast(QuerySet[Invitation], super().get_queryset(request).select_related("invited_by"))

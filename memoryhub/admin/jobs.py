@@ -3,42 +3,32 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.urls import URLPattern, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from django_q.models import Failure, OrmQ, Schedule, Success
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 
-from memoryhub.admin.base import (
-    PeriodFilter,
-    ReadOnlyAdmin,
-    choice_displays,
-    clock,
-    excerpt,
-    owner_label,
-    principal,
-    title_with_time,
-)
+from memoryhub.admin.base import clock, excerpt, owner_label, principal, title_with_time
+from memoryhub.admin.columns import choice_displays, choice_filter, column, full_time
 from memoryhub.admin.object_actions import (
     Confirmation,
+    DecisionAdmin,
     Done,
     confirmation_page,
     counted,
     is_confirmed,
-    object_action_urls,
-    run_object_action,
+    object_action,
     selected_ids,
     submitted_reason,
 )
 from memoryhub.admin.stored_words import job_label
-from memoryhub.admin.times import full_time
 from memoryhub.auth.actions import cancel_jobs, retry_jobs
 from memoryhub.auth.models import AuditEntry
 from memoryhub.errors import DomainError
@@ -85,15 +75,9 @@ class WrongState(DomainError):
     """The job is not in a state that the decision applies to."""
 
 
-class KindFilter(DropdownFilter):
-    title = _("kind")
-    parameter_name = "kind"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return sorted(((kind, str(job_label(kind))) for kind in KINDS), key=lambda each: each[1])
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(kind=self.value()) if self.value() else queryset
+KindFilter = choice_filter(
+    _("kind"), "kind", lambda: sorted(((kind, str(job_label(kind))) for kind in KINDS), key=itemgetter(1))
+)
 
 
 @dataclass(frozen=True)
@@ -157,7 +141,7 @@ PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
 
 
 @admin.register(Job)
-class JobAdmin(ReadOnlyAdmin):
+class JobAdmin(DecisionAdmin):
     """Jobs by state; failed ones are retried, queued ones cancelled."""
 
     list_per_page = 45  # wide rows: a page stays under 350 KB
@@ -171,7 +155,7 @@ class JobAdmin(ReadOnlyAdmin):
         "shown_error",
         "finished_at",
     )
-    list_filter = (("state", ChoicesDropdownFilter), KindFilter, ("created_at", PeriodFilter))
+    list_filter = ("state", KindFilter, "created_at")
     list_select_related = ("actor",)
     list_deferred = ("payload",)
     search_fields = ("kind", "error")
@@ -208,31 +192,26 @@ class JobAdmin(ReadOnlyAdmin):
     def title_of(self, row: Any) -> str:
         return title_with_time(job_label(row.kind), row.created_at)
 
-    @admin.display(description=_("kind"), ordering="kind")
-    def shown_kind(self, job: Job) -> Any:
-        return format_html('<span title="{}">{}</span>', job.kind, job_label(job.kind))
-
+    shown_kind = column(
+        _("kind"),
+        lambda job: format_html('<span title="{}">{}</span>', job.kind, job_label(job.kind)),
+        ordering="kind",
+    )
     shown_state, shown_state_in_words = choice_displays(
         "state", STATE_WORDS, STATE_COLOURS, description=_("state")
     )
 
-    @admin.display(description=_("actor"))
-    def whose(self, job: Job) -> str:
-        return owner_label(job.actor) if job.actor else "-"
+    whose = column(_("actor"), lambda job: owner_label(job.actor) if job.actor else "-")
+    shown_payload = column(
+        _("payload"), lambda job: excerpt(json.dumps(job.payload, ensure_ascii=False), LONGEST_PAYLOAD)
+    )
+    shown_error = column(_("error"), lambda job: excerpt(job.error) if job.error else "-")
 
-    @admin.display(description=_("payload"))
-    def shown_payload(self, job: Job) -> str:
-        return excerpt(json.dumps(job.payload, ensure_ascii=False), LONGEST_PAYLOAD)
-
-    @admin.display(description=_("error"))
-    def shown_error(self, job: Job) -> str:
-        return excerpt(job.error) if job.error else "-"
-
-    @admin.action(description=_("Retry, up to three attempts"), permissions=["retry"])
+    @admin.action(description=_("Retry, up to three attempts"), permissions=["decide"])
     def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         return self._decide_many(request, queryset, "send_back")
 
-    @admin.action(description=_("Cancel, while still queued"), permissions=["retry"])
+    @admin.action(description=_("Cancel, while still queued"), permissions=["decide"])
     def take_out(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         return self._decide_many(request, queryset, "take_out")
 
@@ -266,41 +245,31 @@ class JobAdmin(ReadOnlyAdmin):
         self.message_user(request, " ".join(sentences), messages.SUCCESS if count else messages.WARNING)
         return None
 
-    def get_urls(self) -> list[URLPattern]:
-        pages = {"send-back": self.send_back_view, "take-out": self.take_out_view}
-        return [*object_action_urls(self, pages), *super().get_urls()]
+    @object_action()
+    def send_back_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
+        return _decide(request, job, reason, "send_back")
 
-    def send_back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._decide_one(request, object_id, "send_back")
-
-    def take_out_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return self._decide_one(request, object_id, "take_out")
-
-    def _decide_one(self, request: HttpRequest, object_id: str, verb: str) -> HttpResponse:
-        if not self.has_retry_permission(request):
-            raise PermissionDenied
-        decision = DECISIONS[verb]
-
-        def act(job: Job, reason: str) -> Done:
-            if not decision.action(job_ids=[job.pk], by=principal(request), reason=reason, now=clock()):
-                raise WrongState(decision.skipped % {"count": 1})
-            undo = reverse(f"admin:memoryhub_job_{OPPOSITE[verb]}", args=[job.pk])
-            return Done(decision.done % {"count": 1}, undo=undo)
-
-        return run_object_action(self, request, object_id, act, may=lambda job: True, logged=verb)
-
-    def has_retry_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("memoryhub.change_job"))
+    @object_action()
+    def take_out_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
+        return _decide(request, job, reason, "take_out")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         verb = next((verb for verb, decision in DECISIONS.items() if row.state in decision.states), "")
         return {
-            "verb": verb if self.has_retry_permission(request) else "",
+            "verb": verb if self.has_decide_permission(request) else "",
             "decide_address": reverse(f"admin:memoryhub_job_{verb}", args=[row.pk]) if verb else "",
             "button": DECISIONS[verb].button if verb else "",
             "explained": STATE_EXPLAINED[row.state],
             "decisions": AuditEntry.objects.filter(object_kind="job", object_id=str(row.pk))[:MOST_DECISIONS],
         }
+
+
+def _decide(request: HttpRequest, job: Job, reason: str, verb: str) -> Done:
+    decision = DECISIONS[verb]
+    if not decision.action(job_ids=[job.pk], by=principal(request), reason=reason, now=clock()):
+        raise WrongState(decision.skipped % {"count": 1})
+    undo = reverse(f"admin:memoryhub_job_{OPPOSITE[verb]}", args=[job.pk])
+    return Done(decision.done % {"count": 1}, undo=undo, logged=verb)
 
 
 HEALTH_WORDS: dict[QueueHealth, Any] = {

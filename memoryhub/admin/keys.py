@@ -17,10 +17,10 @@ from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, clock, coloured, excerpt, principal, render_page
+from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, principal, render_page
+from memoryhub.admin.columns import choice_filter, column, full_time, label_displays
 from memoryhub.admin.fields import within_calendar
 from memoryhub.admin.object_actions import (
     Confirmation,
@@ -31,7 +31,6 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
 )
 from memoryhub.admin.stored_words import SCOPES
-from memoryhub.admin.times import full_time
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import KeyState, Scope
 from memoryhub.auth.models import ApiKey
@@ -116,17 +115,20 @@ class KeyForm(ActionForm):
         return is_trusted
 
 
-class StateFilter(DropdownFilter):
-    title = _("state")
-    parameter_name = "state"
+def _in_state(rows: QuerySet[ApiKey], state: str) -> QuerySet[ApiKey]:
+    usable = ApiKey.objects.usable(clock()).values("pk")
+    narrowed = {"usable": rows.filter(pk__in=usable), "closed": rows.exclude(pk__in=usable)}
+    return narrowed.get(state, rows)
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("usable", _("usable")), ("closed", _("revoked or expired"))]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        usable = ApiKey.objects.usable(clock()).values("pk")
-        narrowed = {"usable": queryset.filter(pk__in=usable), "closed": queryset.exclude(pk__in=usable)}
-        return narrowed.get(self.value() or "", queryset)
+StateFilter = choice_filter(
+    _("state"), "state", lambda: [("usable", _("usable")), ("closed", _("revoked or expired"))], _in_state
+)
+
+
+def _state_of(key: ApiKey) -> tuple[str, Any]:
+    state = key.state(clock())
+    return state, STATE_WORDS[state]
 
 
 @admin.register(ApiKey)
@@ -147,7 +149,7 @@ class KeyAdmin(ActionAdmin):
         "last_used_at",
         "expires_at",
     )
-    list_filter = (StateFilter, ("is_trusted", BooleanRadioFilter))
+    list_filter = (StateFilter, "is_trusted")
     search_fields = ("name", "prefix")
     date_hierarchy = "created_at"
     actions = ("revoke",)
@@ -160,13 +162,10 @@ class KeyAdmin(ActionAdmin):
     )
     change_form_outer_after_template = "admin/memoryhub/apikey/revoke.html"
 
-    @admin.display(description=_("key"), ordering="prefix")
-    def shown_prefix(self, key: ApiKey) -> str:
-        return f"mh_{key.prefix}_…"
-
-    @admin.display(description=_("scopes"))
-    def shown_scopes(self, key: ApiKey) -> str:
-        return ", ".join(str(SCOPES.get(scope, scope)) for scope in key.scopes)
+    shown_prefix = column(_("key"), lambda key: f"mh_{key.prefix}_…", ordering="prefix")
+    shown_scopes = column(
+        _("scopes"), lambda key: ", ".join(str(SCOPES.get(scope, scope)) for scope in key.scopes)
+    )
 
     @admin.display(description=_("trust"), ordering="is_trusted")
     def shown_trust(self, key: ApiKey) -> Any:
@@ -175,23 +174,15 @@ class KeyAdmin(ActionAdmin):
             return "-"
         return _("trusted") if key.is_trusted else _("untrusted")
 
-    @admin.display(description=_("agents"))
-    def agents(self, key: ApiKey) -> Any:
-        return excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all")
+    agents = column(_("agents"), lambda key: excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all"))
+    bound_to = column(
+        _("bound to the user"),
+        lambda key: excerpt(key.user_id) if key.user_id else _("any user of its agents"),
+    )
 
-    @admin.display(description=_("bound to the user"))
-    def bound_to(self, key: ApiKey) -> Any:
-        return excerpt(key.user_id) if key.user_id else _("any user of its agents")
-
-    @coloured({"usable": "success", "expired": "warning", "revoked": "danger"})
-    @admin.display(description=_("state"))
-    def state(self, key: ApiKey) -> tuple[str, Any]:
-        state = key.state(clock())
-        return state, STATE_WORDS[state]
-
-    @admin.display(description=_("state"))
-    def shown_state(self, key: ApiKey) -> Any:
-        return self.state(key)[1]
+    state, shown_state = label_displays(
+        _state_of, {"usable": "success", "expired": "warning", "revoked": "danger"}, description=_("state")
+    )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("memoryhub.change_apikey"))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, wraps
 from itertools import islice
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -12,7 +13,7 @@ from django.contrib.admin import helpers
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import ngettext
 
@@ -26,14 +27,19 @@ NEXT = "next"
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an object action: message, where to go on (default: the row's page), and what a POST to undoes it."""
+    """Result of an object action: message, where to go on (default: the row's page), and what a POST to undoes it.
+
+    `logged` names it in the log of the admin where the button's own name does not say what was done.
+    """
 
     message: Any
     to: str | None = None
     undo: str | None = None
+    logged: str = ""
 
 
 Act = Callable[[Any, str], Done]
+View = Callable[..., HttpResponse]
 
 
 class DecisionAdmin(ReadOnlyAdmin):
@@ -42,19 +48,52 @@ class DecisionAdmin(ReadOnlyAdmin):
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}"))
 
-    def posted(self, request: HttpRequest, object_id: str, act: Act, *, logged: str) -> HttpResponse:
-        return run_object_action(
-            self, request, object_id, act, may=lambda row: self.has_decide_permission(request), logged=logged
-        )
+    def may_act(self, request: HttpRequest, row: Any) -> bool:
+        return self.has_decide_permission(request)
 
 
-def object_action_urls(screen: Any, views: Mapping[str, Callable[..., HttpResponse]]) -> list[URLPattern]:
-    """Return the URLs of a row's actions and pages by their names; they precede the screen's own."""
-    view, model = screen.admin_site.admin_view, f"{screen.opts.app_label}_{screen.opts.model_name}"
-    return [
-        path(f"<path:object_id>/{name}/", view(each), name=f"{model}_{name.replace('-', '_')}")
-        for name, each in views.items()
-    ]
+def of_row(view: View) -> View:
+    """Give a method `name_view(self, request, object_id)` of a screen an address below the row's page, by its name."""
+    view.is_of_row = True  # type: ignore[attr-defined]
+    return view
+
+
+def row_page(view: Callable[[Any, HttpRequest, Any], HttpResponse]) -> View:
+    """Make a method `name_view(self, request, row)` of a screen a page of the row, for those who may see that."""
+
+    @wraps(view)
+    def page(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        answer: HttpResponse = screen.view_row(request, object_id, partial(view, screen, request))
+        return answer
+
+    return of_row(page)
+
+
+def object_action(
+    may: Callable[[HttpRequest], bool] | None = None, *, asks: str = ""
+) -> Callable[[Callable[[Any, HttpRequest, Any, str], Done]], View]:
+    """Make a method `name_view(self, request, row, reason)` of a screen what a button of the row posts to.
+
+    `may` says who may, instead of the screen's `may_act`; `asks` names a method `(request, row)` that answers a GET, by
+    a page that asks first.
+    """
+
+    def make(act: Callable[[Any, HttpRequest, Any, str], Done]) -> View:
+        @wraps(act)
+        def pressed(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+            if asks and request.method != "POST":
+                answer: HttpResponse = screen.view_row(
+                    request, object_id, partial(getattr(screen, asks), request)
+                )
+                return answer
+            return run_object_action(
+                screen, request, object_id, partial(act, screen, request),
+                logged=act.__name__.removesuffix("_view").replace("_", " "), may=may and (lambda row: may(request)),
+            )  # fmt: skip
+
+        return of_row(pressed)
+
+    return make
 
 
 def run_object_action(
@@ -70,7 +109,7 @@ def run_object_action(
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     row = screen.get_object(request, object_id)
-    if not (screen.has_change_permission(request, row) if may is None else may(row)):
+    if not (screen.may_act(request, row) if may is None else may(row)):
         raise PermissionDenied
     if row is None:
         return cast(HttpResponse, screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id))
@@ -80,7 +119,7 @@ def run_object_action(
     except DomainError as error:
         screen.message_user(request, str(error), messages.ERROR)
     else:
-        screen.log_change(request, row, logged)
+        screen.log_change(request, row, done.logged or logged)
         undo, back = done.undo, next_url(request)
         if undo is not None and back is not None and f"{NEXT}=" not in undo:  # undoing returns there too
             undo = f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: back})}"

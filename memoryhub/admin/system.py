@@ -6,14 +6,9 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter
 
-from memoryhub.admin.base import (
-    PeriodFilter,
-    ReadOnlyAdmin,
-    clock,
-    coloured,
-)
+from memoryhub.admin.base import ReadOnlyAdmin, clock
+from memoryhub.admin.columns import column
 from memoryhub.admin.stored_words import job_label
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.jobs.models import ScheduleState, Worker
@@ -35,14 +30,16 @@ class EmbeddingSpaceAdmin(ReadOnlyAdmin):
         "cosine_high",
         "vector_weight",
     )
-    list_filter = (("state", ChoicesDropdownFilter),)
+    list_filter = ("state",)
     search_fields = ("provider", "model")
     ordering = ("id",)
 
-    @coloured({"active": "success", "filling": "info", "retired": ""})
-    @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, space: EmbeddingSpace) -> tuple[str, str]:
-        return space.state, space.get_state_display()
+    shown_state = column(
+        _("state"),
+        lambda space: (space.state, space.get_state_display()),
+        ordering="state",
+        colours={"active": "success", "filling": "info", "retired": ""},
+    )
 
 
 @admin.register(IdempotencyRecord)
@@ -50,7 +47,7 @@ class IdempotencyAdmin(ReadOnlyAdmin):
     """Responses kept for a day to answer retries; their bodies hold user texts and are not shown."""
 
     list_display = ("created_at", "route", "status", "api_key")
-    list_filter = (("route", FieldTextFilter), ("created_at", PeriodFilter))
+    list_filter = ("route", "created_at")
     list_select_related = ("api_key",)
     search_fields = ("route", "key")
     ordering = ("-created_at", "-id")
@@ -65,10 +62,13 @@ class WorkerAdmin(ReadOnlyAdmin):
     ordering = ("-seen_at",)
     search_fields = ("host",)
 
-    @coloured({"alive": "success", "lost": "danger"})
-    @admin.display(description=_("state"))
-    def shown_state(self, worker: Worker) -> tuple[str, Any]:
-        return ("alive", _("alive")) if clock() - worker.seen_at < SEEN_WITHIN else ("lost", _("lost"))
+    shown_state = column(
+        _("state"),
+        lambda worker: (
+            ("alive", _("alive")) if clock() - worker.seen_at < SEEN_WITHIN else ("lost", _("lost"))
+        ),
+        colours={"alive": "success", "lost": "danger"},
+    )
 
 
 @admin.register(ScheduleState)

@@ -9,28 +9,19 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet, Sum
+from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import date_format, number_format
 from django.utils.timezone import get_current_timezone, get_default_timezone, localdate, localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import DropdownFilter, FieldTextFilter
 from unfold.widgets import UnfoldAdminDateWidget
 
-from memoryhub.admin.base import (
-    Page,
-    PeriodFilter,
-    ReadOnlyAdmin,
-    clock,
-    coloured,
-    render_page,
-    title_with_time,
-)
+from memoryhub.admin.base import Page, ReadOnlyAdmin, clock, render_page, title_with_time
+from memoryhub.admin.columns import choice_filter, column, full_time
 from memoryhub.admin.dashboard import Curve, Offer, Section, Tile
 from memoryhub.admin.stored_words import OPERATIONS, OUTCOMES, PROVIDERS
-from memoryhub.admin.times import full_time
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
@@ -96,15 +87,7 @@ def _state(now: datetime) -> str:
     return gettext("%(provider)s failed last: %(code)s") % failure
 
 
-class OperationFilter(DropdownFilter):
-    title = _("operation")
-    parameter_name = "operation"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return list(OPERATIONS.items())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(operation=self.value()) if self.value() else queryset
+OperationFilter = choice_filter(_("operation"), "operation", OPERATIONS.items)
 
 
 @admin.register(LedgerEntry)
@@ -116,13 +99,7 @@ class LedgerAdmin(ReadOnlyAdmin):
         "created_at", "agent_id", "shown_operation", "model", "shown_outcome", "input_tokens", "estimated_tokens",
         "output_tokens", "latency_ms", "cost",
     )  # fmt: skip
-    list_filter = (
-        ("agent_id", FieldTextFilter),
-        OperationFilter,
-        ("outcome", FieldTextFilter),
-        ("model", FieldTextFilter),
-        ("created_at", PeriodFilter),
-    )
+    list_filter = ("agent_id", OperationFilter, "outcome", "model", "created_at")
     search_fields = ("agent_id", "operation", "model", "outcome")
     ordering = ("-created_at", "-id")
     fields = (
@@ -140,14 +117,15 @@ class LedgerAdmin(ReadOnlyAdmin):
     def title_of(self, row: LedgerEntry) -> str:
         return title_with_time(OPERATIONS.get(row.operation, row.operation), row.created_at)
 
-    @admin.display(description=_("operation"), ordering="operation")
-    def shown_operation(self, entry: LedgerEntry) -> Any:
-        return OPERATIONS.get(entry.operation, entry.operation)
-
-    @coloured({OK: "success", "failed": "danger"})
-    @admin.display(description=_("outcome"), ordering="outcome")
-    def shown_outcome(self, entry: LedgerEntry) -> tuple[str, Any]:
-        return (OK if entry.outcome == OK else "failed", OUTCOMES.get(entry.outcome, entry.outcome))
+    shown_operation = column(
+        _("operation"), lambda entry: OPERATIONS.get(entry.operation, entry.operation), ordering="operation"
+    )
+    shown_outcome = column(
+        _("outcome"),
+        lambda entry: (OK if entry.outcome == OK else "failed", OUTCOMES.get(entry.outcome, entry.outcome)),
+        ordering="outcome",
+        colours={OK: "success", "failed": "danger"},
+    )
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         answer = super().changelist_view(request, extra_context)
@@ -237,13 +215,13 @@ class FactorsAdmin(ReadOnlyAdmin):
         ("error_after_median", "error_after_p95"),
     )
 
-    @admin.display(description=_("error before (median, p95)"))
-    def before(self, row: TokenFactors) -> str:
-        return f"{row.error_before_median:.1%}, {row.error_before_p95:.1%}"
-
-    @admin.display(description=_("error after (median, p95)"))
-    def after(self, row: TokenFactors) -> str:
-        return f"{row.error_after_median:.1%}, {row.error_after_p95:.1%}"
+    before = column(
+        _("error before (median, p95)"),
+        lambda row: f"{row.error_before_median:.1%}, {row.error_before_p95:.1%}",
+    )
+    after = column(
+        _("error after (median, p95)"), lambda row: f"{row.error_after_median:.1%}, {row.error_after_p95:.1%}"
+    )
 
 
 PERIODS = (7, 30, 90)

@@ -37,6 +37,7 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
+from memoryhub.admin.columns import column
 from memoryhub.admin.object_actions import (
     Confirmation,
     confirmation_page,
@@ -180,13 +181,14 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         (_("Personal info"), {"fields": (("first_name", "last_name"), "email")}),
     )
 
-    @admin.display(description=_("name"), ordering="last_name")
-    def shown_name(self, person: User) -> str:
-        return excerpt(person.get_full_name(), 60) if person.get_full_name() else "-"
-
-    @admin.display(description=_("groups"))
-    def shown_groups(self, person: User) -> str:
-        return ", ".join(group.name for group in person.groups.all()) or "-"
+    shown_name = column(
+        _("name"),
+        lambda person: excerpt(person.get_full_name(), 60) if person.get_full_name() else "-",
+        ordering="last_name",
+    )
+    shown_groups = column(
+        _("groups"), lambda person: ", ".join(group.name for group in person.groups.all()) or "-"
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         rows: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
@@ -304,21 +306,12 @@ class FailedLoginAdmin(HubAdmin):
     def title_of(self, row: FailedLogin) -> str:
         return title_with_time(_("Failed login"), row.attempt_time)
 
-    @admin.display(description=_("account"), ordering="username")
-    def account(self, row: FailedLogin) -> str:
-        return excerpt(row.username, 60)
-
-    @admin.display(description=_("address"), ordering="ip_address")
-    def address(self, row: FailedLogin) -> str:
-        return row.ip_address or "-"
-
-    @admin.display(description=_("wrong passwords"), ordering="failures_since_start")
-    def failures(self, row: FailedLogin) -> int:
-        return int(row.failures_since_start)
-
-    @admin.display(description=_("last at"), ordering="attempt_time")
-    def last_at(self, row: FailedLogin) -> datetime:
-        return cast(datetime, row.attempt_time)
+    account = column(_("account"), lambda row: excerpt(row.username, 60), ordering="username")
+    address = column(_("address"), lambda row: row.ip_address or "-", ordering="ip_address")
+    failures = column(
+        _("wrong passwords"), lambda row: int(row.failures_since_start), ordering="failures_since_start"
+    )
+    last_at = column(_("last at"), lambda row: cast(datetime, row.attempt_time), ordering="attempt_time")
 
     def delete_model(self, request: HttpRequest, obj: FailedLogin) -> None:
         unlock(username=obj.username or "", address=obj.ip_address or "", by=principal(request), now=clock())

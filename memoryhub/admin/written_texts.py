@@ -4,20 +4,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from django.contrib import admin
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern
+from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock, coloured, principal
+from memoryhub.admin.base import clock, principal
+from memoryhub.admin.columns import column
 from memoryhub.admin.history import HistoryAdmin, address
 from memoryhub.admin.labels import PRINCIPAL_KINDS
 from memoryhub.admin.object_actions import (
     Done,
-    object_action_urls,
-    run_object_action,
+    object_action,
     submitted_number,
     submitted_reason,
     submitted_text,
@@ -46,10 +44,12 @@ class WrittenTextAdmin(HistoryAdmin):
     def write_anew(self, row: Any, **values: Any) -> None:
         raise NotImplementedError
 
-    @coloured({"locked": "warning"})
-    @admin.display(description=_("locked"), ordering="locked")
-    def shown_locked(self, row: Any) -> Any:
-        return ("locked", _("locked")) if row.locked else ""
+    shown_locked = column(
+        _("locked"),
+        lambda row: ("locked", _("locked")) if row.locked else "",
+        ordering="locked",
+        colours={"locked": "warning"},
+    )
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Any:
         former, cleaned = row.version, form.cleaned_data
@@ -81,35 +81,25 @@ class WrittenTextAdmin(HistoryAdmin):
         whose = {"actor_id__in": actors, f"{self.version_field}__in": [each.pk for each in rows]}
         return self.version_model._default_manager.filter(**whose)
 
-    def get_urls(self) -> list[URLPattern]:
-        pages = {"lock": self.lock_view, "rewrite": self.rewrite_view}
-        return [*object_action_urls(self, pages), *super().get_urls()]
+    @object_action()
+    def lock_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+        locked, former = submitted_text(request, "locked") == "1", row.version
+        saved = self.edit(
+            row, values={"locked": locked}, expected_version=submitted_number(request, "version"),
+            by=principal(request), reason=reason, now=clock(),
+        )  # fmt: skip
+        words = gettext("It is locked.") if locked else gettext("It is unlocked.")
+        undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
+        logged = "lock" if locked else "unlock"
+        return Done(words, undo=undo if saved.version != former else None, logged=logged)
 
-    def lock_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        locked = submitted_text(request, "locked") == "1"
-
-        def press(row: Any, reason: str) -> Done:
-            former = row.version
-            saved = self.edit(
-                row, values={"locked": locked}, expected_version=submitted_number(request, "version"),
-                by=principal(request), reason=reason, now=clock(),
-            )  # fmt: skip
-            words = gettext("It is locked.") if locked else gettext("It is unlocked.")
-            undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
-            return Done(words, undo=undo if saved.version != former else None)
-
-        return run_object_action(self, request, object_id, press, logged="lock" if locked else "unlock")
-
-    def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(row: Any, reason: str) -> Done:
-            self.write_anew(row, by=principal(request), now=clock())
-            return Done(
-                gettext(
-                    "It will be written anew in the background. What it says now stays among its versions."
-                )
-            )
-
-        return run_object_action(self, request, object_id, press, logged="rewrite")
+    @object_action()
+    def rewrite_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+        self.write_anew(row, by=principal(request), now=clock())
+        words = gettext(
+            "It will be written anew in the background. What it says now stays among its versions."
+        )
+        return Done(words)
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         rows = self._versions([row]).filter(number__lt=before).defer(self.stored_text)

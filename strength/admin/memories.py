@@ -17,32 +17,18 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
-from unfold.contrib.filters.admin import (
-    BooleanRadioFilter,
-    ChoicesDropdownFilter,
-    FieldTextFilter,
-    RangeDateTimeFilter,
-    RelatedDropdownFilter,
-)
 
-from memoryhub.admin.base import (
-    UserFilter,
-    as_uuid,
-    choice_displays,
-    clock,
-    excerpt,
-    principal,
-    render_page,
-    title_with_time,
-    truncated,
-)
+from memoryhub.admin.base import as_uuid, clock, excerpt, principal, render_page, title_with_time, truncated
+from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.curated import CuratedAdmin, without_fields
 from memoryhub.admin.labels import verb_label
 from memoryhub.admin.object_actions import (
     NEXT,
     Done,
     next_url,
-    object_action_urls,
+    object_action,
+    of_row,
+    row_page,
     run_object_action,
     submitted_number,
     submitted_reason,
@@ -109,17 +95,17 @@ class MemoryAdmin(CuratedAdmin):
     add_form = NewMemoryForm
     list_display = ("star", "shown_content", "chips", "kind", "strength", "uses", "created_at", "row_buttons")
     list_filter = (
-        ("status", ChoicesDropdownFilter),
-        ("kind", ChoicesDropdownFilter),
-        ("pinned", BooleanRadioFilter),
-        ("source", ChoicesDropdownFilter),
-        ("trust", ChoicesDropdownFilter),
-        ("scope_level", ChoicesDropdownFilter),
-        ("actor__agent", RelatedDropdownFilter),
+        "status",
+        "kind",
+        "pinned",
+        "source",
+        "trust",
+        "scope_level",
+        "actor__agent",
         UserFilter,
         SummariesFilter,
-        ("namespace", FieldTextFilter),
-        ("created_at", RangeDateTimeFilter),
+        "namespace",
+        "created_at",
     )
     list_select_related = ("actor__sleep_state", "numbers")
     list_per_page = 30  # their buttons and scores weigh more than other lists' cells
@@ -166,27 +152,14 @@ class MemoryAdmin(CuratedAdmin):
     def title_of(self, row: Memory) -> str:
         return title_with_time(row.get_kind_display(), row.created_at)
 
-    @admin.display(description=_("content"))
-    def shown_content(self, memory: Any) -> str:
-        return format_html("{}{}", state_chip(memory), excerpt(memory.opening))
-
+    shown_content = column(
+        _("content"), lambda memory: format_html("{}{}", state_chip(memory), excerpt(memory.opening))
+    )
     state_in_words = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("status"))[1]
-
-    @admin.display(description=_("actions"))
-    def row_buttons(self, memory: Any) -> str:
-        return row_buttons(memory)
-
-    @admin.display(description="\N{WHITE STAR}", ordering="pinned")
-    def star(self, memory: Any) -> str:
-        return pin_button(memory)
-
-    @admin.display(description=_("owner"), ordering="actor")
-    def chips(self, memory: Any) -> str:
-        return owner_chips(memory)
-
-    @admin.display(description=_("score"))
-    def shown_score(self, memory: Any) -> str:
-        return shown_score(getattr(memory, "found", None))
+    row_buttons = column(_("actions"), lambda memory: row_buttons(memory))
+    star = column("\N{WHITE STAR}", lambda memory: pin_button(memory), ordering="pinned")
+    chips = column(_("owner"), lambda memory: owner_chips(memory), ordering="actor")
+    shown_score = column(_("score"), lambda memory: shown_score(getattr(memory, "found", None)))
 
     @admin.display(description=_("locked"))
     def shown_lock(self, memory: Memory) -> str:
@@ -194,13 +167,12 @@ class MemoryAdmin(CuratedAdmin):
             return gettext("no")
         return gettext("yes: a person edited the text, and jobs do not rewrite it")
 
-    @admin.display(description=_("strength"), ordering=STRENGTH_OF_MEMORY)
-    def strength(self, memory: Any) -> str:
-        return strength_bar(memory.strength)
-
-    @admin.display(description=_("uses"), ordering="numbers__access_count")
-    def uses(self, memory: Any) -> int:
-        return int(memory.numbers.access_count)
+    strength = column(
+        _("strength"), lambda memory: strength_bar(memory.strength), ordering=STRENGTH_OF_MEMORY
+    )
+    uses = column(
+        _("uses"), lambda memory: int(memory.numbers.access_count), ordering="numbers__access_count"
+    )
 
     # Changes: every one of them through an action.
 
@@ -285,9 +257,6 @@ class MemoryAdmin(CuratedAdmin):
     def get_urls(self) -> list[URLPattern]:
         take_back = self.admin_site.admin_view(require_POST(partial(take_back_many, self)))
         batch = self.admin_site.admin_view(partial(batch_view, self))
-        pages = {"curate": self.curate_view, "restore": self.restore_view, "use": self.use_view,
-                   "impact": self.impact_view, "take-back": self.take_back_view, "part": self.part_view,
-                   "text": self.text_view, "retrieved": self.retrieved_view}  # fmt: skip
         return [
             path("batch/<uuid:batch>/", batch, name="strength_memory_batch"),
             path(
@@ -296,7 +265,6 @@ class MemoryAdmin(CuratedAdmin):
                 name="strength_memory_views",
             ),
             path("take-back/", take_back, name="strength_memory_take_back_many"),
-            *object_action_urls(self, pages),
             *super().get_urls(),
         ]
 
@@ -317,105 +285,89 @@ class MemoryAdmin(CuratedAdmin):
         address = reverse("admin:strength_memory_changelist")
         return HttpResponseRedirect(f"{address}?{query}" if query else address)
 
+    @of_row
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         verb = submitted_text(request, "verb")
-
-        def act(memory: Memory, reason: str) -> Done:
-            if verb not in TRANSITIONS:
-                raise WrongState(_("Unknown action. Reload the page and try again."))
-            # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
-            check_was_read(verb, submitted_number(request, "version"))
-            changed = apply_transition(
-                memory=memory, verb=verb, by=principal(request), reason=reason,
-                expected_version=submitted_number(request, "version"), now=clock(),
-            )  # fmt: skip
-            is_new = changed.version != memory.version
-            undo = undo_of(request, changed) if is_new else None
-            done = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
-            text = gettext("%(done)s: %(text)s") % done
-            return Done(with_old_wording(request, text, changed, memory), undo=undo)
-
-        answer = run_object_action(self, request, object_id, act, logged=verb)
+        answer = run_object_action(
+            self, request, object_id, partial(self._curate, request, verb), logged=verb
+        )
         if next_url(request) and "Location" in answer:
             answer["Location"] += _place(request, object_id)
         return answer
 
-    def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(memory: Memory, reason: str) -> Done:
-            undo_revision(
-                revision=_revision(request, memory), by=principal(request), reason=reason, now=clock()
-            )
-            return Done(gettext("The change was undone."))
+    def _curate(self, request: HttpRequest, verb: str, memory: Memory, reason: str) -> Done:
+        if verb not in TRANSITIONS:
+            raise WrongState(_("Unknown action. Reload the page and try again."))
+        # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
+        version = submitted_number(request, "version")
+        check_was_read(verb, version)
+        changed = apply_transition(
+            memory=memory,
+            verb=verb,
+            by=principal(request),
+            reason=reason,
+            expected_version=version,
+            now=clock(),
+        )
+        done = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
+        return _reported(request, gettext("%(done)s: %(text)s") % done, changed, memory)
 
-        return run_object_action(self, request, object_id, act, logged="take back")
+    @object_action()
+    def take_back_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+        undo_revision(revision=_revision(request, memory), by=principal(request), reason=reason, now=clock())
+        return Done(gettext("The change was undone."))
 
-    def part_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(memory: Memory, reason: str) -> Done:
-            of_memory = Merge.objects.filter(actor_id=memory.actor_id, kept_id=memory.pk)
-            key = as_uuid(submitted_text(request, "merge"))
-            proposal = of_memory.filter(pk=key).first() if key else None
-            if proposal is None:
-                raise UnknownRow(_("There is no such merge."))
-            undo_merge(proposal=proposal, by=principal(request), reason=reason, now=clock())
-            return Done(gettext("The two memories were unmerged."))
+    @object_action()
+    def part_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+        of_memory = Merge.objects.filter(actor_id=memory.actor_id, kept_id=memory.pk)
+        key = as_uuid(submitted_text(request, "merge"))
+        proposal = of_memory.filter(pk=key).first() if key else None
+        if proposal is None:
+            raise UnknownRow(_("There is no such merge."))
+        undo_merge(proposal=proposal, by=principal(request), reason=reason, now=clock())
+        return Done(gettext("The two memories were unmerged."))
 
-        return run_object_action(self, request, object_id, act, logged="part")
+    @row_page
+    def text_view(self, request: HttpRequest, memory: Memory) -> HttpResponse:
+        return HttpResponse(memory.content, content_type="text/plain; charset=utf-8")
 
-    def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def view(memory: Memory) -> HttpResponse:
-            return HttpResponse(memory.content, content_type="text/plain; charset=utf-8")
+    @row_page
+    def retrieved_view(self, request: HttpRequest, memory: Memory) -> HttpResponse:
+        if not request.user.has_perm("conversations.view_receipt"):
+            raise PermissionDenied
+        context = {"memory": memory, **retrieved(memory, place=submitted_number(request, "from") or 0)}
+        if request.headers.get("HX-Request") == "true":
+            return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
+        page, title = "admin/strength/memory/retrieved_page.html", _("Why it was retrieved")
+        return render_page(request, page, title=title, opts=self.opts, **context)
 
-        return self.view_row(request, object_id, view)
+    @object_action()
+    def restore_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+        revision = _revision(request, memory)
+        changed = restore_revision(
+            memory=memory, revision=revision, expected_version=submitted_number(request, "version"),
+            by=principal(request), reason=reason, now=clock(),
+        )  # fmt: skip
+        text = gettext("Revision %(number)d was restored.") % {"number": revision.number}
+        return _reported(request, text, changed, memory)
 
-    def retrieved_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def view(memory: Memory) -> HttpResponse:
-            if not request.user.has_perm("conversations.view_receipt"):
-                raise PermissionDenied
-            context = {"memory": memory, **retrieved(memory, place=submitted_number(request, "from") or 0)}
-            if request.headers.get("HX-Request") == "true":
-                return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
-            page, title = "admin/strength/memory/retrieved_page.html", _("Why it was retrieved")
-            return render_page(request, page, title=title, opts=self.opts, **context)
-
-        return self.view_row(request, object_id, view)
-
-    def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(memory: Memory, reason: str) -> Done:
-            revision = _revision(request, memory)
-            changed = restore_revision(
-                memory=memory, revision=revision, expected_version=submitted_number(request, "version"),
-                by=principal(request), reason=reason, now=clock(),
-            )  # fmt: skip
-            undo = undo_of(request, changed) if changed.version != memory.version else None
-            text = gettext("Revision %(number)d was restored.") % {"number": revision.number}
-            return Done(with_old_wording(request, text, changed, memory), undo=undo)
-
-        return run_object_action(self, request, object_id, act, logged="restore")
-
-    def use_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @object_action()
+    def use_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
         perspective = submitted_text(request, "perspective")
+        if len(perspective) > LONGEST_PERSPECTIVE:
+            problem = gettext("A perspective has at most %(longest)d characters.")
+            raise MemoryRefused("perspective", problem % {"longest": LONGEST_PERSPECTIVE})
+        by, now = principal(request), clock()
+        use_memory(memory=memory, perspective=perspective or None, task=None, by=by, now=now)
+        return Done(gettext("The use was recorded; the memory is stronger now."))
 
-        def act(memory: Memory, reason: str) -> Done:
-            if len(perspective) > LONGEST_PERSPECTIVE:
-                problem = gettext("A perspective has at most %(longest)d characters.")
-                raise MemoryRefused("perspective", problem % {"longest": LONGEST_PERSPECTIVE})
-            use_memory(
-                memory=memory, perspective=perspective or None, task=None, by=principal(request), now=clock()
-            )
-            return Done(gettext("The use was recorded; the memory is stronger now."))
-
-        return run_object_action(self, request, object_id, act, logged="use")
-
-    def impact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @object_action()
+    def impact_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
         impact = request.POST.get("impact", "")
-
-        def act(memory: Memory, reason: str) -> Done:
-            if impact not in IMPACTS:
-                raise WrongState(_("Unknown action. Reload the page and try again."))
-            impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
-            return Done(gettext("The impact was recorded: %(impact)s.") % {"impact": IMPACTS[impact]})
-
-        return run_object_action(self, request, object_id, act, logged="impact")
+        if impact not in IMPACTS:
+            raise WrongState(_("Unknown action. Reload the page and try again."))
+        impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
+        return Done(gettext("The impact was recorded: %(impact)s.") % {"impact": IMPACTS[impact]})
 
     # What the page tells besides the fields.
 
@@ -471,6 +423,12 @@ def undo_of(request: HttpRequest, changed: Memory) -> str:
     if back := submitted_text(request, NEXT):
         query[NEXT] = f"{back}{_place(request, changed.pk)}"
     return f"{reverse('admin:strength_memory_take_back', args=[changed.pk])}?{urlencode(query)}"
+
+
+def _reported(request: HttpRequest, text: str, changed: Memory, before: Memory) -> Done:
+    """Return what to say of a change: where the old wording still stands, and the way back where there is one."""
+    undo = undo_of(request, changed) if changed.version != before.version else None
+    return Done(with_old_wording(request, text, changed, before), undo=undo)
 
 
 def _place(request: HttpRequest, key: object) -> str:

@@ -20,10 +20,10 @@ from django.utils.translation import gettext
 from conversations.admin.context_breakdown import LAYERS, PARTS, REASONS, WEIGHTED
 from conversations.models import Message, Receipt
 from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt, link_to
+from memoryhub.admin.columns import full_time
 from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import submitted_number
-from memoryhub.admin.times import full_time
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
 from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, SLEEP_REASONS, STATUSES, VERBS

@@ -14,20 +14,19 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, ngettext_lazy
 from django.views.decorators.http import require_POST
-from unfold.contrib.filters.admin import DropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import DropdownFilter
 
 from memoryhub.admin.base import (
     MOST_AT_ONCE,
     READ_FOR_EXCERPT,
     OwnedMixin,
-    UserFilter,
     as_uuid,
-    choice_displays,
     clock,
     excerpt,
     principal,
     title_with_time,
 )
+from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.diff import Part, Row, side_by_side
 from memoryhub.admin.object_actions import (
     Confirmation,
@@ -38,7 +37,7 @@ from memoryhub.admin.object_actions import (
     confirmation_page,
     counted,
     is_confirmed,
-    object_action_urls,
+    object_action,
     report_done,
     report_skipped,
     submitted_reason,
@@ -125,12 +124,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         "created_at",
         "decided_at",
     )
-    list_filter = (
-        MergeStateFilter,
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
+    list_filter = (MergeStateFilter, "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("kept__content", "absorbed__content")
     search_help_text = _("Words of one of the two, or the id of a merge or of a memory.")
@@ -157,18 +151,18 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
             absorbed_opening=Left("absorbed__content", READ_FOR_EXCERPT),
         )
 
-    @admin.display(description=_("similarity"), ordering="likeness")
-    def shown_likeness(self, proposal: Merge) -> str:
-        return f"{100 * proposal.likeness:.0f}\N{NO-BREAK SPACE}%"
-
-    @admin.display(description=_("stays"))
-    def shown_kept(self, proposal: Any) -> str:
-        return excerpt(getattr(proposal, "kept_opening", str(proposal.kept_id)))
-
-    @admin.display(description=_("is merged into it"))
-    def shown_absorbed(self, proposal: Any) -> str:
-        return excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id)))
-
+    shown_likeness = column(
+        _("similarity"),
+        lambda proposal: f"{100 * proposal.likeness:.0f}\N{NO-BREAK SPACE}%",
+        ordering="likeness",
+    )
+    shown_kept = column(
+        _("stays"), lambda proposal: excerpt(getattr(proposal, "kept_opening", str(proposal.kept_id)))
+    )
+    shown_absorbed = column(
+        _("is merged into it"),
+        lambda proposal: excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id))),
+    )
     shown_state, state_in_words = choice_displays(
         "state", MERGE_STATES, MERGE_COLOURS, description=_("state")
     )
@@ -227,28 +221,24 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         undo_many = self.admin_site.admin_view(require_POST(self.undo_many_view))
         return [
             path("undo-many/", undo_many, name="strength_merge_undo_many"),
-            *object_action_urls(self, {"decide": self.decide_view}),
             *super().get_urls(),
         ]
 
-    def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @object_action()
+    def decide_view(self, request: HttpRequest, proposal: Merge, reason: str) -> Done:
         """Carry out a decision and show the next proposal, with an undo."""
         verb, stays = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
-
-        def act(proposal: Merge, reason: str) -> Done:
-            if verb not in VERBS:
-                raise WrongState(_("Unknown action. Reload the page and try again."))
-            which = {"stays": stays} if verb == "accept" else {}
-            VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
-            if verb not in ("accept", "dismiss"):
-                return Done(RESULTS[verb])
-            undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
-            open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
-            following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
-            to = change_url(following) if following else reverse("admin:strength_merge_changelist")
-            return Done(RESULTS[verb], to, undo)
-
-        return self.posted(request, object_id, act, logged=verb)
+        if verb not in VERBS:
+            raise WrongState(_("Unknown action. Reload the page and try again."))
+        which = {"stays": stays} if verb == "accept" else {}
+        VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
+        if verb not in ("accept", "dismiss"):
+            return Done(RESULTS[verb], logged=verb)
+        undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
+        open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
+        following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
+        to = change_url(following) if following else reverse("admin:strength_merge_changelist")
+        return Done(RESULTS[verb], to, undo, logged=verb)
 
     # What a merge's page tells.
 

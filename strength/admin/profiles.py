@@ -7,29 +7,13 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    BooleanRadioFilter,
-    ChoicesDropdownFilter,
-    RangeDateTimeFilter,
-    RelatedDropdownFilter,
-)
 
-from memoryhub.admin.base import (
-    UserFilter,
-    choice_displays,
-    clock,
-    excerpt,
-    principal,
-    title_with_time,
-)
+from memoryhub.admin.base import clock, excerpt, principal, title_with_time
+from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.history import restored_version, wide
-from memoryhub.admin.object_actions import (
-    Done,
-    submitted_number,
-    submitted_text,
-)
+from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
 from memoryhub.admin.written_texts import WrittenTextAdmin
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.tenancy.policies import effective_policy
@@ -80,13 +64,7 @@ class ProfileAdmin(WrittenTextAdmin):
     form: type[forms.ModelForm] = ProfileForm
     list_per_page = 30  # wide rows
     list_display = ("shown_text", "owner", "shown_generator", "shown_locked", "version", "updated_at")
-    list_filter = (
-        ("generator", ChoicesDropdownFilter),
-        ("locked", BooleanRadioFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("updated_at", RangeDateTimeFilter),
-    )
+    list_filter = ("generator", "locked", "actor__agent", UserFilter, "updated_at")
     list_select_related = ("actor",)
     search_fields = ("lines",)
     search_help_text = _("Words of a profile, or the id of one.")
@@ -112,10 +90,10 @@ class ProfileAdmin(WrittenTextAdmin):
     change_form_outer_before_template = "admin/strength/profile/buttons.html"
     change_form_outer_after_template = "admin/strength/profile/lines.html"
 
-    @admin.display(description=_("profile"))
-    def shown_text(self, profile: Profile) -> str:
-        return wide(excerpt(" / ".join(profile.text[:LISTED_CHARACTERS].splitlines())) or "–")
-
+    shown_text = column(
+        _("profile"),
+        lambda profile: wide(excerpt(" / ".join(profile.text[:LISTED_CHARACTERS].splitlines())) or "–"),
+    )
     shown_generator, written_by = choice_displays(
         "generator", GENERATORS, GENERATOR_COLOURS, description=_("written by")
     )

@@ -16,24 +16,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
-from unfold.contrib.filters.admin import (
-    BooleanRadioFilter,
-    ChoicesDropdownFilter,
-    RelatedDropdownFilter,
-)
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldBooleanWidget
 
-from memoryhub.admin.base import (
-    OwnedMixin,
-    PeriodFilter,
-    UserFilter,
-    as_uuid,
-    clock,
-    coloured,
-    principal,
-    render_page,
-    title_with_time,
-)
+from memoryhub.admin.base import OwnedMixin, as_uuid, clock, principal, render_page, title_with_time
+from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
 from memoryhub.admin.curated import OwnerForm
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import (
@@ -41,14 +27,13 @@ from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
     change_url,
-    object_action_urls,
+    object_action,
     offers_undo,
     report_done,
     submitted_number,
     submitted_reason,
     submitted_text,
 )
-from memoryhub.admin.times import full_time
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
@@ -100,6 +85,11 @@ def _count(name: str) -> Any:
     return shown
 
 
+def _state_of(run: SleepRun) -> tuple[str, Any]:
+    state = "preview" if run.dry_run else run.state
+    return state, RUN_STATES.get(state, state)
+
+
 @admin.register(SleepRun)
 class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     list_display = (
@@ -113,14 +103,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         "merged",
         "proposed",
     )
-    list_filter = (
-        ("dry_run", BooleanRadioFilter),
-        ("state", ChoicesDropdownFilter),
-        ("trigger", ChoicesDropdownFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("now", PeriodFilter),
-    )
+    list_filter = ("dry_run", "state", "trigger", "actor__agent", UserFilter, "now")
     list_select_related = ("actor",)
     search_fields = ("who_name",)
     search_help_text = _("Who started it, or the id of a sleep run or of a batch.")
@@ -140,29 +123,18 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     def title_of(self, row: SleepRun) -> str:
         return title_with_time(gettext("Preview") if row.dry_run else row._meta.verbose_name, row.now)
 
-    @admin.display(description=_("computed for"), ordering="now")
-    def moment(self, run: SleepRun) -> str:
-        return full_time(run.now)
+    moment = column(_("computed for"), lambda run: full_time(run.now), ordering="now")
 
-    @coloured(RUN_COLOURS)
-    @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, run: SleepRun) -> tuple[Any, Any]:
-        state = "preview" if run.dry_run else run.state
-        return state, RUN_STATES.get(state, state)
-
-    @admin.display(description=_("state"))
-    def state_in_words(self, run: SleepRun) -> Any:
-        return self.shown_state(run)[1]
-
-    @admin.display(description=_("started by"), ordering="trigger")
-    def shown_trigger(self, run: SleepRun) -> Any:
-        return TRIGGERS.get(run.trigger, run.trigger)
+    shown_state, state_in_words = label_displays(
+        _state_of, RUN_COLOURS, description=_("state"), ordering="state"
+    )
+    shown_trigger = column(
+        _("started by"), lambda run: TRIGGERS.get(run.trigger, run.trigger), ordering="trigger"
+    )
 
     faded, archived, levels, merged, proposed = map(_count, COUNTS)
 
-    @admin.display(description=_("who"))
-    def who(self, run: SleepRun) -> str:
-        return principal_label(run.who_name, run.who_kind)
+    who = column(_("who"), lambda run: principal_label(run.who_name, run.who_kind))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         may = {"may_begin": self.has_decide_permission(request)}
@@ -176,7 +148,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             path("begin/", view(self.begin_view), name="strength_sleeprun_begin"),
             path("round/<uuid:group>/", view(self.round_view), name="strength_sleeprun_round"),
             path("round/<uuid:group>/undo/", view(undo_round), name="strength_sleeprun_undo_round"),
-            *object_action_urls(self, {"sleep": self.sleep_view, "undo": self.undo_view}),
             *super().get_urls(),
         ]
 
@@ -284,30 +255,23 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             self.message_user(request, _("The user was erased meanwhile."), messages.WARNING)
         return HttpResponseRedirect(_round_list(group))
 
-    def sleep_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(run: SleepRun, reason: str) -> Done:
-            actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
-            slept = _sleep(request, actor, group=None, dry_run=False)
-            return Done(_summary(1, dry_run=False), change_url(slept), _undo_url(slept))
+    @object_action()
+    def sleep_view(self, request: HttpRequest, run: SleepRun, reason: str) -> Done:
+        actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
+        slept = _sleep(request, actor, group=None, dry_run=False)
+        return Done(_summary(1, dry_run=False), change_url(slept), _undo_url(slept))
 
-        return self.posted(request, object_id, act, logged="sleep")
+    @object_action(asks="ask_to_undo")
+    def undo_view(self, request: HttpRequest, run: SleepRun, reason: str) -> Done:
+        undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
+        if undone.errors:
+            text = _("Not everything could be undone: see the problems below.")
+            self.message_user(request, text, messages.WARNING)
+        return Done(gettext("The sleep run was undone."))
 
-    def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(run: SleepRun, reason: str) -> Done:
-            undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
-            if undone.errors:
-                text = _("Not everything could be undone: see the problems below.")
-                self.message_user(request, text, messages.WARNING)
-            return Done(gettext("The sleep run was undone."))
-
-        if request.method == "POST":
-            return self.posted(request, object_id, act, logged="undo")
+    def ask_to_undo(self, request: HttpRequest, run: SleepRun) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        run = self.get_object(request, object_id)
-        if run is None:
-            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return missing
         if not _can_be_undone(run):
             self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))

@@ -7,9 +7,9 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import OwnedMixin, ReadOnlyAdmin, UserFilter, choice_displays, excerpt, truncated
+from memoryhub.admin.base import OwnedMixin, ReadOnlyAdmin, excerpt, truncated
+from memoryhub.admin.columns import UserFilter, choice_displays, column
 from strength.admin.labels import TASK_COLOURS, TASK_STATES
 from strength.admin.memory_detail import memory_links
 from strength.models import Task
@@ -21,12 +21,7 @@ MOST_SHOWN: Final = 100
 @admin.register(Task)
 class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
     list_display = ("created_at", "shown_query", "owner", "shown_state", "used", "problems", "completed_at")
-    list_filter = (
-        ("state", ChoicesDropdownFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
+    list_filter = ("state", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("query",)
     search_help_text = _("Words of what was asked, or the id of a task.")
@@ -45,13 +40,8 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
     def title_of(self, row: Task) -> str:
         return truncated(row.query)
 
-    @admin.display(description=_("query"))
-    def shown_query(self, task: Any) -> str:
-        return excerpt(task.opening, 80)
-
-    @admin.display(description=_("query"))
-    def whole_query(self, task: Task) -> str:
-        return _prose(task.query)
+    shown_query = column(_("query"), lambda task: excerpt(task.opening, 80))
+    whole_query = column(_("query"), lambda task: _prose(task.query))
 
     @admin.display(description=_("result"))
     def shown_result(self, task: Task) -> str:
@@ -61,14 +51,8 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
         return _prose(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
 
     shown_state, state_in_words = choice_displays("state", TASK_STATES, TASK_COLOURS, description=_("state"))
-
-    @admin.display(description=_("memories used"))
-    def used(self, task: Task) -> int:
-        return len(task.used_memory_ids)
-
-    @admin.display(description=_("problems"))
-    def problems(self, task: Task) -> int:
-        return len(task.errors)
+    used = column(_("memories used"), lambda task: len(task.used_memory_ids))
+    problems = column(_("problems"), lambda task: len(task.errors))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         given, used = row.offered[:MOST_SHOWN], row.used_memory_ids[:MOST_SHOWN]

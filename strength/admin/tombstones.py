@@ -5,22 +5,15 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, reverse
+from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import (
-    OwnedMixin,
-    UserFilter,
-    choice_displays,
-    clock,
-    principal,
-    title_with_time,
-)
+from memoryhub.admin.base import OwnedMixin, clock, principal, title_with_time
+from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label
-from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action_urls
+from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action
 from strength.actions.tombstones import lift_tombstone
 from strength.admin.kept_out import shown_texts
 from strength.admin.labels import DECISION_COLOURS, DECISIONS
@@ -42,13 +35,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         "last_held_back_at",
         "stands_in",
     )
-    list_filter = (
-        ("decision", ChoicesDropdownFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-        ("last_held_back_at", RangeDateTimeFilter),
-    )
+    list_filter = ("decision", "actor__agent", UserFilter, "created_at", "last_held_back_at")
     list_select_related = ("actor",)
     search_fields = ("who_name",)
     search_help_text = _("Who decided, or the id of an entry or of the memory that replaced it.")
@@ -73,28 +60,21 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         "decision", DECISIONS, DECISION_COLOURS, description=_("decision")
     )
 
-    @admin.display(description=_("who"), ordering="who_name")
-    def who(self, tombstone: Tombstone) -> str:
-        return principal_label(tombstone.who_name, tombstone.who_kind)
+    who = column(
+        _("who"),
+        lambda tombstone: principal_label(tombstone.who_name, tombstone.who_kind),
+        ordering="who_name",
+    )
+    kept_out = column(
+        _("kept out"), lambda tombstone: tombstone.text or gettext("(the text is stored nowhere)")
+    )
+    stands_in = column(_("replaced by"), lambda tombstone: tombstone.instead or "-")
 
-    @admin.display(description=_("kept out"))
-    def kept_out(self, tombstone: Any) -> Any:
-        return tombstone.text or gettext("(the text is stored nowhere)")
-
-    @admin.display(description=_("replaced by"))
-    def stands_in(self, tombstone: Any) -> Any:
-        return tombstone.instead or "-"
-
-    def get_urls(self) -> list[URLPattern]:
-        return [*object_action_urls(self, {"lift": self.lift_view}), *super().get_urls()]
-
-    def lift_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(tombstone: Tombstone, reason: str) -> Done:
-            lift_tombstone(tombstone=tombstone, by=principal(request), reason=reason, now=clock())
-            text = gettext("The text may be written again.")
-            return Done(text, reverse("admin:strength_tombstone_changelist"))
-
-        return self.posted(request, object_id, act, logged="lift")
+    @object_action()
+    def lift_view(self, request: HttpRequest, tombstone: Tombstone, reason: str) -> Done:
+        lift_tombstone(tombstone=tombstone, by=principal(request), reason=reason, now=clock())
+        text = gettext("The text may be written again.")
+        return Done(text, reverse("admin:strength_tombstone_changelist"))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {

@@ -1,22 +1,23 @@
 """Editor of project documents, with versions, compaction and trust of entries."""
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
-from django.urls import URLPattern
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.decorators import method_decorator
 from django.utils.html import escape, format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 from markdown_it import MarkdownIt
-from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import UserFilter, as_uuid, clock, grouped, link_to, principal
+from memoryhub.admin.base import as_uuid, clock, grouped, link_to, principal
+from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
@@ -24,8 +25,8 @@ from memoryhub.admin.history import HistoryAdmin, address, restored_version
 from memoryhub.admin.labels import PRINCIPAL_KINDS
 from memoryhub.admin.object_actions import (
     Done,
-    object_action_urls,
-    run_object_action,
+    object_action,
+    row_page,
     submitted_number,
     submitted_text,
 )
@@ -46,7 +47,7 @@ from summaries.actions.compaction import (
 from summaries.actions.documents import backups_of, remove_empty_document, restore_document, write_document
 from summaries.actions.entries import set_entry_trust
 from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, file_name
-from summaries.admin.project_life import may_end, move_lines_view
+from summaries.admin.project_life import lines_page, may_end, moved_lines
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
@@ -96,7 +97,7 @@ class DocumentAdmin(HistoryAdmin):
     form = DocumentForm
     allows = frozenset({"change"})
     list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
-    list_filter = (("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter))
+    list_filter = ("actor__agent", UserFilter, "updated_at")
     list_select_related = ("actor", "project")
     search_fields = ("name", "project__name")
     search_help_text = _("The name of a document or a project, or the id of either.")
@@ -130,9 +131,13 @@ class DocumentAdmin(HistoryAdmin):
             return fieldsets
         return [(None, {"fields": ("beginning",)}), *fieldsets[1:]]
 
-    @admin.display(description=_("project"), ordering="project__name")
-    def of_project(self, document: Document) -> str:
-        return link_to("admin:summaries_project_change", document.project_id, document.project.name)
+    of_project = column(
+        _("project"),
+        lambda document: link_to(
+            "admin:summaries_project_change", document.project_id, document.project.name
+        ),
+        ordering="project__name",
+    )
 
     @admin.display(description=_("Text"))
     def beginning(self, document: Document) -> str:
@@ -170,130 +175,101 @@ class DocumentAdmin(HistoryAdmin):
             self.offer_undo(request, words, undo)
         return saved
 
-    def get_urls(self) -> list[URLPattern]:
-        pages: dict[str, Callable[..., HttpResponse]] = {
-            **{name: partial(self.trust_view, name=name) for name in TRUST_ACTIONS},
-            "compact": self.compact_view,
-            "count": self.count_view,
-            "protected": self.protected_view,
-            "remove": self.remove_view,
-            "move": partial(move_lines_view, self),
-            "preview": self.preview_view,
-        }
-        return [*object_action_urls(self, pages), *super().get_urls()]
-
     # The buttons.
 
-    def trust_view(self, request: HttpRequest, object_id: str, *, name: str) -> HttpResponse:
+    @object_action()
+    def believe_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
+        return self._set_trust(request, document, reason, "believe")
+
+    @object_action()
+    def doubt_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
+        return self._set_trust(request, document, reason, "doubt")
+
+    def _set_trust(self, request: HttpRequest, document: Document, reason: str, name: str) -> Done:
         trust, opposite, message = TRUST_ACTIONS[name]
+        parts = submitted_text(request, "entries").split(",")[: 2 * MOST_WAITING]
+        ids = [key for part in parts if (key := as_uuid(part)) is not None]
+        ids = set_entry_trust(
+            document=document, entry_ids=ids, trust=trust, by=principal(request), reason=reason, now=clock()
+        )
+        undo = address(opposite, document, entries=",".join(str(each) for each in ids)) if ids else None
+        return Done(message % {"number": len(ids)}, undo=undo)
 
-        def press(document: Document, reason: str) -> Done:
-            parts = submitted_text(request, "entries").split(",")[: 2 * MOST_WAITING]
-            ids = [key for part in parts if (key := as_uuid(part)) is not None]
-            ids = set_entry_trust(
-                document=document,
-                entry_ids=ids,
-                trust=trust,
-                by=principal(request),
-                reason=reason,
-                now=clock(),
-            )
-            undo = address(opposite, document, entries=",".join(str(each) for each in ids)) if ids else None
-            return Done(message % {"number": len(ids)}, undo=undo)
+    @object_action(asks="ask_to_compact")
+    def compact_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
+        try:
+            enqueue_compaction(document=document, by=principal(request), now=clock())
+        except NotCompacted:
+            raise DomainError(_("This document is never rewritten.")) from None
+        except ProviderUnavailable:
+            raise DomainError(NOT_CONFIGURED) from None
+        words = gettext("It will be compacted in the background. The text before it is kept as a backup.")
+        return Done(words)
 
-        return run_object_action(self, request, object_id, press, logged=name)
+    def ask_to_compact(self, request: HttpRequest, document: Document) -> HttpResponse:
+        if not self.has_change_permission(request, document):
+            raise PermissionDenied
+        kept, state = protected_blocks(document=document, now=clock()), state_of(document)
+        return self.subpage(
+            request,
+            document,
+            "summaries/document/compact",
+            title=_("Compact %(name)s now?") % {"name": document.name},
+            state=state,
+            tokens=token_count_label(state.tokens),
+            target=grouped(state.target),
+            not_configured=NOT_CONFIGURED,
+            kept_number=len(kept),
+            kept_tokens=token_count_label(sum(count_raw(text) for text, _reason in kept)),
+        )
 
-    def compact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(document: Document, reason: str) -> Done:
-            try:
-                enqueue_compaction(document=document, by=principal(request), now=clock())
-            except NotCompacted:
-                raise DomainError(_("This document is never rewritten.")) from None
-            except ProviderUnavailable:
-                raise DomainError(NOT_CONFIGURED) from None
-            return Done(
-                gettext("It will be compacted in the background. The text before it is kept as a backup.")
-            )
+    @object_action()
+    def remove_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
+        project = Project(pk=document.project_id)
+        remove_empty_document(document=document, by=principal(request), reason=reason, now=clock())
+        words = gettext("%(name)s was removed; nothing had been written into it.")
+        return Done(words % {"name": document.name}, to=address("change", project))
 
-        if request.method == "POST":
-            return run_object_action(self, request, object_id, press, logged="compact")
+    @object_action(may_end, asks="lines_to_move")
+    def move_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
+        return moved_lines(request, document, reason)
 
-        def see(document: Document) -> HttpResponse:
-            if not self.has_change_permission(request, document):
-                raise PermissionDenied
-            kept, state = protected_blocks(document=document, now=clock()), state_of(document)
-            return self.subpage(
-                request,
-                document,
-                "summaries/document/compact",
-                title=_("Compact %(name)s now?") % {"name": document.name},
-                state=state,
-                tokens=token_count_label(state.tokens),
-                target=grouped(state.target),
-                not_configured=NOT_CONFIGURED,
-                kept_number=len(kept),
-                kept_tokens=token_count_label(sum(count_raw(text) for text, _reason in kept)),
-            )
-
-        return self.view_row(request, object_id, see)
-
-    def remove_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(document: Document, reason: str) -> Done:
-            project = Project(pk=document.project_id)
-            remove_empty_document(document=document, by=principal(request), reason=reason, now=clock())
-            words = gettext("%(name)s was removed; nothing had been written into it.")
-            return Done(words % {"name": document.name}, to=address("change", project))
-
-        return run_object_action(self, request, object_id, press, logged="remove")
+    def lines_to_move(self, request: HttpRequest, document: Document) -> HttpResponse:
+        return lines_page(self, request, document)
 
     # What the page loads.
 
-    def count_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @method_decorator(require_POST)
+    @row_page
+    def count_view(self, request: HttpRequest, document: Document) -> HttpResponse:
         """Count the tokens of a text in the editor; nothing is stored."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        document.token_count = count_raw(with_plain_line_ends(request.POST.get("text", "")))
+        state = state_of(document)
+        answer = {"tokens": document.token_count, "told": length_in_words(state), "percent": state.percent}
+        return JsonResponse({**answer, "over": state.is_too_long})
 
-        def see(document: Document) -> HttpResponse:
-            document.token_count = count_raw(with_plain_line_ends(request.POST.get("text", "")))
-            state = state_of(document)
-            answer = {
-                "tokens": document.token_count,
-                "told": length_in_words(state),
-                "percent": state.percent,
-                "over": state.is_too_long,
-            }
-            return JsonResponse(answer)
-
-        return self.view_row(request, object_id, see)
-
-    def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @method_decorator(require_POST)
+    @row_page
+    def preview_view(self, request: HttpRequest, document: Document) -> HttpResponse:
         """Return the text of the editor as HTML; nothing is stored."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        return HttpResponse(rendered_markdown(with_plain_line_ends(request.POST.get("text", ""))))
 
-        def see(document: Document) -> HttpResponse:
-            return HttpResponse(rendered_markdown(with_plain_line_ends(request.POST.get("text", ""))))
-
-        return self.view_row(request, object_id, see)
-
-    def protected_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def see(document: Document) -> HttpResponse:
-            kept = protected_blocks(document=document, now=clock())
-            shown = [
-                {
-                    "text": text[:LONGEST_KEPT],
-                    "is_cut": len(text) > LONGEST_KEPT,
-                    "why": PROTECTION_REASONS[reason],
-                }
-                for text, reason in kept[:MOST_KEPT_SHOWN]
-            ]
-            title = _("Parts that compaction keeps unchanged")
-            left_out = len(kept) - len(shown)
-            return self.subpage(
-                request, document, "summaries/document/protected", title=title, kept=shown, left_out=left_out
-            )
-
-        return self.view_row(request, object_id, see)
+    @row_page
+    def protected_view(self, request: HttpRequest, document: Document) -> HttpResponse:
+        kept = protected_blocks(document=document, now=clock())
+        shown = [
+            {
+                "text": text[:LONGEST_KEPT],
+                "is_cut": len(text) > LONGEST_KEPT,
+                "why": PROTECTION_REASONS[reason],
+            }
+            for text, reason in kept[:MOST_KEPT_SHOWN]
+        ]
+        title = _("Parts that compaction keeps unchanged")
+        left_out = len(kept) - len(shown)
+        return self.subpage(
+            request, document, "summaries/document/protected", title=title, kept=shown, left_out=left_out
+        )
 
     # Versions.
 

@@ -1,6 +1,5 @@
 """Buttons and pages of a project's life: archive, merge, move lines, undo."""
 
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,13 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import as_uuid, clock, principal
 from memoryhub.admin.history import EditorAdmin, address
-from memoryhub.admin.object_actions import (
-    Done,
-    change_url,
-    report_done,
-    run_object_action,
-    submitted_text,
-)
+from memoryhub.admin.object_actions import Done, change_url, object_action, report_done, submitted_text
 from memoryhub.errors import DomainError
 from summaries.actions.project_life import (
     Transfer,
@@ -62,14 +55,6 @@ def moved(transfer: Transfer) -> Done:
 class ProjectLife(EditorAdmin):
     """Pages of `ProjectAdmin` for what happens to a project as a whole."""
 
-    def life_pages(self) -> dict[str, Callable[..., HttpResponse]]:
-        return {
-            "archive": self.archive_view,
-            "reactivate": self.reactivate_view,
-            "merge": self.merge_view,
-            "undo": self.undo_view,
-        }
-
     def life_of(self, request: HttpRequest, project: Project) -> dict[str, Any]:
         events = events_to_undo(project) if may_end(request) else []
         deleted = Document.objects.of(project.actor_id).filter(
@@ -93,69 +78,42 @@ class ProjectLife(EditorAdmin):
             ],
         }
 
-    def run(
-        self, request: HttpRequest, object_id: str, act: Callable[[Any, str], Done], logged: str
-    ) -> HttpResponse:
-        return run_object_action(
-            self, request, object_id, act, may=lambda row: may_end(request), logged=logged
-        )
+    @object_action(may_end)
+    def archive_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+        archive_project(project=project, by=principal(request), reason=reason, now=clock())
+        words = gettext("%(name)s was archived.") % {"name": project.name}
+        return Done(words, undo=address("reactivate", project))
 
-    def archive_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(project: Project, reason: str) -> Done:
-            archive_project(project=project, by=principal(request), reason=reason, now=clock())
-            words = gettext("%(name)s was archived.") % {"name": project.name}
-            return Done(words, undo=address("reactivate", project))
+    @object_action(may_end)
+    def reactivate_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+        reactivate_project(project=project, by=principal(request), reason=reason, now=clock())
+        words = gettext("%(name)s is active again.") % {"name": project.name}
+        return Done(words, undo=address("archive", project))
 
-        return self.run(request, object_id, press, "archive")
+    @object_action(may_end, asks="preview_of_merge")
+    def merge_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+        return moved(_merged(request, project, reason, dry_run=False))
 
-    def reactivate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(project: Project, reason: str) -> Done:
-            reactivate_project(project=project, by=principal(request), reason=reason, now=clock())
-            words = gettext("%(name)s is active again.") % {"name": project.name}
-            return Done(words, undo=address("archive", project))
+    def preview_of_merge(self, request: HttpRequest, project: Project) -> HttpResponse:
+        if not may_end(request):
+            raise PermissionDenied
+        try:
+            preview = _merged(request, project, "", dry_run=True)
+        except DomainError as error:
+            self.message_user(request, str(error), "ERROR")
+            return HttpResponseRedirect(change_url(project))
+        title = _("Merge %(name)s into %(into)s?") % {"name": project.name, "into": preview.into}
+        return self.subpage(request, project, "summaries/project/merge", title=title, preview=preview)
 
-        return self.run(request, object_id, press, "reactivate")
-
-    def merge_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show what a merge would do; a POST does it."""
-
-        def merged(project: Project, reason: str = "", *, dry_run: bool) -> Transfer:
-            into = project_named(actor_id=project.actor_id, name=submitted_text(request, "into"))
-            return merge_projects(
-                source=project, into=into, by=principal(request), reason=reason, now=clock(), dry_run=dry_run
-            )
-
-        def see(project: Project) -> HttpResponse:
-            if not may_end(request):
-                raise PermissionDenied
-            try:
-                preview = merged(project, dry_run=True)
-            except DomainError as error:
-                self.message_user(request, str(error), "ERROR")
-                return HttpResponseRedirect(change_url(project))
-            title = _("Merge %(name)s into %(into)s?") % {"name": project.name, "into": preview.into}
-            return self.subpage(request, project, "summaries/project/merge", title=title, preview=preview)
-
-        if request.method == "POST":
-            return self.run(
-                request,
-                object_id,
-                lambda project, reason: moved(merged(project, reason, dry_run=False)),
-                "merge",
-            )
-        return self.view_row(request, object_id, see)
-
-    def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(project: Project, reason: str) -> Done:
-            rows = ProjectEvent.objects.filter(actor_id=project.actor_id)
-            key = as_uuid(submitted_text(request, "event"))
-            event = rows.filter(pk=key).first() if key is not None else None
-            if event is None:
-                raise DomainError(_("There is no such event."))
-            undone = undo_event(event=event, by=principal(request), reason=reason, now=clock())
-            return Done(gettext("Undone."), to=change_url(undone))
-
-        return self.run(request, object_id, press, "undo")
+    @object_action(may_end)
+    def undo_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+        rows = ProjectEvent.objects.filter(actor_id=project.actor_id)
+        key = as_uuid(submitted_text(request, "event"))
+        event = rows.filter(pk=key).first() if key is not None else None
+        if event is None:
+            raise DomainError(_("There is no such event."))
+        undone = undo_event(event=event, by=principal(request), reason=reason, now=clock())
+        return Done(gettext("Undone."), to=change_url(undone))
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
@@ -172,38 +130,39 @@ class ProjectLife(EditorAdmin):
         return answer  # type: ignore[no-any-return]
 
 
-def move_lines_view(screen: EditorAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
-    """Show a document's lines to choose from; a POST moves them to another project, or to a new one."""
+def _merged(request: HttpRequest, project: Project, reason: str, *, dry_run: bool) -> Transfer:
+    into = project_named(actor_id=project.actor_id, name=submitted_text(request, "into"))
+    by, now = principal(request), clock()
+    return merge_projects(source=project, into=into, by=by, reason=reason, now=now, dry_run=dry_run)
 
-    def press(document: Document, reason: str) -> Done:
-        new_name = submitted_text(request, "new_name")[:LONGEST_NAME]
-        into = submitted_text(request, "into")
-        found = None if new_name else project_named(actor_id=document.actor_id, name=into)
-        digests = [digest for each in request.POST.getlist("line") if (digest := _digest(each))]
-        done = move_entries(
-            source=document.project, lines={document.name: digests}, into=found, new_name=new_name,
-            by=principal(request), reason=reason, now=clock(),
-        )  # fmt: skip
-        return moved(done)
 
-    def see(document: Document) -> HttpResponse:
-        if not may_end(request):
-            raise PermissionDenied
-        lines = [
-            {"digest": digest.hex(), "text": line}
-            for digest, line in lines_by_digest(document.text).items()
-            if not line.startswith(("#", ">"))
-        ]
-        return screen.subpage(
-            request, document, "summaries/document/move", title=_("Move lines of %(name)s") % {"name": document.name},
-            lines=lines[:MOST_LINES], left_out=max(0, len(lines) - MOST_LINES), others=others_than(document.project),
-            longest_name=LONGEST_NAME,
-        )  # fmt: skip
+def moved_lines(request: HttpRequest, document: Document, reason: str) -> Done:
+    """Move the chosen lines of a document to another project, or to a new one."""
+    new_name = submitted_text(request, "new_name")[:LONGEST_NAME]
+    into = submitted_text(request, "into")
+    found = None if new_name else project_named(actor_id=document.actor_id, name=into)
+    digests = [digest for each in request.POST.getlist("line") if (digest := _digest(each))]
+    done = move_entries(
+        source=document.project, lines={document.name: digests}, into=found, new_name=new_name,
+        by=principal(request), reason=reason, now=clock(),
+    )  # fmt: skip
+    return moved(done)
 
-    if request.method == "POST":
-        may = lambda row: may_end(request)  # noqa: E731
-        return run_object_action(screen, request, object_id, press, may=may, logged="move")
-    return screen.view_row(request, object_id, see)
+
+def lines_page(screen: EditorAdmin, request: HttpRequest, document: Document) -> HttpResponse:
+    """Show the lines of a document to choose from."""
+    if not may_end(request):
+        raise PermissionDenied
+    lines = [
+        {"digest": digest.hex(), "text": line}
+        for digest, line in lines_by_digest(document.text).items()
+        if not line.startswith(("#", ">"))
+    ]
+    return screen.subpage(
+        request, document, "summaries/document/move", title=_("Move lines of %(name)s") % {"name": document.name},
+        lines=lines[:MOST_LINES], left_out=max(0, len(lines) - MOST_LINES), others=others_than(document.project),
+        longest_name=LONGEST_NAME,
+    )  # fmt: skip
 
 
 def _digest(text: str) -> bytes | None:

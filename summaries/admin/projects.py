@@ -9,20 +9,15 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.urls import URLPattern
+from django.http import HttpRequest, HttpResponse
+from django.utils.decorators import method_decorator
 from django.utils.http import content_disposition_header
 from django.utils.timezone import get_current_timezone, localdate
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
-    DropdownFilter,
-    RangeDateTimeFilter,
-    RelatedDropdownFilter,
-)
+from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import (
@@ -30,20 +25,19 @@ from memoryhub.admin.base import (
     ActionForm,
     OwnedMixin,
     ReadOnlyAdmin,
-    UserFilter,
-    choice_displays,
     clock,
     excerpt,
     link_to,
     principal,
     title_with_time,
 )
+from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
 from memoryhub.admin.curated import OwnerForm, VersionedForm
 from memoryhub.admin.history import EditorAdmin, address
 from memoryhub.admin.object_actions import (
     Done,
-    object_action_urls,
-    run_object_action,
+    object_action,
+    row_page,
     submitted_number,
     submitted_reason,
     submitted_text,
@@ -129,20 +123,15 @@ class NewProjectForm(OwnerForm, ActionForm):
         self.fields["user_id"].help_text = _("Empty: a project of the agent itself.")
 
 
-class StatusFilter(DropdownFilter):
-    title = _("state")
-    parameter_name = "status"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(status.value, STATUSES[status]) for status in ProjectStatus]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        filters = {
-            ProjectStatus.ACTIVE: Q(deleted_at=None, archived_at=None),
-            ProjectStatus.ARCHIVED: Q(deleted_at=None, archived_at__isnull=False),
-            ProjectStatus.DELETED: Q(deleted_at__isnull=False),
-        }
-        return queryset.filter(filters.get(self.value(), Q(deleted_at=None)))
+_OF_STATUS = {
+    ProjectStatus.ACTIVE: Q(deleted_at=None, archived_at=None),
+    ProjectStatus.ARCHIVED: Q(deleted_at=None, archived_at__isnull=False),
+    ProjectStatus.DELETED: Q(deleted_at__isnull=False),
+}
+StatusFilter = choice_filter(
+    _("state"), "status", lambda: [(status.value, STATUSES[status]) for status in ProjectStatus],
+    lambda rows, status: rows.filter(_OF_STATUS.get(status, Q(deleted_at=None))),  # type: ignore[call-overload]
+)  # fmt: skip
 
 
 @admin.register(Project)
@@ -151,12 +140,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     add_form = NewProjectForm
     allows = frozenset({"add", "change", "delete"})
     list_display = ("name", "shown_description", "shown_status", "owner", "updated_at")
-    list_filter = (
-        StatusFilter,
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("updated_at", RangeDateTimeFilter),
-    )
+    list_filter = (StatusFilter, "actor__agent", UserFilter, "updated_at")
     list_select_related = ("actor",)
     search_fields = ("name", "description")
     search_help_text = _("Words of a name or a description, or the id of a project.")
@@ -171,10 +155,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     change_form_outer_before_template = "admin/summaries/project/above.html"
     change_form_outer_after_template = "admin/summaries/project/below.html"
 
-    @admin.display(description=_("description"))
-    def shown_description(self, project: Project) -> str:
-        return excerpt(project.description)
-
+    shown_description = column(_("description"), lambda project: excerpt(project.description))
     shown_status, _status = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("state"))
 
     def title_of(self, row: Any) -> str:
@@ -245,87 +226,53 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
 
     # The pages and buttons beside the form.
 
-    def get_urls(self) -> list[URLPattern]:
-        pages = {
-            "back": self.back_view,
-            "document": self.add_document_view,
-            "export": self.export_view,
-            "day": self.day_view,
-        }
-        return [*object_action_urls(self, {**pages, **self.life_pages()}), *super().get_urls()]
+    @object_action()
+    def back_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+        undo_project_change(
+            project=project, name=submitted_text(request, "name"), memory_version=submitted_number(request, "memory"),
+            expected_version=submitted_number(request, "version"), by=principal(request), reason=reason, now=clock(),
+        )  # fmt: skip
+        return Done(gettext("The change was undone."))
 
-    def back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(project: Project, reason: str) -> Done:
-            undo_project_change(
-                project=project,
-                name=submitted_text(request, "name"),
-                memory_version=submitted_number(request, "memory"),
-                expected_version=submitted_number(request, "version"),
-                by=principal(request),
-                reason=reason,
-                now=clock(),
-            )
-            return Done(gettext("The change was undone."))
+    @object_action()
+    def document_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+        made = add_document(
+            project=project, name=submitted_text(request, "name"),
+            topic=submitted_text(request, "topic")[:LONGEST_DESCRIPTION], by=principal(request), reason=reason,
+            now=clock(),
+        )  # fmt: skip
+        words = gettext("%(name)s was added; write into it here.") % {"name": made.name}
+        return Done(words, to=address("change", made), undo=address("remove", made))
 
-        return run_object_action(self, request, object_id, press, logged="back")
-
-    def add_document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(project: Project, reason: str) -> Done:
-            made = add_document(
-                project=project,
-                name=submitted_text(request, "name"),
-                topic=submitted_text(request, "topic")[:LONGEST_DESCRIPTION],
-                by=principal(request),
-                reason=reason,
-                now=clock(),
-            )
-            words = gettext("%(name)s was added; write into it here.")
-            return Done(words % {"name": made.name}, to=address("change", made), undo=address("remove", made))
-
-        return run_object_action(self, request, object_id, press, logged="document")
-
-    def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @method_decorator(require_POST)
+    @row_page
+    def export_view(self, request: HttpRequest, project: Project) -> HttpResponse:
         """Return the project's files as an archive; audited, so a POST."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        if not person_may(request, "view_document"):
+            raise PermissionDenied
+        archive = zip_project(project=project, by=principal(request), now=clock())
+        answer = HttpResponse(archive, content_type="application/zip")
+        name = file_name(f"{project.name}.zip", project.description)
+        answer["Content-Disposition"] = str(content_disposition_header(True, name))
+        return answer
 
-        def see(project: Project) -> HttpResponse:
-            if not person_may(request, "view_document"):
-                raise PermissionDenied
-            archive = zip_project(project=project, by=principal(request), now=clock())
-            answer = HttpResponse(archive, content_type="application/zip")
-            name = file_name(f"{project.name}.zip", project.description)
-            answer["Content-Disposition"] = str(content_disposition_header(True, name))
-            return answer
-
-        return self.view_row(request, object_id, see)
-
-    def day_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @row_page
+    def day_view(self, request: HttpRequest, project: Project) -> HttpResponse:
         """Show a day's activity; a POST writes a digest of the day's sessions."""
-
-        def see(project: Project) -> HttpResponse:
-            try:
-                day = date.fromisoformat(submitted_text(request, "day"))
-            except ValueError:
-                day = localdate(clock())
-            made = self._digest(request, project, day) if request.method == "POST" else None
-            sees_events = person_may(request, "view_projectevent")
-            events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
-            return self.subpage(
-                request,
-                project,
-                "summaries/project/day",
-                title=_("%(name)s on %(day)s") % {"name": project.name, "day": day.isoformat()},
-                day=day,
-                sums=_sums(project, day, day),
-                events=events[:MOST_OF_A_DAY],
-                more=len(events) > MOST_OF_A_DAY,
-                may_digest=self._may_digest(request, project),
-                whose_sessions=submitted_text(request, "of") or "project",
-                digest=made,
-            )
-
-        return self.view_row(request, object_id, see)
+        try:
+            day = date.fromisoformat(submitted_text(request, "day"))
+        except ValueError:
+            day = localdate(clock())
+        made = self._digest(request, project, day) if request.method == "POST" else None
+        sees_events = person_may(request, "view_projectevent")
+        events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
+        return self.subpage(
+            request, project, "summaries/project/day",
+            title=_("%(name)s on %(day)s") % {"name": project.name, "day": day.isoformat()},
+            day=day, sums=_sums(project, day, day), events=events[:MOST_OF_A_DAY], more=len(events) > MOST_OF_A_DAY,
+            may_digest=self._may_digest(request, project),
+            whose_sessions=submitted_text(request, "of") or "project", digest=made,
+        )  # fmt: skip
 
     def _may_digest(self, request: HttpRequest, project: Project) -> bool:
         return self.has_change_permission(request, project) and person_may(request, "view_summary")
@@ -422,12 +369,7 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
 @admin.register(ProjectEvent)
 class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
     list_display = ("created_at", "shown_kind", "of_project", "owner", "shown_outcome", "tokens")
-    list_filter = (
-        ("kind", ChoicesDropdownFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
+    list_filter = ("kind", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("project_name", "outcome")
     search_help_text = _("A project's name, an outcome, or the id of an event or a project.")
@@ -441,13 +383,12 @@ class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
     def title_of(self, row: ProjectEvent) -> str:
         return title_with_time(f"{EVENTS[row.kind]} {row.project_name}".rstrip(), row.created_at)
 
-    @admin.display(description=_("kind"), ordering="kind")
-    def shown_kind(self, event: ProjectEvent) -> Any:
-        return EVENTS[event.kind]
-
-    @admin.display(description=_("outcome"), ordering="outcome")
-    def shown_outcome(self, event: ProjectEvent) -> Any:
-        return EVENT_OUTCOMES.get(event.outcome, event.outcome) or "–"
+    shown_kind = column(_("kind"), lambda event: EVENTS[event.kind], ordering="kind")
+    shown_outcome = column(
+        _("outcome"),
+        lambda event: EVENT_OUTCOMES.get(event.outcome, event.outcome) or "–",
+        ordering="outcome",
+    )
 
     @admin.display(description=_("project"), ordering="project_name")
     def of_project(self, event: ProjectEvent) -> str:

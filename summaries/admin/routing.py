@@ -5,36 +5,24 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
-    DropdownFilter,
-    RangeDateTimeFilter,
-    RelatedDropdownFilter,
-)
 
 from conversations.admin.sessions import OfSessionMixin
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
-from memoryhub.admin.base import (
-    HubAdmin,
-    OwnedMixin,
-    UserFilter,
-    choice_displays,
-    clock,
-    excerpt,
-    link_to,
-    principal,
-    title_with_time,
-)
+from memoryhub.admin.base import HubAdmin, OwnedMixin, clock, excerpt, link_to, principal, title_with_time
+from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
 from memoryhub.admin.history import address, wide
-from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action, submitted_text
+from memoryhub.admin.object_actions import (
+    Done,
+    object_action,
+    submitted_text,
+)
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.routing import (
     correct_routing,
@@ -60,35 +48,21 @@ LONGEST_SHOWN = 20_000
 MAKES = "add_project"
 
 
-class StateFilter(DropdownFilter):
-    title = _("correction")
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [
-            ("unsure", _("Uncertain and not reviewed")),
-            ("open", _("Not reviewed")),
-            ("corrected", _("Corrected or confirmed")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        filters = {
-            "unsure": Q(corrected_at=None, confidence__in=[Confidence.LOW, Confidence.MEDIUM]),
-            "open": Q(corrected_at=None),
-            "corrected": Q(corrected_at__isnull=False),
-        }
-        return queryset.filter(filters.get(str(self.value()), Q()))
-
-
-class ActionFilter(DropdownFilter):
-    title = _("what followed")
-    parameter_name = "action"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(action.value, ACTIONS[action]) for action in Action]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(action=self.value()) if self.value() else queryset
+_IN_STATE = {
+    "unsure": Q(corrected_at=None, confidence__in=[Confidence.LOW, Confidence.MEDIUM]),
+    "open": Q(corrected_at=None),
+    "corrected": Q(corrected_at__isnull=False),
+}
+_STATES = [
+    ("unsure", _("Uncertain and not reviewed")), ("open", _("Not reviewed")),
+    ("corrected", _("Corrected or confirmed")),
+]  # fmt: skip
+StateFilter = choice_filter(
+    _("correction"), "state", lambda: _STATES, lambda rows, state: rows.filter(_IN_STATE.get(state, Q()))
+)
+ActionFilter = choice_filter(
+    _("what followed"), "action", lambda: [(each.value, ACTIONS[each]) for each in Action]
+)
 
 
 @admin.register(RoutingDecision)
@@ -98,14 +72,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         "shown_message", "of_project", "shown_confidence", "shown_reason", "belongs_to", "channel", "owner",
         "created_at",
     )  # fmt: skip
-    list_filter = (
-        StateFilter,
-        ("confidence", ChoicesDropdownFilter),
-        ActionFilter,
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
+    list_filter = (StateFilter, "confidence", ActionFilter, "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor", "project", "corrected_project")
     search_fields = ("message", "project__name")
     search_help_text = _(
@@ -132,9 +99,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
 
     # The columns and fields.
 
-    @admin.display(description=_("message"))
-    def shown_message(self, decision: Any) -> str:
-        return wide(excerpt(decision.opening))
+    shown_message = column(_("message"), lambda decision: wide(excerpt(decision.opening)))
 
     @admin.display(description=_("message"))
     def whole_message(self, decision: RoutingDecision) -> str:
@@ -142,21 +107,19 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:LONGEST_SHOWN]
         )
 
-    @admin.display(description=_("project"), ordering="project__name")
-    def of_project(self, decision: RoutingDecision) -> str:
-        return _linked(decision.project)
-
+    of_project = column(_("project"), lambda decision: _linked(decision.project), ordering="project__name")
     shown_confidence, sure = choice_displays(
         "confidence", CONFIDENCES, CONFIDENCE_COLOURS, description=_("confidence")
     )
 
-    @admin.display(description=_("reason"))
-    def shown_reason(self, decision: RoutingDecision) -> str:
-        return wide(excerpt(worded_reason(decision.reason), 80)) if decision.reason else "–"
-
-    @admin.display(description=_("reason"))
-    def whole_reason(self, decision: RoutingDecision) -> str:
-        return excerpt(worded_reason(decision.reason), LONGEST_SHOWN) if decision.reason else "–"
+    shown_reason = column(
+        _("reason"),
+        lambda decision: wide(excerpt(worded_reason(decision.reason), 80)) if decision.reason else "–",
+    )
+    whole_reason = column(
+        _("reason"),
+        lambda decision: excerpt(worded_reason(decision.reason), LONGEST_SHOWN) if decision.reason else "–",
+    )
 
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:
@@ -167,9 +130,9 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
                 return DISCLOSED
         return ACTIONS[decision.action]
 
-    @admin.display(description=_("corrected"), ordering="corrected_at")
-    def put_right(self, decision: RoutingDecision) -> str:
-        return _linked(decision.corrected_project)
+    put_right = column(
+        _("corrected"), lambda decision: _linked(decision.corrected_project), ordering="corrected_at"
+    )
 
     @admin.display(description=_("belongs to"), ordering="corrected_at")
     def belongs_to(self, decision: Any) -> str:
@@ -205,64 +168,42 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
 
     # Putting right.
 
-    def get_urls(self) -> list[URLPattern]:
-        pages = {
-            "correct": self.correct_view,
-            "uncorrect": self.uncorrect_view,
-            "misplaced": self.misplaced_view,
-        }
-        return [*object_action_urls(self, pages), *super().get_urls()]
+    @object_action()
+    def correct_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+        former = decision.corrected_project
+        values: dict[str, Any] = {"former": former.name} if former is not None else {}
+        take, by, now = submitted_text(request, "take"), principal(request), clock()
+        if take == "new":
+            if not person_may(request, MAKES):
+                raise PermissionDenied
+            name, made = submitted_text(request, "new_name") or proposed_name(decision), {"made": 1}
+            correct_to_new_project(decision=decision, name=name, by=by, reason=reason, now=now)
+        else:
+            field = "chosen" if take == "chosen" else "project"
+            name, made = submitted_text(request, field)[:LONGEST_NAME], {}
+            correct_routing(decision=decision, project_name=name, by=by, reason=reason, now=now)
+        words = gettext("Messages like this one go to %(name)s from now on.") % {"name": name}
+        return Done(words, undo=address("uncorrect", decision, said=name, **values, **made))
 
-    def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def press(decision: RoutingDecision, reason: str) -> Done:
-            former = decision.corrected_project
-            values: dict[str, Any] = {"former": former.name} if former is not None else {}
-            take = submitted_text(request, "take")
-            if take == "new":
-                if not person_may(request, MAKES):
-                    raise PermissionDenied
-                name, made = submitted_text(request, "new_name") or proposed_name(decision), {"made": 1}
-                correct_to_new_project(
-                    decision=decision, name=name, by=principal(request), reason=reason, now=clock()
-                )
-            else:
-                field = "chosen" if take == "chosen" else "project"
-                name, made = submitted_text(request, field)[:LONGEST_NAME], {}
-                correct_routing(
-                    decision=decision, project_name=name, by=principal(request), reason=reason, now=clock()
-                )
-            undo = address("uncorrect", decision, said=name, **values, **made)
-            return Done(
-                gettext("Messages like this one go to %(name)s from now on.") % {"name": name}, undo=undo
-            )
-
-        return run_object_action(self, request, object_id, press, logged="correct")
-
-    def uncorrect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    @object_action()
+    def uncorrect_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
         """Undo a correction, with the project created for it where the person may delete one."""
-
-        def press(decision: RoutingDecision, reason: str) -> Done:
-            said, made = submitted_text(request, "said"), bool(submitted_text(request, "made"))
-            went = undo_correction(
-                decision=decision, said=said, former=submitted_text(request, "former"),
-                with_project=made and person_may(request, "delete_project"), by=principal(request), reason=reason,
-                now=clock(),
-            )  # fmt: skip
-            # Where the project that was made for the message is gone with it, there is nothing to go back to.
-            undo = None if went else address("correct", decision, project=said)
-            words = gettext("The correction was taken back.")
-            if made and not went:
-                words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": said}
-            return Done(words, undo=undo)
-
-        return run_object_action(self, request, object_id, press, logged="uncorrect")
-
-    def misplaced_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Move what was written into the wrong project before the correction."""
-        return run_object_action(
-            self, request, object_id, lambda decision, reason: moved_misplaced(request, decision, reason),
-            may=lambda row: may_end(request), logged="misplaced",
+        said, made = submitted_text(request, "said"), bool(submitted_text(request, "made"))
+        went = undo_correction(
+            decision=decision, said=said, former=submitted_text(request, "former"),
+            with_project=made and person_may(request, "delete_project"), by=principal(request), reason=reason,
+            now=clock(),
         )  # fmt: skip
+        words = gettext("The correction was taken back.")
+        if made and not went:
+            words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": said}
+        # Where the project that was made for the message is gone with it, there is nothing to go back to.
+        return Done(words, undo=None if went else address("correct", decision, project=said))
+
+    @object_action(may_end)
+    def misplaced_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+        """Move what was written into the wrong project before the correction."""
+        return moved_misplaced(request, decision, reason)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         projects = Project.objects.of(row.actor_id).active().order_by("name")

@@ -6,31 +6,14 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    BooleanRadioFilter,
-    ChoicesDropdownFilter,
-    RangeDateTimeFilter,
-    RelatedDropdownFilter,
-)
 
 from conversations.admin.sessions import OfSessionMixin
-from memoryhub.admin.base import (
-    UserFilter,
-    choice_displays,
-    clock,
-    excerpt,
-    link_to,
-    principal,
-    title_with_time,
-)
+from memoryhub.admin.base import clock, excerpt, link_to, principal, title_with_time
+from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.history import restored_version, wide
-from memoryhub.admin.object_actions import (
-    Done,
-    submitted_number,
-    submitted_text,
-)
+from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
 from memoryhub.admin.written_texts import WrittenTextAdmin
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
@@ -74,14 +57,7 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
         "shown_locked",
         "end_time",
     )
-    list_filter = (
-        ("generator", ChoicesDropdownFilter),
-        ("trust", ChoicesDropdownFilter),
-        ("locked", BooleanRadioFilter),
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("end_time", RangeDateTimeFilter),
-    )
+    list_filter = ("generator", "trust", "locked", "actor__agent", UserFilter, "end_time")
     list_select_related = ("actor",)
     search_fields = ("text",)
     search_help_text = _("Words of a summary, or the id of a summary or of a session.")
@@ -111,10 +87,7 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
     change_form_outer_before_template = "admin/summaries/summary/buttons.html"
     change_form_outer_after_template = "admin/summaries/summary/versions.html"
 
-    @admin.display(description=_("summary"))
-    def shown_text(self, summary: Any) -> str:
-        return wide(excerpt(summary.opening))
-
+    shown_text = column(_("summary"), lambda summary: wide(excerpt(summary.opening)))
     shown_generator, written_by = choice_displays(
         "generator", GENERATORS, GENERATOR_COLOURS, description=_("written by")
     )

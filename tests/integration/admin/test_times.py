@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone, translation
 
 from conversations.models import Message, Receipt, Session
-from memoryhub.admin.times import relative_time
+from memoryhub.admin.columns import relative_time
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from strength.models import Memory
 from tests.integration.admin.conftest import NOW, Hub, list_of, page_of

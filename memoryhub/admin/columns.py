@@ -1,0 +1,199 @@
+"""Columns and filters of lists: declared displays, times relative to now, and the filter that suits a field."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+from django.contrib.admin.utils import get_fields_from_path
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import BooleanField, DateTimeField, IntegerField, Model, QuerySet
+from django.http import HttpRequest
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format, number_format
+from django.utils.html import format_html
+from django.utils.timezone import localtime, make_aware, now
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters import admin as filters
+from unfold.decorators import display
+
+from memoryhub.zones import rounded_age
+
+PAST: Final = {
+    "minute": _("%(count)d min"),
+    "hour": _("%(count)d h"),
+    "day": _("%(count)d d"),
+    "month": _("%(count)d mo"),
+    "year": _("%(count)d y"),
+}
+FUTURE: Final = {
+    "minute": _("in %(count)d min"),
+    "hour": _("in %(count)d h"),
+    "day": _("in %(count)d d"),
+    "month": _("in %(count)d mo"),
+    "year": _("in %(count)d y"),
+}
+
+
+def full_time(moment: datetime) -> str:
+    """Return a moment in the person's zone, which it names."""
+    return date_format(localtime(moment), "DATETIME_FORMAT")
+
+
+def relative_time(moment: datetime, at: datetime) -> str:
+    """Return a moment as its distance from `at`, such as `3 d`; the full time is its hint.
+
+    The day stands behind it for style sheets to show where there are no hints.
+    """
+    unit, count = rounded_age(moment, at)
+    words = (PAST if count > 0 else FUTURE)[unit] % {"count": abs(count)} if count else gettext("just now")
+    return format_html(
+        '<time datetime="{}" title="{}" class="hub-when">{}</time> <span class="hub-date">{}</span>',
+        moment.isoformat(),
+        full_time(moment),
+        words,
+        date_format(localtime(moment), "SHORT_DATE_FORMAT"),
+    )
+
+
+# Columns
+
+
+def column(
+    description: Any,
+    show: Callable[[Any], Any],
+    *,
+    ordering: Any = None,
+    colours: Mapping[Any, str] | None = None,
+) -> Any:
+    """Return a display of a screen, which shows `show(row)`; with `colours` that is a value and its coloured label."""
+
+    def shown(screen: Any, row: Any) -> Any:
+        return show(row)
+
+    label = None if colours is None else dict(colours)
+    return display(shown, description=description, ordering=ordering, label=label)
+
+
+def label_displays(
+    show: Callable[[Any], tuple[Any, Any]],
+    colours: Mapping[Any, str],
+    *,
+    description: Any,
+    ordering: Any = None,
+) -> tuple[Any, Any]:
+    """Return two displays of a value and its words: a coloured label for lists, the words alone for a row's page."""
+    in_list = column(description, show, ordering=ordering, colours=colours)
+    return in_list, column(description, lambda row: show(row)[1])
+
+
+def choice_displays(
+    field: str, labels: Mapping[Any, Any], colours: Mapping[str, str], *, description: Any
+) -> tuple[Any, Any]:
+    """Return both displays of a field's value, which `labels` names."""
+
+    def show(row: Any) -> tuple[str, Any]:
+        value = getattr(row, field)
+        return str(value), labels.get(value, value)
+
+    return label_displays(show, colours, description=description, ordering=field)
+
+
+@cache
+def list_column(model: type[Model], name: Any) -> Any:
+    """Return a list's column; in place of a field, one that shows moments relative to now, and groups digits."""
+    try:
+        field = model._meta.get_field(name)
+    except (FieldDoesNotExist, TypeError, AttributeError):
+        return name
+    if isinstance(field, DateTimeField):
+        return _column(field, lambda moment: relative_time(moment, now()))
+    if isinstance(field, IntegerField) and not field.primary_key:
+        return _column(field, lambda number: number_format(number, use_l10n=True, force_grouping=True))
+    return name
+
+
+def _column(field: Any, show: Callable[[Any], str]) -> Callable[[Any], str | None]:
+    def shown(row: Any) -> str | None:
+        value = getattr(row, field.name)
+        return None if value is None else show(value)
+
+    shown.__name__ = field.name  # the cell's class, which style sheets and tests go by
+    return display(shown, description=field.verbose_name, ordering=field.name)  # type: ignore[no-any-return]
+
+
+# Filters
+
+
+class PeriodFilter(filters.RangeDateTimeFilter):
+    """Filter by a period; unfold's own compares naive times, and ignores a day without a time."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        first, last = self._bound("from", "00:00:00"), self._bound("to", "23:59:59.999999")
+        if first is not None:
+            queryset = queryset.filter(**{f"{self.parameter_name}__gte": first})
+        if last is not None:
+            queryset = queryset.filter(**{f"{self.parameter_name}__lte": last})
+        return queryset
+
+    def _bound(self, which: str, default: str) -> datetime | None:
+        name = f"{self.parameter_name}_{which}"
+        day, time = (self.used_parameters.get(f"{name}_{part}") for part in (0, 1))
+        try:
+            moment = parse_datetime(f"{day}T{time or default}") if day else None
+        except ValueError:
+            return None
+        return None if moment is None else make_aware(moment)
+
+
+class UserFilter(filters.TextFilter):
+    """Filter by the exact id of a user."""
+
+    title = _("user")
+    parameter_name = "user"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        user_id = self.value()
+        return queryset.filter(actor__user_id=user_id) if user_id else queryset
+
+
+def choice_filter(
+    title: Any,
+    parameter: str,
+    choices: Callable[[], Iterable[tuple[str, Any]]],
+    narrow: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None,
+) -> type[filters.DropdownFilter]:
+    """Return a filter by one of some choices; by default of the rows whose field `parameter` holds the one chosen.
+
+    `narrow` takes the rows and what was chosen, "" where that is nothing.
+    """
+
+    class ChoiceFilter(filters.DropdownFilter):
+        def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+            return list(choices())
+
+        def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+            chosen = self.value() or ""
+            if narrow is not None:
+                return narrow(queryset, chosen)
+            return queryset.filter(**{parameter: chosen}) if chosen else queryset
+
+    ChoiceFilter.title, ChoiceFilter.parameter_name = title, parameter
+    return ChoiceFilter
+
+
+@cache
+def list_filter(model: type[Model], name: Any) -> Any:
+    """Return a list's filter; for the name of a field, or of a path to one, with the filter that suits its type."""
+    if not isinstance(name, str):
+        return name
+    field: Any = get_fields_from_path(model, name)[-1]
+    if field.is_relation:
+        return name, filters.RelatedDropdownFilter
+    if field.choices:
+        return name, filters.ChoicesDropdownFilter
+    by_type = {BooleanField: filters.BooleanRadioFilter, DateTimeField: PeriodFilter}
+    return name, next(
+        (each for kind, each in by_type.items() if isinstance(field, kind)), filters.FieldTextFilter
+    )
