@@ -8,7 +8,7 @@ class ConversationsConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.actions import imports
-        from conversations.admin import playground, tiles
+        from conversations.admin import playground, sessions
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import base, dashboard
         from memoryhub.auth.erasure import FILES
@@ -18,6 +18,6 @@ class ConversationsConfig(AppConfig):
         WRITERS[ImportedSession] = imports.write_sessions
         UNDOERS[imports.KIND] = imports.undo_sessions
         base.PAGES.extend(playground.PAGES)
-        dashboard.PANELS.append(tiles)
+        dashboard.PANELS.append(sessions.tiles)
         FILES.append(playground.kept_files)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

@@ -12,7 +12,7 @@ class MemoryhubConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib import admin
 
-        from memoryhub.admin import base, dashboard, imports, invitations, palette, sign_in, usage, users
+        from memoryhub.admin import base, dashboard, imports, palette, sign_in, usage, users
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.erasure import FILES
         from memoryhub.auth.roles import apply_roles
@@ -25,7 +25,7 @@ class MemoryhubConfig(AppConfig):
         autodiscover_modules("tasks")  # registers the jobs of all apps
         SOURCES["embeddings"] = pieces
         FILES.append(files_of)
-        invitations.hide_tables_of_allauth()
+        users.hide_tables_of_allauth()
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
         base.PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
         dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])

@@ -19,7 +19,7 @@ class StrengthConfig(AppConfig):
         from strength.actions import imports
         from strength.actions.exports import export_notes, memories_as_csv
         from strength.actions.extraction import backfill_pieces, diagnose
-        from strength.admin import nights, panels, review, tiles
+        from strength.admin import nights, panels, review
 
         SOURCES["extraction"] = backfill_pieces
         DIAGNOSES.append(diagnose)
@@ -30,5 +30,5 @@ class StrengthConfig(AppConfig):
         TREE_EXPORTS.append(export_notes)
         EXPORT_FORMATS["csv"] = memories_as_csv
         base.PAGES.extend([*review.PAGES, *nights.PAGES])
-        dashboard.PANELS.append(tiles)
+        dashboard.PANELS.append(panels.tiles)
         ENTRY_KINDS.extend([panels.BORN, panels.USED])

@@ -21,7 +21,7 @@ class SummariesConfig(AppConfig):
         from summaries.actions.routing import route
         from summaries.actions.summaries import session_summary
         from summaries.actions.triggers import backfill_pieces
-        from summaries.admin import panels, tiles
+        from summaries.admin import panels
 
         TREE_EXPORTS.append(export_tree)
         WRITERS[ImportedDocument] = imports.write_documents
@@ -34,5 +34,5 @@ class SummariesConfig(AppConfig):
             "What a job has written so far; a summary is written anew without it."
         )
         base.PAGES.extend(panels.PAGES)
-        dashboard.PANELS.append(tiles)
+        dashboard.PANELS.append(panels.tiles)
         ENTRY_KINDS.extend([panels.SUMMARIES, panels.ROUTES])

@@ -1,5 +1,3 @@
 """Screens of conversations."""
 
-from conversations.admin.sessions import ChatTurnAdmin, MessageAdmin, ReceiptAdmin, SessionAdmin, tiles
-
-__all__ = ["ChatTurnAdmin", "MessageAdmin", "ReceiptAdmin", "SessionAdmin", "tiles"]
+from conversations.admin import sessions  # noqa: F401

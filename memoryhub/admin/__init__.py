@@ -1,5 +1,3 @@
 """Admin screens of the core, and the base classes of the apps' screens. Imports no app."""
 
-from memoryhub.admin import agents, audit, jobs, keys, system, usage, users
-
-__all__ = ["agents", "audit", "jobs", "keys", "system", "usage", "users"]
+from memoryhub.admin import agents, audit, jobs, keys, usage, users  # noqa: F401

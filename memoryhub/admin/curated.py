@@ -1,19 +1,39 @@
-"""Base of the screens of curated rows: versioned forms with a reason, undo of a saved form, deletion by actions."""
+"""Bases of the screens of curated rows: versioned forms with a reason, undo of a saved form, deletion by actions;
+edited texts with numbered versions, which are compared and restored; texts that jobs write and people lock.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any, ClassVar, cast
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin
+from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, clock, principal, render_page
+from memoryhub.admin.columns import column
+from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ReasonField
-from memoryhub.admin.object_actions import change_url, report_done
+from memoryhub.admin.labels import PRINCIPAL_KINDS
+from memoryhub.admin.object_actions import (
+    Done,
+    change_url,
+    object_action,
+    report_done,
+    row_page,
+    submitted_number,
+    submitted_reason,
+    submitted_text,
+)
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.domain import MAX_USER_ID
 from memoryhub.tenancy.models import Agent
 
@@ -91,3 +111,218 @@ def without_fields(fieldsets: Any, names: frozenset[str]) -> Any:
         (title, {**rest, "fields": [name for name in rest["fields"] if name not in names]})
         for title, rest in fieldsets
     ]
+
+
+class EditorAdmin(CuratedAdmin):
+    """Screens of texts that are edited; pages about a row can be loaded into its own page."""
+
+    delete_confirmation_template = "admin/memoryhub/delete.html"
+    allows = frozenset({"change", "delete"})
+
+    class Media:
+        js = ("memoryhub/editor.js",)
+
+    def subpage(
+        self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any
+    ) -> HttpResponse:
+        """Return a page about a row; only its fragment where a script loads it into another page."""
+        is_part = request.headers.get("X-Requested-With") == "fetch"
+        return render_page(
+            request,
+            f"admin/{template}.html" if is_part else "admin/memoryhub/subpage.html",
+            title=title,
+            heading=title,
+            part=f"admin/{template}.html",
+            opts=self.opts,
+            original=row,
+            back=change_url(row),
+            **context,
+        )
+
+
+def address(name: str, row: Any, /, **values: Any) -> str:
+    page = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])
+    return f"{page}?{urlencode(values)}" if values else page
+
+
+def wide(text: str) -> str:
+    return format_html('<div class="pro-column">{}</div>', text)
+
+
+ON_A_PAGE = 20
+
+
+class HistoryAdmin(EditorAdmin):
+    """Screens of texts with numbered versions, which are compared and restored."""
+
+    def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+    def text_at(self, row: Any, number: int) -> str | None:
+        """Return a row's text at a version; None where it was not kept."""
+        raise NotImplementedError
+
+    def file_name_of(self, row: Any, text: str) -> str:
+        return ""
+
+    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+        raise NotImplementedError
+
+    @row_page
+    def compare_view(self, request: HttpRequest, row: Any) -> HttpResponse:
+        to = submitted_number(request, "to") or row.version
+        before = submitted_number(request, "from")
+        before = to - 1 if before is None else before
+        was, now = self.text_at(row, before), self.text_at(row, to)
+        if before == 0:
+            was = was or ""
+        is_known = was is not None and now is not None
+        first = submitted_number(request, "first") or 0
+        changes = differences(was or "", now or "", first=first) if is_known else None
+        following = ""
+        if changes is not None and changes.following is not None:
+            following = address("compare", row, **{"from": before, "to": to, "first": changes.following})
+        title = _("What changed from version %(one)d to version %(other)d") % {"one": before, "other": to}
+        texts = [{"number": each, "at": address("text", row, number=each)} for each in (before, to) if each]
+        return self.subpage(
+            request, row, "memoryhub/history/differences", title=title, changes=changes, texts=texts,
+            following=following,
+        )  # fmt: skip
+
+    @row_page
+    def text_view(self, request: HttpRequest, row: Any) -> HttpResponse:
+        text = self.text_at(row, submitted_number(request, "number") or row.version)
+        if text is None:
+            raise Http404
+        answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+        if header := content_disposition_header(False, self.file_name_of(row, text)):
+            answer["Content-Disposition"] = header
+        return answer
+
+    @object_action()
+    def restore_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+        number = submitted_number(request, "number")
+        if number is None:
+            raise UnknownRow(_("There is no such version."))
+        return self.restore(request, row, number, reason)
+
+    def history_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return a page of versions; `before` in the address begins with older ones."""
+        before = submitted_number(request, "before") or row.version + 1
+        rows = self.versions_of(row, before, ON_A_PAGE + 1)
+        versions = rows[:ON_A_PAGE]
+        return {
+            "versions": versions,
+            "older": f"?before={versions[-1]['number']}#versions" if len(rows) > ON_A_PAGE else "",
+            "is_older": before <= row.version,
+            "compare": address("compare", row),
+            "restore": address("restore", row),
+        }
+
+
+def restored_version(row: Any, number: int, former: int, **values: Any) -> Done:
+    undo = address("restore", row, number=former, version=row.version, **values)
+    words = gettext("Version %(number)d was restored, as version %(now)d.")
+    return Done(words % {"number": number, "now": row.version}, undo=undo)
+
+
+class WrittenTextAdmin(HistoryAdmin):
+    """Screens of rows with `text`, `locked`, `generator` and `version`; the app's actions make every change."""
+
+    version_model: ClassVar[type[Model]]
+    version_field: ClassVar[str]
+    """Foreign key of `version_model` to the row."""
+    stored_text: ClassVar[str]
+    """Field of a version that holds its text, which lists of versions do not load."""
+    versions_name: ClassVar[Any]
+    verbs: ClassVar[Mapping[str, Any]]
+    generators: ClassVar[Mapping[str, Any]]
+
+    def edit(self, row: Any, **values: Any) -> Any:
+        raise NotImplementedError
+
+    def remove(self, row: Any, **values: Any) -> None:
+        raise NotImplementedError
+
+    def write_anew(self, row: Any, **values: Any) -> None:
+        raise NotImplementedError
+
+    shown_locked = column(
+        _("locked"),
+        lambda row: ("locked", _("locked")) if row.locked else "",
+        ordering="locked",
+        colours={"locked": "warning"},
+    )
+
+    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Any:
+        former, cleaned = row.version, form.cleaned_data
+        saved = self.edit(
+            row, values=form.changed_values(frozenset({"text"})), expected_version=cleaned["expected_version"],
+            by=principal(request), reason=cleaned["reason"], now=clock(),
+        )  # fmt: skip
+        if saved.version != former:
+            words = gettext("The text was saved, as version %(number)d, and locked.")
+            undo = address("restore", saved, number=former, version=saved.version, exactly=1)
+            self.offer_undo(request, words % {"number": saved.version}, undo)
+        return saved
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        with suppress(UnknownRow):
+            self.remove(
+                obj,
+                expected_version=None,
+                by=principal(request),
+                reason=submitted_reason(request),
+                now=clock(),
+            )
+
+    def deleted_along(self, rows: Sequence[Any]) -> Mapping[Any, int]:
+        return {self.versions_name: self._versions(rows).count()}
+
+    def _versions(self, rows: Sequence[Any]) -> QuerySet[Any]:
+        actors = [each.actor_id for each in rows]
+        whose = {"actor_id__in": actors, f"{self.version_field}__in": [each.pk for each in rows]}
+        return self.version_model._default_manager.filter(**whose)
+
+    @object_action()
+    def lock_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+        locked, former = submitted_text(request, "locked") == "1", row.version
+        saved = self.edit(
+            row, values={"locked": locked}, expected_version=submitted_number(request, "version"),
+            by=principal(request), reason=reason, now=clock(),
+        )  # fmt: skip
+        words = gettext("It is locked.") if locked else gettext("It is unlocked.")
+        undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
+        logged = "lock" if locked else "unlock"
+        return Done(words, undo=undo if saved.version != former else None, logged=logged)
+
+    @object_action()
+    def rewrite_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+        self.write_anew(row, by=principal(request), now=clock())
+        words = gettext(
+            "It will be written anew in the background. What it says now stays among its versions."
+        )
+        return Done(words)
+
+    def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
+        rows = self._versions([row]).filter(number__lt=before).defer(self.stored_text)
+        return [
+            {
+                "number": each.number,
+                "verb": self.verbs.get(each.verb, each.verb),
+                "who": each.who_name,
+                "who_kind": PRINCIPAL_KINDS[each.who_kind],
+                "at": each.created_at,
+                "why": each.reason,
+                "is_now": each.number == row.version,
+                "note": ", ".join(
+                    [str(self.generators[each.generator]), *([each.model] if each.model else [])]
+                ),
+                "what_changed": address("compare", row, **{"from": each.number - 1, "to": each.number}),
+            }
+            for each in rows[:number]
+        ]
+
+    def text_at(self, row: Any, number: int) -> str | None:
+        version = self._versions([row]).filter(number=number).first()
+        return version.text if version else None

@@ -27,8 +27,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock
 from memoryhub.admin.jobs import HEALTH_WORDS, BackgroundStatus, background_status
-from memoryhub.admin.labels import audit_title, model_of, rows_in_words
-from memoryhub.admin.stored_words import PROVIDERS
+from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, rows_in_words
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State

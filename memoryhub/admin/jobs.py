@@ -1,4 +1,4 @@
-"""Screens of jobs, with their errors and the state of the workers. For administrators."""
+"""Screens of background work: jobs, workers, schedules, embedding spaces, kept responses. For administrators."""
 
 import json
 from collections.abc import Callable
@@ -15,8 +15,9 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from django_q.models import Failure, OrmQ, Schedule, Success
 
-from memoryhub.admin.base import clock, excerpt, owner_label, principal, title_with_time
+from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, owner_label, principal, title_with_time
 from memoryhub.admin.columns import choice_displays, choice_filter, column, full_time
+from memoryhub.admin.labels import job_label
 from memoryhub.admin.object_actions import (
     Confirmation,
     DecisionAdmin,
@@ -28,14 +29,15 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
-from memoryhub.admin.stored_words import job_label
+from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.actions import cancel_jobs, retry_jobs
 from memoryhub.auth.models import AuditEntry
 from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
-from memoryhub.jobs.models import Job
-from memoryhub.jobs.registry import KINDS
-from memoryhub.jobs.status import JobsStatus, QueueHealth, jobs_status
+from memoryhub.jobs.models import Job, ScheduleState, Worker
+from memoryhub.jobs.registry import KINDS, schedules
+from memoryhub.jobs.status import SEEN_WITHIN, JobsStatus, QueueHealth, jobs_status
+from memoryhub.search.models import EmbeddingSpace
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
 for unused in (Success, Failure, Schedule, OrmQ):
@@ -324,3 +326,78 @@ def _advice(state: JobsStatus) -> str:
             minutes,
         ) % {"minutes": minutes}
     return ""
+
+
+@admin.register(EmbeddingSpace)
+class EmbeddingSpaceAdmin(ReadOnlyAdmin):
+    """Embedding spaces: filled and switched by commands."""
+
+    list_display = (
+        "provider",
+        "model",
+        "dimension",
+        "shown_state",
+        "cosine_low",
+        "cosine_high",
+        "vector_weight",
+    )
+    list_filter = ("state",)
+    search_fields = ("provider", "model")
+    ordering = ("id",)
+
+    shown_state = column(
+        _("state"),
+        lambda space: (space.state, space.get_state_display()),
+        ordering="state",
+        colours={"active": "success", "filling": "info", "retired": ""},
+    )
+
+
+@admin.register(IdempotencyRecord)
+class IdempotencyAdmin(ReadOnlyAdmin):
+    """Responses kept for a day to answer retries; their bodies hold user texts and are not shown."""
+
+    list_display = ("created_at", "route", "status", "api_key")
+    list_filter = ("route", "created_at")
+    list_select_related = ("api_key",)
+    search_fields = ("route", "key")
+    ordering = ("-created_at", "-id")
+    fields = ("created_at", "route", "status", "api_key", "actor", "key", "body_digest")
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """Workers and when each was last seen."""
+
+    list_display = ("__str__", "shown_state", "started_at", "seen_at")
+    ordering = ("-seen_at",)
+    search_fields = ("host",)
+
+    shown_state = column(
+        _("state"),
+        lambda worker: (
+            ("alive", _("alive")) if clock() - worker.seen_at < SEEN_WITHIN else ("lost", _("lost"))
+        ),
+        colours={"alive": "success", "lost": "danger"},
+    )
+
+
+@admin.register(ScheduleState)
+class ScheduleAdmin(ReadOnlyAdmin):
+    """Next run of each schedule."""
+
+    list_display = ("shown_name", "next_at", "last_at")
+    ordering = ("name",)
+    fields = ("shown_name", "next_at", "last_at")
+    search_fields = ("name",)
+
+    def title_of(self, row: ScheduleState) -> Any:
+        return self.shown_name(row)
+
+    @admin.display(description=_("job"), ordering="name")
+    def shown_name(self, row: ScheduleState) -> Any:
+        kind, _recurrence = schedules().get(row.name, (row.name, None))
+        return job_label(kind)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleState]:
+        return super().get_queryset(request).filter(name__in=schedules())

@@ -22,6 +22,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminS
 from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, principal, render_page
 from memoryhub.admin.columns import choice_filter, column, full_time, label_displays
 from memoryhub.admin.fields import within_calendar
+from memoryhub.admin.labels import SCOPES
 from memoryhub.admin.object_actions import (
     Confirmation,
     confirmation_page,
@@ -30,7 +31,6 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
-from memoryhub.admin.stored_words import SCOPES
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import KeyState, Scope
 from memoryhub.auth.models import ApiKey

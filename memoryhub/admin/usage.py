@@ -21,7 +21,7 @@ from unfold.widgets import UnfoldAdminDateWidget
 from memoryhub.admin.base import Page, ReadOnlyAdmin, clock, render_page, title_with_time
 from memoryhub.admin.columns import choice_filter, column, full_time
 from memoryhub.admin.dashboard import Curve, Offer, Section, Tile
-from memoryhub.admin.stored_words import OPERATIONS, OUTCOMES, PROVIDERS
+from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors

@@ -1,10 +1,10 @@
-"""Screens of user accounts and groups; nobody grants rights they lack.
+"""Screens of user accounts, groups and invitations; nobody grants rights they lack.
 
 Accounts and groups are saved by Django itself; each change is written to the audit trail in the same transaction.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from django import forms
@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
@@ -24,9 +24,11 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilter
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminRadioSelectWidget
+from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminSelectWidget
 
 from memoryhub.admin.base import (
+    ActionAdmin,
+    ActionForm,
     CappedPaginator,
     HubAdmin,
     Page,
@@ -48,8 +50,9 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth import audit
+from memoryhub.auth.accounts import invite
 from memoryhub.auth.login import end_sessions, unlock
-from memoryhub.auth.models import FailedLogin
+from memoryhub.auth.models import FailedLogin, Invitation
 from memoryhub.auth.roles import (
     ADMINISTRATOR,
     CURATOR,
@@ -379,3 +382,99 @@ PAGES = [
     Page("sessions/", "own_sessions", own_sessions, needs=()),
     Page("time-zone/", "time_zone", own_time_zone, needs=()),
 ]
+
+
+LASTS = ((1, _("a day")), (7, _("a week")), (30, _("a month")))
+
+
+def hide_tables_of_allauth() -> None:
+    """Take django-allauth's own screens out of the admin: they show identities and secrets, and change them."""
+    for model in list(admin.site._registry):
+        if model._meta.app_label in ("account", "socialaccount", "mfa"):
+            admin.site.unregister(model)
+
+
+class InvitationForm(ActionForm):
+    """Whom it is for, as what, and for how long."""
+
+    role = forms.ChoiceField(widget=UnfoldAdminRadioSelectWidget(), label=_("Role"))
+    lasts = forms.TypedChoiceField(
+        choices=LASTS, coerce=int, initial=7, widget=UnfoldAdminSelectWidget(), label=_("Valid for")
+    )
+    not_checked_as_stored = frozenset({"role"})
+    inviter: Any = AnonymousUser()
+
+    class Meta:
+        model = Invitation
+        fields = ("email", "role")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "role" in self.fields:
+            given = set(groups_to_give(self.inviter).values_list("name", flat=True))
+            choices = [(name, ROLE_WORDS[name]) for name in ROLES if name in given]
+            cast(Any, self.fields["role"]).choices = choices
+            self.fields["role"].initial = CURATOR
+
+
+def _state_of(row: Invitation) -> tuple[str, Any]:
+    if row.used_at is not None:
+        return "used", _("used")
+    return ("expired", _("expired")) if row.expires_at <= clock() else ("open", _("open"))
+
+
+@admin.register(Invitation)
+class InvitationAdmin(ActionAdmin):
+    """Invitations. The link is in the response to the form that made it, and nowhere else."""
+
+    form = InvitationForm
+    allows = frozenset({"add", "delete"})
+    list_display = ("shown_email", "role", "state", "inviter", "created_at", "expires_at")
+    search_fields = ("email",)
+    fields = ("email", "role", "state", "inviter", ("created_at", "expires_at", "used_at"))
+    add_fieldsets = ((None, {"fields": ("email", "role", "lasts")}),)
+
+    shown_email = column(_("e-mail address"), lambda row: excerpt(row.email, 60), ordering="email")
+    inviter = column(
+        _("invited by"), lambda row: excerpt(row.invited_by.get_username(), 60) if row.invited_by else "-"
+    )
+
+    state = column(_("state"), _state_of, colours={"open": "info", "used": "success", "expired": "warning"})
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Invitation]:
+        return cast(QuerySet[Invitation], super().get_queryset(request).select_related("invited_by"))
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
+        form.inviter = request.user
+        return form
+
+    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Invitation:
+        """Make the invitation; its token stays on the form's row until the response is written."""
+        values = form.cleaned_data
+        new = invite(
+            email=values["email"], role=values["role"], lasts=timedelta(days=values["lasts"]),
+            inviter=cast(User, request.user), by=principal(request), now=clock(),
+        )  # fmt: skip
+        row.token = new.token
+        return new.row
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        link = request.build_absolute_uri(reverse("invitation", args=[obj.token]))
+        answer = render_page(
+            request, "admin/memoryhub/sign_in/invited.html", title=_("The invitation"), opts=self.opts, original=obj,
+            link=link,
+        )  # fmt: skip
+        answer["Cache-Control"] = "no-store"
+        return answer
+
+    @transaction.atomic
+    def delete_model(self, request: HttpRequest, obj: Invitation) -> None:
+        audit.record(by=principal(request), verb="delete", row=obj, now=clock())
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Invitation]) -> None:
+        for row in queryset:
+            self.delete_model(request, row)

@@ -52,7 +52,6 @@ from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.actions.workroom import UnusableView, delete_view, save_view
 from strength.admin.bulk import DELETE, LABELS, batch_view, bulk, take_back_many
-from strength.admin.kept_out import kept_out_of, with_old_wording
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
 from strength.admin.memory_detail import memory_context, retrieved
 from strength.admin.memory_forms import MemoryForm, NewMemoryForm
@@ -60,15 +59,19 @@ from strength.admin.memory_list import (
     ROW_KEYS,
     MemoryList,
     SummariesFilter,
+    best_first,
     list_context,
     owner_chips,
     pin_button,
+    requested_search,
     row_buttons,
+    search_semantically,
+    shown_score,
     state_chip,
     strength_bar,
     view_of,
 )
-from strength.admin.semantic_search import best_first, requested_search, search_semantically, shown_score
+from strength.admin.tombstones import kept_out_of, with_old_wording
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryHistory, Merge, Revision

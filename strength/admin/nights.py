@@ -211,7 +211,7 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
         return HttpResponseRedirect(back)
     if request.method == "POST":
         rows = _within(SleepRun.objects.filter(LATEST), night_day, night_day)
-        _undo(request, list(rows.select_related("actor__agent").order_by("pk")[:MOST_UNDONE]))
+        undo_runs(request, list(rows.select_related("actor__agent").order_by("pk")[:MOST_UNDONE]))
         return HttpResponseRedirect(back)
     return render_page(
         request,
@@ -223,17 +223,23 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
     )
 
 
-def _undo(request: HttpRequest, runs: list[SleepRun]) -> None:
+def undo_runs(request: HttpRequest, runs: list[SleepRun]) -> list[SleepRun]:
+    """Undo sleep runs as far as possible, report that, and return those that were processed."""
     try:
-        undone = undo_sleeps(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
+        undone = (
+            undo_sleeps(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
+            if runs
+            else []
+        )
     except DomainError as error:
         messages.error(request, str(error))
-        return
+        return []
     count = sum(run.state == RunState.UNDONE for run in undone)
     text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
-    messages.success(request, text % {"count": count})
+    messages.add_message(request, messages.SUCCESS if count else messages.WARNING, text % {"count": count})
     if len(undone) < len(runs):
         messages.warning(request, _("The user was erased meanwhile."))
+    return undone
 
 
 NEEDS: Final = ("strength.view_sleeprun",)

@@ -10,11 +10,9 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock, excerpt, principal, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, column
-from memoryhub.admin.curated import VersionedForm
+from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, restored_version, wide
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.history import restored_version, wide
 from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
-from memoryhub.admin.written_texts import WrittenTextAdmin
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.profiles import (

@@ -1,6 +1,7 @@
-"""Screens of sleep runs: previews, runs of one actor or of all users of an agent, and undo."""
+"""Screens of sleep runs: previews, runs of one actor or of all users of an agent, their changes by kind, and undo."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -13,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -31,7 +33,6 @@ from memoryhub.admin.object_actions import (
     offers_undo,
     report_done,
     submitted_number,
-    submitted_reason,
     submitted_text,
 )
 from memoryhub.auth.domain import Principal
@@ -43,20 +44,24 @@ from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import (
     MOST_CHANGES,
     changes_of,
+    compare_with_preview,
     sleep_many,
     undo_sleep,
-    undo_sleeps,
     why_not_undone,
 )
 from strength.admin.labels import (
+    CHANGE_COLOURS,
+    CHANGES,
+    MERGE_STATES,
     RUN_COLOURS,
     RUN_STATES,
+    SLEEP_REASONS,
     TRIGGERS,
 )
-from strength.admin.nights import LATEST
-from strength.admin.sleep_changes import change_groups, preview_comparison
-from strength.domain.sleep import RunState, Trigger
-from strength.models import SleepRun
+from strength.admin.memory_detail import memory_links
+from strength.admin.nights import LATEST, undo_runs
+from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Trigger
+from strength.models import Memory, SleepRun
 
 MOST_ERRORS: Final = 50
 STEP: Final = 10
@@ -239,20 +244,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             raise PermissionDenied
         rows = SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE)
         runs = list(rows.select_related("actor__agent").order_by("id")[:MOST_UNDONE])
-        by, reason, now = principal(request), submitted_reason(request), clock()
-        try:
-            undone = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
-        except DomainError as error:
-            self.message_user(request, str(error), messages.ERROR)
-            return HttpResponseRedirect(_round_list(group))
-        count = sum(run.state == RunState.UNDONE for run in undone)
-        for run in undone:
+        for run in undo_runs(request, runs):
             self.log_change(request, run, "undo")
-        text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % {"count": count}, level)
-        if len(undone) < len(runs):
-            self.message_user(request, _("The user was erased meanwhile."), messages.WARNING)
         return HttpResponseRedirect(_round_list(group))
 
     @object_action()
@@ -407,3 +400,100 @@ class SleepForm(OwnerForm):
         if actor is None:
             raise UnknownRow(gettext("There is no memory yet: the first write creates an actor."))
         return actor
+
+
+PROPOSED: Final = MergeState.PROPOSED
+MOST_OF_KIND: Final = 20
+"""Changes of a kind on the first page; each kind has pages of its own."""
+
+MOST_ON_A_PAGE: Final = 100
+KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
+
+
+def change_groups(
+    request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return what the page shows of each kind of change: some of every kind, or a page of the one asked for."""
+    wanted = request.GET.get("kind", "")
+    visible = [each for each in changes if not _is_invisible(each)]
+    by_kind = {kind: [each for each in visible if each["change"] == kind] for kind in CHANGE_ORDER}
+    is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
+    size = MOST_ON_A_PAGE if is_narrowed else MOST_OF_KIND
+    page = max(1, submitted_number(request, "page") or 1) if is_narrowed else 1
+    parts = {
+        kind: rows[(page - 1) * size : page * size]
+        for kind, rows in by_kind.items()
+        if rows and (kind == wanted or not is_narrowed)
+    }
+    shown = _shown_changes(request, run, [each for part in parts.values() for each in part])
+    return [
+        {
+            "kind": str(kind),
+            "label": capfirst(CHANGES[kind]),  # the heading of a card
+            "colour": CHANGE_COLOURS[kind],
+            "count": len(by_kind[kind]),
+            "changes": [each for each in shown if each["change"] == kind],
+            "left_out": 0 if is_narrowed else len(by_kind[kind]) - len(part),
+            "page": page if is_narrowed else None,
+            "pages": -(-len(by_kind[kind]) // size),
+            "earlier": page - 1 if is_narrowed and page > 1 else None,
+            "later": page + 1 if is_narrowed and page * size < len(by_kind[kind]) else None,
+        }
+        for kind, part in parts.items()
+    ]
+
+
+def _is_invisible(change: Mapping[str, Any]) -> bool:
+    """Return whether it is a loss that the page's figures would not show."""
+    return bool(
+        change["change"] == ChangeKind.DECAY and round(change["before"], 3) == round(change["after"], 3)
+    )
+
+
+def preview_comparison(
+    request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return how a run differs from the preview that was made for it; without one, only that there is none."""
+    compared = compare_with_preview(run=run, changes=changes)
+    if compared is None:
+        return {"preview": None}
+    preview, unforeseen, missed = compared
+    return {
+        "preview": change_url(preview),
+        "is_as_foreseen": not unforeseen and not missed,
+        "unforeseen": _shown_changes(request, run, unforeseen[:MOST_OF_KIND]),
+        "unforeseen_count": len(unforeseen),
+        "missed": _shown_changes(request, run, missed[:MOST_OF_KIND]),
+        "missed_count": len(missed),
+    }
+
+
+def _shown_changes(
+    request: HttpRequest, run: SleepRun, changes: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
+    memories = memory_links(request, run.actor_id, keys) if changes else {}
+    pinned: set[str] = set()
+    if run.dry_run:  # a sleep run skips what is pinned by now
+        rows = Memory.objects.of([run.actor_id]).filter(pk__in=[each["memory_id"] for each in changes])
+        pinned = {str(key) for key in rows.filter(pinned=True).values_list("pk", flat=True)}
+    return [
+        {
+            **change,
+            "memory": memories[change["memory_id"]],
+            "into": memories.get(change.get("into", "")),
+            "label": CHANGES.get(change["change"], change["change"]),
+            "colour": CHANGE_COLOURS.get(change["change"], ""),
+            "why": SLEEP_REASONS.get(change["why"], change["why"]),
+            "decided": MERGE_STATES.get(change.get("state"), "") if _is_decided(change) else "",
+            "percent": round(100 * change["likeness"]) if "likeness" in change else None,
+            "is_pinned": change["memory_id"] in pinned,
+            "may_be_kept": change["change"] in KEPT_BY_PINNING,
+        }
+        for change in changes
+    ]
+
+
+def _is_decided(change: Mapping[str, Any]) -> bool:
+    """Return whether somebody has decided on a proposal since."""
+    return bool(change["change"] == ChangeKind.PROPOSE_MERGE and change.get("state", PROPOSED) != PROPOSED)

@@ -18,10 +18,9 @@ from markdown_it import MarkdownIt
 
 from memoryhub.admin.base import as_uuid, clock, grouped, link_to, principal
 from memoryhub.admin.columns import UserFilter, column
-from memoryhub.admin.curated import VersionedForm
+from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restored_version
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
-from memoryhub.admin.history import HistoryAdmin, address, restored_version
 from memoryhub.admin.labels import PRINCIPAL_KINDS
 from memoryhub.admin.object_actions import (
     Done,

@@ -9,7 +9,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import as_uuid, clock, principal
-from memoryhub.admin.history import EditorAdmin, address
+from memoryhub.admin.curated import EditorAdmin, address
 from memoryhub.admin.object_actions import Done, change_url, object_action, report_done, submitted_text
 from memoryhub.errors import DomainError
 from summaries.actions.project_life import (

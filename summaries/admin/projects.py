@@ -32,8 +32,7 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
-from memoryhub.admin.curated import OwnerForm, VersionedForm
-from memoryhub.admin.history import EditorAdmin, address
+from memoryhub.admin.curated import EditorAdmin, OwnerForm, VersionedForm, address
 from memoryhub.admin.object_actions import (
     Done,
     object_action,

@@ -17,7 +17,7 @@ from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
 from memoryhub.admin.base import HubAdmin, OwnedMixin, clock, excerpt, link_to, principal, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
-from memoryhub.admin.history import address, wide
+from memoryhub.admin.curated import address, wide
 from memoryhub.admin.object_actions import (
     Done,
     object_action,

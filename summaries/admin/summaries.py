@@ -10,11 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.sessions import OfSessionMixin
 from memoryhub.admin.base import clock, excerpt, link_to, principal, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, column
-from memoryhub.admin.curated import VersionedForm
+from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, restored_version, wide
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.history import restored_version, wide
 from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
-from memoryhub.admin.written_texts import WrittenTextAdmin
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import GENERATORS, SUMMARY_VERBS, TRUSTS

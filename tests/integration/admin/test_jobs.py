@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
-from memoryhub.admin.stored_words import JOBS
+from memoryhub.admin.labels import JOBS
 from memoryhub.auth.actions import TAKEN_OUT
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import ensure_actor
