@@ -209,7 +209,7 @@ def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, st
         settings = receipt_settings(receipt)
         return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
-        settings = {name: request.POST.get(name, "") for name in PlaygroundForm.base_fields}
+        settings = {name: request.POST.get(name, "") for name in (*PlaygroundForm.base_fields, *SWITCHES)}
         name, _sep, value = submitted_text(request, "instead").partition("=")
         return before, {**settings, name: value} if name in OPTIONS else settings
     if before:

@@ -116,19 +116,10 @@ class PlaygroundForm(forms.Form):
     semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
     profile_max_tokens = _whole(_("Tokens about the user, at most"), *RANGES["profile_max_tokens"])
     recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
-    include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
-    include_profile = _choice(SWITCHES["include_profile"], _SWITCH)
-    include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
-    include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
-    include_project = _choice(SWITCHES["include_project"], _SWITCH)
-    include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
-    include_clock = _choice(SWITCHES["include_clock"], _SWITCH)
-    include_relevance = _choice(SWITCHES["include_relevance"], _SWITCH)
-    include_tools = _choice(SWITCHES["include_tools"], _SWITCH)
-    cache = _choice(SWITCHES["cache"], _SWITCH)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields |= {name: _choice(label, _SWITCH) for name, label in SWITCHES.items()}
         self.sessions: list[tuple[str, str]] = []
         agents: Any = self.fields["agent"]
         agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]

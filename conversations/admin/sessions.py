@@ -37,7 +37,7 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
 from memoryhub.admin.dashboard import RECENT, Section, Tile
-from memoryhub.admin.labels import principal_label, rows_in_words
+from memoryhub.admin.labels import TRUST_COLOURS, principal_label, rows_in_words
 from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
@@ -48,7 +48,6 @@ from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
 
 SESSION_FILTER = "session__id__exact"
-TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
 
 
 @admin.register(Session)

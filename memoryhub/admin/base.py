@@ -15,6 +15,7 @@ import unfold.fields
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
+from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import F, Model, Q, QuerySet
@@ -79,8 +80,10 @@ class ActionForm(forms.ModelForm):
     """A form whose values go to an action, and that shows the action's validation errors."""
 
     refused: DomainError | PolicyError | None = None
-    # Fields whose values have another form here than in the model; the instance itself is never saved.
-    not_checked_as_stored: frozenset[str] = frozenset()
+    # Who fills it in; nobody may do nothing.
+    person: Any = AnonymousUser()
+    # Fields that the model does not check, since they have another form here; None: the action alone checks any.
+    not_checked_as_stored: frozenset[str] | None = None
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
         if data is not None and isinstance(self.refused, VersionMismatch):
@@ -96,7 +99,8 @@ class ActionForm(forms.ModelForm):
 
     def _get_validation_exclusions(self) -> set[str]:
         excluded: set[str] = super()._get_validation_exclusions()  # type: ignore[misc]
-        return excluded | self.not_checked_as_stored
+        every = {field.name for field in self.instance._meta.fields}
+        return excluded | (every if self.not_checked_as_stored is None else self.not_checked_as_stored)
 
     def changed_values(self, names: frozenset[str]) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
@@ -315,7 +319,7 @@ class ActionAdmin(HubAdmin):
         if obj is None and self.add_form is not None:
             kwargs["form"] = self.add_form
         form: Any = super().get_form(request, obj, change=change, **kwargs)
-        form.refused = getattr(request, "refused", None)
+        form.refused, form.person = getattr(request, "refused", None), request.user
         return form  # type: ignore[no-any-return]
 
     def changeform_view(

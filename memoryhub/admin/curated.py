@@ -4,7 +4,7 @@ edited texts with numbered versions, which are compared and restored; texts that
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 from urllib.parse import urlencode
 
 from django import forms
@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, clock, principal, render_page
-from memoryhub.admin.columns import column
+from memoryhub.admin.columns import choice_displays, column
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ReasonField
 from memoryhub.admin.labels import PRINCIPAL_KINDS
@@ -39,7 +39,7 @@ from memoryhub.tenancy.models import Agent
 
 
 class VersionedForm(ActionForm):
-    """A form whose row has a version, and whose change has a reason."""
+    """A form whose row has a version, and whose change has a reason; its action decides about the values."""
 
     expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
     reason = ReasonField()
@@ -226,6 +226,20 @@ def restored_version(row: Any, number: int, former: int, **values: Any) -> Done:
     return Done(words % {"number": number, "now": row.version}, undo=undo)
 
 
+TEXT_VERBS: Final[Mapping[str, Any]] = {
+    "write": _("written"),
+    "edit": _("edited"),
+    "lock": _("locked"),
+    "unlock": _("unlocked"),
+    "restore": _("restored"),
+}
+GENERATORS: Final[Mapping[str, Any]] = {
+    "llm": _("model"),
+    "extractive": _("extracted sentences"),
+    "person": _("a person"),
+}
+
+
 class WrittenTextAdmin(HistoryAdmin):
     """Screens of rows with `text`, `locked`, `generator` and `version`; the app's actions make every change."""
 
@@ -235,8 +249,6 @@ class WrittenTextAdmin(HistoryAdmin):
     stored_text: ClassVar[str]
     """Field of a version that holds its text, which lists of versions do not load."""
     versions_name: ClassVar[Any]
-    verbs: ClassVar[Mapping[str, Any]]
-    generators: ClassVar[Mapping[str, Any]]
 
     def edit(self, row: Any, **values: Any) -> Any:
         raise NotImplementedError
@@ -284,6 +296,10 @@ class WrittenTextAdmin(HistoryAdmin):
         whose = {"actor_id__in": actors, f"{self.version_field}__in": [each.pk for each in rows]}
         return self.version_model._default_manager.filter(**whose)
 
+    shown_generator, written_by = choice_displays(
+        "generator", GENERATORS, {"llm": "success", "extractive": "info"}, description=_("written by")
+    )
+
     @object_action()
     def lock_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
         locked, former = submitted_text(request, "locked") == "1", row.version
@@ -309,15 +325,13 @@ class WrittenTextAdmin(HistoryAdmin):
         return [
             {
                 "number": each.number,
-                "verb": self.verbs.get(each.verb, each.verb),
+                "verb": TEXT_VERBS.get(each.verb, each.verb),
                 "who": each.who_name,
                 "who_kind": PRINCIPAL_KINDS[each.who_kind],
                 "at": each.created_at,
                 "why": each.reason,
                 "is_now": each.number == row.version,
-                "note": ", ".join(
-                    [str(self.generators[each.generator]), *([each.model] if each.model else [])]
-                ),
+                "note": ", ".join(filter(None, [str(GENERATORS[each.generator]), each.model])),
                 "what_changed": address("compare", row, **{"from": each.number - 1, "to": each.number}),
             }
             for each in rows[:number]

@@ -19,7 +19,7 @@ from django.db.models import Count as CountRows
 from django.db.models import DateTimeField, F, FloatField, Model, QuerySet, Value
 from django.db.models.functions import Cast, TruncDate
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext
@@ -71,12 +71,38 @@ class Section(StrEnum):
     HOLDINGS = "holdings"
 
 
+def may_see(model: type[Model]) -> str:
+    return f"{model._meta.app_label}.view_{model._meta.model_name}"
+
+
+class Offer:
+    """What a panel offers, to those who may see its model."""
+
+    model: type[Model]
+
+    @property
+    def permission(self) -> str:
+        return may_see(self.model)
+
+
+class Listed(Offer):
+    """Figures of rows; `page` names a page of `PAGES` where that is the better way to go on than the rows' list."""
+
+    query: str
+    page: str
+
+    @property
+    def href(self) -> str:
+        name = f"admin:{self.model._meta.app_label}_{self.model._meta.model_name}_changelist"
+        return reverse(self.page) if self.page else reverse(name) + self.query
+
+
 @dataclass(frozen=True)
-class Tile:
+class Tile(Listed):
     """One figure of the first page: what it counts, the figure, a line below it, and the list behind it.
 
     `figure` and `recent` (the last seven days) may be rows: those of all tiles are counted together. `alarm` is shown
-    above all tiles. `page` names a page of `PAGES` where that is the better way to go on than the list.
+    above all tiles.
     """
 
     title: Any
@@ -90,26 +116,12 @@ class Tile:
     alarm: BackgroundStatus | None = None
 
     @property
-    def href(self) -> str:
-        if self.page:
-            try:
-                return reverse(self.page)
-            except NoReverseMatch:
-                pass
-        opts = self.model._meta
-        return reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist") + self.query
-
-    @property
-    def permission(self) -> str:
-        return may_see(self.model)
-
-    @property
     def is_waiting(self) -> bool:
         return self.section is Section.DECIDE and bool(self.figure.number)
 
 
 @dataclass(frozen=True)
-class Happening:
+class Happening(Offer):
     """A recent action: when, its title, by whom, and the row's page."""
 
     at: datetime
@@ -126,17 +138,9 @@ class Happening:
             return ""
         return reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[self.key])
 
-    @property
-    def permission(self) -> str:
-        return may_see(self.model)
-
-
-def may_see(model: type[Model]) -> str:
-    return f"{model._meta.app_label}.view_{model._meta.model_name}"
-
 
 @dataclass(frozen=True)
-class Sentence:
+class Sentence(Offer):
     """An automatic event, with a link to it and to a page that asks whether to undo it."""
 
     text: str
@@ -146,13 +150,9 @@ class Sentence:
     undo_href: str = ""
     undo_permission: str = ""
 
-    @property
-    def permission(self) -> str:
-        return may_see(self.model)
-
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Listed):
     """A figure of each of the last CURVE_DAYS days: the sum of `value` over rows by the moment or day in `by`."""
 
     title: Any
@@ -163,16 +163,6 @@ class Curve:
     query: str = ""
     page: str = ""
     is_money: bool = False
-
-    @property
-    def permission(self) -> str:
-        return may_see(self.model)
-
-    @property
-    def href(self) -> str:
-        opts = self.model._meta
-        name = f"admin:{opts.app_label}_{opts.model_name}_changelist"
-        return reverse(self.page) if self.page else reverse(name) + self.query
 
     def sums(self, number: int, first: date) -> QuerySet[Any]:
         """Return the days' sums as rows of this curve's number, the day and the sum."""
@@ -216,7 +206,6 @@ CURVE_OPTIONS: Final = json.dumps(
     }
 )
 
-Offer = Tile | Happening | Sentence | Curve
 Panel = Callable[[datetime], Iterable[Offer]]
 
 PANELS: Final[list[Panel]] = []
@@ -315,15 +304,8 @@ def _spaces() -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class DiskAlarm:
-    """A warning that the disk fills up, with advice."""
-
-    sentence: str
-    advice: str
-
-
-def _disk_alarms() -> list[DiskAlarm]:
+def _disk_alarms() -> list[dict[str, str]]:
+    """Return a warning where the disk fills up, with advice."""
     space = disk_space(settings.ENVIRONMENT)
     if space is None or not space.is_low:
         return []
@@ -337,7 +319,7 @@ def _disk_alarms() -> list[DiskAlarm]:
     advice = gettext(
         "Make room where the database lies; “manage.py doctor” says where. All goes on by itself then."
     )
-    return [DiskAlarm(sentence % words, advice)]
+    return [{"sentence": sentence % words, "advice": advice}]
 
 
 def _worded(request: HttpRequest, happenings: Iterable[Happening]) -> list[Happening]:

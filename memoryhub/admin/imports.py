@@ -108,7 +108,14 @@ def imports_view(request: HttpRequest) -> HttpResponse:
             {"problems": [problem for each in form.errors.values() for problem in each]}, status=400
         )
     rows = with_jobs(list(Import.objects.select_related("actor")[:LISTED]))
-    listed = [{"row": row, "state": STATE_WORDS[state_of(row)], "new": _new(row)} for row in rows]
+    listed = [
+        {
+            "row": row,
+            "state": STATE_WORDS[state_of(row)],
+            "new": grouped(sum(row.report.get("made", {}).values())),
+        }
+        for row in rows
+    ]
     return render_page(request, "admin/memoryhub/imports.html", title=_("Imports"), form=form, listed=listed)
 
 
@@ -185,10 +192,6 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,
     )  # fmt: skip
-
-
-def _new(row: Import) -> str:
-    return grouped(sum(row.report.get("made", {}).values()))
 
 
 def _row(import_id: UUID) -> Import:

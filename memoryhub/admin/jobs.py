@@ -22,9 +22,8 @@ from memoryhub.admin.object_actions import (
     Confirmation,
     DecisionAdmin,
     Done,
-    confirmation_page,
+    asked_first,
     counted,
-    is_confirmed,
     object_action,
     selected_ids,
     submitted_reason,
@@ -219,27 +218,27 @@ class JobAdmin(DecisionAdmin):
 
     def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
         decision, keys = DECISIONS[verb], selected_ids(queryset)
-        if not is_confirmed(request):
-            fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
-            question = Confirmation(
-                title=decision.title,
-                sentences=[
-                    decision.announcement % {"count": len(fitting)},
-                    *counted((decision.skipped, len(keys) - len(fitting))),
-                ],
-                examples=[
-                    format_html(
-                        "{} ({}) {}",
-                        job_label(job.kind),
-                        STATE_WORDS[job.state],
-                        excerpt(job.error) if job.error else "",
-                    )
-                    for job in fitting
-                ],
-                button=decision.button,
-                may_go_on=bool(fitting),
-            )
-            return confirmation_page(self, request, question, action=verb, keys=keys)
+        fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
+        question = Confirmation(
+            title=decision.title,
+            sentences=[
+                decision.announcement % {"count": len(fitting)},
+                *counted((decision.skipped, len(keys) - len(fitting))),
+            ],
+            examples=[
+                format_html(
+                    "{} ({}) {}",
+                    job_label(job.kind),
+                    STATE_WORDS[job.state],
+                    excerpt(job.error) if job.error else "",
+                )
+                for job in fitting
+            ],
+            button=decision.button,
+            may_go_on=bool(fitting),
+        )
+        if page := asked_first(self, request, question, action=verb, keys=keys):
+            return page
         count = decision.action(
             job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock()
         )

@@ -8,7 +8,6 @@ from typing import Any, Final, cast
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
-from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -23,14 +22,7 @@ from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, princi
 from memoryhub.admin.columns import choice_filter, column, full_time, label_displays
 from memoryhub.admin.fields import within_calendar
 from memoryhub.admin.labels import SCOPES
-from memoryhub.admin.object_actions import (
-    Confirmation,
-    confirmation_page,
-    counted,
-    is_confirmed,
-    selected_ids,
-    submitted_reason,
-)
+from memoryhub.admin.object_actions import Confirmation, asked_first, counted, selected_ids, submitted_reason
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import KeyState, Scope
 from memoryhub.auth.models import ApiKey
@@ -88,18 +80,16 @@ class KeyForm(ActionForm):
         fields = ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")
 
     not_checked_as_stored = frozenset({"agent_ids", "scopes"})
-    # Who fills it in; nobody may do nothing.
-    issuer: Any = AnonymousUser()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "scopes" in self.fields:
-            scopes, offered = scopes_to_give(self.issuer), cast(Any, self.fields["scopes"])
+            scopes, offered = scopes_to_give(self.person), cast(Any, self.fields["scopes"])
             offered.choices = [(scope.value, SCOPE_WORDS[scope]) for scope in scopes]
             offered.initial = [value for value in offered.initial if value in scopes]
             if len(scopes) < len(Scope):
                 offered.help_text = format_lazy("{} {}", offered.help_text, FEWER_SCOPES)
-        if "is_trusted" in self.fields and not may_trust(self.issuer):
+        if "is_trusted" in self.fields and not may_trust(self.person):
             field = self.fields["is_trusted"]
             field.initial, field.help_text = False, NOT_TRUSTED
             field.widget.attrs["disabled"] = True
@@ -110,7 +100,7 @@ class KeyForm(ActionForm):
     def clean_is_trusted(self) -> bool:
         """Refuse trust that the issuer could not grant by approving."""
         is_trusted: bool = self.cleaned_data["is_trusted"]
-        if is_trusted and not may_trust(self.issuer):
+        if is_trusted and not may_trust(self.person):
             raise forms.ValidationError(NOT_TRUSTED)
         return is_trusted
 
@@ -190,10 +180,9 @@ class KeyAdmin(ActionAdmin):
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         ids, reason = selected_ids(queryset), submitted_reason(request)
-        if not is_confirmed(request) or not reason:
-            problem = _("Give a reason: it is kept in the audit trail.") if is_confirmed(request) else None
-            question = _confirmation(list(ApiKey.objects.filter(pk__in=ids)))
-            return confirmation_page(self, request, question, action="revoke", keys=ids, problem=problem)
+        question = _confirmation(list(ApiKey.objects.filter(pk__in=ids)))
+        if page := asked_first(self, request, question, action="revoke", keys=ids):
+            return page
         closed = 0
         for key in ApiKey.objects.filter(pk__in=ids):
             if revoke_key(key=key, reason=reason, by=principal(request), now=clock()):
@@ -207,12 +196,6 @@ class KeyAdmin(ActionAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and bool(scopes_to_give(request.user))
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        # A key can do no more than its issuer may.
-        form: Any = super().get_form(request, obj, change=change, **kwargs)
-        form.issuer = request.user
-        return form
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> ApiKey:
         """Issue the key; its secret stays on the form's row until the response is written."""

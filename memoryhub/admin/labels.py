@@ -232,5 +232,9 @@ SCOPES: Final[Mapping[str, Any]] = {
 }
 
 
+TRUSTS: Final[Mapping[str, Any]] = {"trusted": _("trusted"), "untrusted": _("not trusted")}
+TRUST_COLOURS: Final = {"trusted": "success", "untrusted": "warning"}
+
+
 def job_label(kind: str) -> Any:
     return JOBS.get(kind, kind)

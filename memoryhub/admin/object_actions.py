@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from memoryhub.admin.base import MOST_AT_ONCE, ReadOnlyAdmin, render_page
@@ -211,24 +212,20 @@ class Confirmation:
     needs_reason: bool = False
 
 
-def is_confirmed(request: HttpRequest) -> bool:
-    return CONFIRMED in request.POST
-
-
 def selected_ids(queryset: QuerySet[Any]) -> list[Any]:
     return list(queryset.values_list("pk", flat=True)[:MOST_AT_ONCE])
 
 
-def confirmation_page(
-    screen: Any,
-    request: HttpRequest,
-    question: Confirmation,
-    *,
-    action: str,
-    keys: Sequence[Any],
-    problem: Any = None,
-) -> HttpResponse:
-    """Return the confirmation page; it posts the listed keys, whatever the filters find by then."""
+def asked_first(
+    screen: Any, request: HttpRequest, question: Confirmation, *, action: str, keys: Sequence[Any]
+) -> HttpResponse | None:
+    """Return the page that asks; None where the person has said yes, and why where that is needed.
+
+    It posts the listed keys, whatever the filters find by then.
+    """
+    is_confirmed = CONFIRMED in request.POST
+    if is_confirmed and (submitted_reason(request) or not question.needs_reason):
+        return None
     return render_page(
         request,
         "admin/memoryhub/includes/confirm.html",
@@ -238,7 +235,7 @@ def confirmation_page(
         examples=list(islice(question.examples, EXAMPLES)),
         left_out=max(0, len(question.examples) - EXAMPLES),
         keys=keys,
-        problem=problem,
+        problem=_("Give a reason: it is kept in the audit trail.") if is_confirmed else None,
         action=action,
         action_checkbox_name=helpers.ACTION_CHECKBOX_NAME,
         confirmed_name=CONFIRMED,

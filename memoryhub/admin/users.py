@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import AnonymousUser, Group, User
+from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
@@ -42,8 +42,7 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import column
 from memoryhub.admin.object_actions import (
     Confirmation,
-    confirmation_page,
-    is_confirmed,
+    asked_first,
     selected_ids,
     submitted_reason,
     submitted_text,
@@ -237,17 +236,14 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         """For who lost the phone and the recovery codes; nobody does it to an account with more rights."""
         ids, reason = selected_ids(queryset), submitted_reason(request)
         people = [person for person in User.objects.filter(pk__in=ids) if may_manage(request.user, person)]
-        if not is_confirmed(request) or not reason:
-            problem = _("Give a reason: it is kept in the audit trail.") if is_confirmed(request) else None
-            question = Confirmation(
-                title=_("Turn off the second factor"),
-                sentences=[_("From then on the password alone opens these accounts. Ask the person first.")],
-                examples=[format_html("<bdi>{}</bdi>", person.get_username()) for person in people],
-                button=_("Turn off"), may_go_on=bool(people), is_danger=True, needs_reason=True,
-            )  # fmt: skip
-            return confirmation_page(
-                self, request, question, action="turn_off_second_factor", keys=ids, problem=problem
-            )
+        question = Confirmation(
+            title=_("Turn off the second factor"),
+            sentences=[_("From then on the password alone opens these accounts. Ask the person first.")],
+            examples=[format_html("<bdi>{}</bdi>", person.get_username()) for person in people],
+            button=_("Turn off"), may_go_on=bool(people), is_danger=True, needs_reason=True,
+        )  # fmt: skip
+        if page := asked_first(self, request, question, action="turn_off_second_factor", keys=ids):
+            return page
         off = sum(turn_off(person, by=principal(request), reason=reason, now=clock()) for person in people)
         text = ngettext("It is off for %(count)d account.", "It is off for %(count)d accounts.", off)
         self.message_user(request, text % {"count": off}, messages.SUCCESS if off else messages.WARNING)
@@ -402,7 +398,6 @@ class InvitationForm(ActionForm):
         choices=LASTS, coerce=int, initial=7, widget=UnfoldAdminSelectWidget(), label=_("Valid for")
     )
     not_checked_as_stored = frozenset({"role"})
-    inviter: Any = AnonymousUser()
 
     class Meta:
         model = Invitation
@@ -411,7 +406,7 @@ class InvitationForm(ActionForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "role" in self.fields:
-            given = set(groups_to_give(self.inviter).values_list("name", flat=True))
+            given = set(groups_to_give(self.person).values_list("name", flat=True))
             choices = [(name, ROLE_WORDS[name]) for name in ROLES if name in given]
             cast(Any, self.fields["role"]).choices = choices
             self.fields["role"].initial = CURATOR
@@ -443,11 +438,6 @@ class InvitationAdmin(ActionAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Invitation]:
         return cast(QuerySet[Invitation], super().get_queryset(request).select_related("invited_by"))
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form: Any = super().get_form(request, obj, change=change, **kwargs)
-        form.inviter = request.user
-        return form
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Invitation:
         """Make the invitation; its token stays on the form's row until the response is written."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryhub.admin import labels
 from strength.domain.memories import Status, TombstoneReason
-from strength.domain.profile import Generator, Verb
 from strength.domain.sleep import ChangeKind, MergeState, RunState, Trigger, Why
 from strength.domain.strength import Impact, PointKind
 from strength.models.task import TaskState
@@ -35,23 +35,17 @@ STATUSES: Final[Words] = {
 }
 STATUS_COLOURS: Final = {"active": "success", "pending": "warning", "archived": "info", "rejected": "danger"}
 VERBS: Final[Words] = {
+    **{
+        verb: labels.VERBS[verb]
+        for verb in (
+            "confirm", "edit", "pin", "unpin", "archive", "reactivate", "approve", "reject", "restore", "return",
+            "merge", "unmerge", "undo",
+        )
+    },
     "create": pgettext_lazy("done", "written"),
-    "confirm": pgettext_lazy("done", "confirmed"),
-    "edit": pgettext_lazy("done", "edited"),
-    "pin": pgettext_lazy("done", "pinned"),
-    "unpin": pgettext_lazy("done", "unpinned"),
-    "archive": pgettext_lazy("done", "archived"),
-    "reactivate": pgettext_lazy("done", "reactivated"),
-    "approve": pgettext_lazy("done", "approved"),
-    "reject": pgettext_lazy("done", "rejected"),
-    "restore": pgettext_lazy("done", "restored"),
-    "return": pgettext_lazy("done", "returned"),
     "supersede": pgettext_lazy("done", "ended by another"),
-    "merge": pgettext_lazy("done", "merged"),
-    "unmerge": pgettext_lazy("done", "unmerged"),
-    "undo": pgettext_lazy("done", "undone"),
     "sleep": pgettext_lazy("done", "by a sleep run"),
-}
+}  # fmt: skip
 FIELDS: Final[Words] = {
     "content": _("text"),
     "namespace": _("namespace"),
@@ -143,12 +137,3 @@ TASK_STATES: Final[Words] = {
     TaskState.FAILED: _("failed"),
 }
 TASK_COLOURS: Final = {"begun": "info", "completed": "success", "failed": "danger"}
-GENERATORS: Final[Words] = {Generator.LLM: _("model"), Generator.PERSON: _("a person")}
-GENERATOR_COLOURS: Final = {"llm": "success"}
-PROFILE_VERBS: Final[Words] = {
-    Verb.WRITE: _("written"),
-    Verb.EDIT: _("edited"),
-    Verb.LOCK: _("locked"),
-    Verb.UNLOCK: _("unlocked"),
-    Verb.RESTORE: _("restored"),
-}

@@ -50,9 +50,6 @@ class MemoryValuesForm(ActionForm):
             "confidence", "learnings", "metadata", "valid_from", "valid_to",
         )  # fmt: skip
 
-    # The actions decide about the values, and say what is wrong with them.
-    not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
-
     def clean_valid_from(self) -> datetime | None:
         return within_calendar(self.cleaned_data["valid_from"])
 

@@ -33,10 +33,9 @@ from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
     act_on_each,
+    asked_first,
     change_url,
-    confirmation_page,
     counted,
-    is_confirmed,
     object_action,
     report_done,
     report_skipped,
@@ -186,11 +185,9 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         if not rows:
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return None
-        if not is_confirmed(request):
-            keys = [row.pk for row in rows]
-            return confirmation_page(
-                self, request, _confirmation(request, rows, verb), action=verb, keys=keys
-            )
+        question, keys = _confirmation(request, rows, verb), [row.pk for row in rows]
+        if page := asked_first(self, request, question, action=verb, keys=keys):
+            return page
         by, reason, now, batch = principal(request), submitted_reason(request), clock(), new_id()
 
         def act(proposal: Merge) -> None:

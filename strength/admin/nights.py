@@ -1,7 +1,7 @@
 """The calendar of nights: what the sleep runs of a day did, in a sentence and bars, and the undo of a whole night."""
 
 import calendar as calendars
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -165,7 +165,7 @@ def sleep_calendar(request: HttpRequest) -> HttpResponse:
         ],
         nights=nights,
         labels=[(name, LABELS[name]) for name in PARTS],
-        totals=_totals(nights),
+        totals=[(LABELS[name], grouped(sum(getattr(night, name) for night in nights))) for name in PARTS],
         earlier=(first - timedelta(days=1)).replace(day=1) if first.year > FIRST_YEAR else None,
         later=last + timedelta(days=1) if last < today else None,
         may_begin=request.user.has_perm(CHANGE),
@@ -190,10 +190,6 @@ def _bars(night: Night | None, tallest: dict[str, int]) -> list[dict[str, Any]]:
         for name, count, place in counts
         if count
     ]
-
-
-def _totals(nights: Sequence[Night]) -> list[tuple[Any, str]]:
-    return [(LABELS[name], grouped(sum(getattr(night, name) for night in nights))) for name in PARTS]
 
 
 def undo_night(request: HttpRequest, day: str) -> HttpResponse:

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock, excerpt, principal, title_with_time
-from memoryhub.admin.columns import UserFilter, choice_displays, column
+from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, restored_version, wide
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
@@ -23,7 +23,6 @@ from strength.actions.profiles import (
     restore_profile,
 )
 from strength.actions.search import standing_of
-from strength.admin.labels import GENERATOR_COLOURS, GENERATORS, PROFILE_VERBS
 from strength.admin.memory_detail import memory_links
 from strength.domain.policy import ProfilePolicy
 from strength.domain.profile import LONGEST_TEXT
@@ -46,9 +45,6 @@ class ProfileForm(VersionedForm):
         model = Profile
         fields: Sequence[str] = ()
 
-    # The actions decide about the values, and say what is wrong with them.
-    not_checked_as_stored = frozenset(field.name for field in Profile._meta.fields)
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["text"] = self.instance.text
@@ -58,7 +54,6 @@ class ProfileForm(VersionedForm):
 class ProfileAdmin(WrittenTextAdmin):
     version_model, version_field, stored_text = ProfileVersion, "profile", "lines"
     versions_name = _("versions of profiles")
-    verbs, generators = PROFILE_VERBS, GENERATORS
     form: type[forms.ModelForm] = ProfileForm
     list_per_page = 30  # wide rows
     list_display = ("shown_text", "owner", "shown_generator", "shown_locked", "version", "updated_at")
@@ -92,10 +87,6 @@ class ProfileAdmin(WrittenTextAdmin):
         _("profile"),
         lambda profile: wide(excerpt(" / ".join(profile.text[:LISTED_CHARACTERS].splitlines())) or "–"),
     )
-    shown_generator, written_by = choice_displays(
-        "generator", GENERATORS, GENERATOR_COLOURS, description=_("written by")
-    )
-
     # Changes: every one of them through an action.
 
     def title_of(self, row: Any) -> str:

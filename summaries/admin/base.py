@@ -8,13 +8,11 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import truncated
-from memoryhub.tenancy.domain import Trust
 from summaries.actions.compaction import ProtectionReason
 from summaries.domain.compaction import Outcome
 from summaries.domain.documents import DocumentKind
 from summaries.domain.projects import EventKind, ProjectStatus, is_stand_in
 from summaries.domain.routing import Action, Confidence
-from summaries.domain.summaries import Generator, Verb
 from summaries.models import Project
 
 
@@ -44,7 +42,6 @@ def file_name(name: str, topic: str) -> str:
 
 Words = Mapping[Any, Any]
 
-TRUSTS: Final[Words] = {Trust.TRUSTED: _("trusted"), Trust.UNTRUSTED: _("not trusted")}
 DOCUMENT_KINDS: Final[Words] = {
     DocumentKind.CREATE: _("created"),
     DocumentKind.EDIT: _("edited"),
@@ -54,18 +51,6 @@ DOCUMENT_KINDS: Final[Words] = {
     DocumentKind.SYNC: _("taken from a file"),
     DocumentKind.MERGE: _("a project was merged into this one"),
     DocumentKind.MOVE: _("entries were moved"),
-}
-SUMMARY_VERBS: Final[Words] = {
-    Verb.WRITE: _("written"),
-    Verb.EDIT: _("edited"),
-    Verb.LOCK: _("locked"),
-    Verb.UNLOCK: _("unlocked"),
-    Verb.RESTORE: _("restored"),
-}
-GENERATORS: Final[Words] = {
-    Generator.LLM: _("model"),
-    Generator.EXTRACTIVE: _("extracted sentences"),
-    Generator.PERSON: _("a person"),
 }
 EVENTS: Final[Words] = {
     EventKind.READ: _("read"),

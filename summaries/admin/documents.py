@@ -87,9 +87,6 @@ class DocumentForm(VersionedForm):
         model = Document
         fields = ("text",)
 
-    # The actions decide about the values, and say what is wrong with them.
-    not_checked_as_stored = frozenset(field.name for field in Document._meta.fields)
-
 
 @admin.register(Document)
 class DocumentAdmin(HistoryAdmin):

@@ -91,9 +91,6 @@ class ProjectForm(VersionedForm):
         model = Project
         fields = ("name", "description")
 
-    # The actions decide about the values, and say what is wrong with them.
-    not_checked_as_stored = frozenset(field.name for field in Project._meta.fields)
-
 
 class NewProjectForm(OwnerForm, ActionForm):
     name = forms.CharField(
@@ -114,8 +111,6 @@ class NewProjectForm(OwnerForm, ActionForm):
     class Meta:
         model = Project
         fields = ("name", "description")
-
-    not_checked_as_stored = ProjectForm.not_checked_as_stored
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -159,9 +154,6 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
 
     def title_of(self, row: Any) -> str:
         return shown_name(row)
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        return self.add_fieldsets if obj is None else super().get_fieldsets(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_open = obj is None or obj.status is ProjectStatus.ACTIVE

@@ -12,15 +12,12 @@ from memoryhub.admin.base import clock, excerpt, link_to, principal, title_with_
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, restored_version, wide
 from memoryhub.admin.fields import ProseField
+from memoryhub.admin.labels import TRUST_COLOURS, TRUSTS
 from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
-from summaries.admin.base import GENERATORS, SUMMARY_VERBS, TRUSTS
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
-
-TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
-GENERATOR_COLOURS = {"llm": "success", "extractive": "info"}
 
 
 class SummaryForm(VersionedForm):
@@ -34,15 +31,11 @@ class SummaryForm(VersionedForm):
         model = Summary
         fields = ("text",)
 
-    # The actions decide about the values, and say what is wrong with them.
-    not_checked_as_stored = frozenset(field.name for field in Summary._meta.fields)
-
 
 @admin.register(Summary)
 class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
     version_model, version_field, stored_text = SummaryVersion, "summary", "text"
     versions_name = _("versions of summaries")
-    verbs, generators = SUMMARY_VERBS, GENERATORS
     form = SummaryForm
     list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (
@@ -86,10 +79,6 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
     change_form_outer_after_template = "admin/summaries/summary/versions.html"
 
     shown_text = column(_("summary"), lambda summary: wide(excerpt(summary.opening)))
-    shown_generator, written_by = choice_displays(
-        "generator", GENERATORS, GENERATOR_COLOURS, description=_("written by")
-    )
-
     shown_trust, trusted = choice_displays("trust", TRUSTS, TRUST_COLOURS, description=_("trust"))
 
     # Changes: every one of them through an action.
