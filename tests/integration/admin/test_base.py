@@ -9,7 +9,9 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.test import Client, RequestFactory
 
+from conversations.models import Session
 from memoryhub.admin.base import HubAdmin
+from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import ApiKey
 from tests.integration.admin.conftest import Hub, list_of
 
@@ -48,3 +50,26 @@ def test_a_fault_of_an_action_is_not_told_as_a_missing_row(
     request.user = User.objects.create_superuser("boss")
     with pytest.raises(fault, match="a fault of ours"):
         screen.response_action(request, ApiKey.objects.all())
+
+
+@pytest.mark.parametrize(
+    ("period", "found"),
+    [
+        ({"started_at_to_0": "2026-03-01"}, 1),
+        ({"started_at_to_0": "2026-02-28"}, 0),
+        ({"started_at_from_0": "2026-03-01"}, 1),
+        ({"started_at_from_0": "2026-03-02"}, 0),
+        ({"started_at_from_0": "2026-03-01", "started_at_from_1": "12:00:01"}, 0),
+    ],
+    ids=["to-its-day", "to-the-day-before", "from-its-day", "from-the-day-after", "from-a-second-after"],
+)
+def test_a_list_is_narrowed_to_days_with_or_without_times(
+    boss: Client, hub: Hub, period: dict[str, str], found: int
+) -> None:
+    assert boss.get(list_of(Session), period).context["cl"].result_count == found
+
+
+def test_a_filter_by_a_day_means_the_day_of_the_person(boss: Client, hub: Hub) -> None:
+    boss.cookies[TIME_ZONE_COOKIE] = "Pacific/Auckland"  # 13 hours ahead: the session began on 2 March there
+    listed = boss.get(list_of(Session), {"started_at_from_0": "2026-03-02"})
+    assert listed.context["cl"].result_count == 1
