@@ -5,8 +5,8 @@ python clients/python/generate_types.py < docs/reference/openapi.yaml > …/memo
 
 import keyword
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -84,20 +84,49 @@ def fields(properties: Schema, required: set[str], *, is_request: bool) -> Itera
         yield f"    {f'{name}_' if is_request and keyword.iskeyword(name) else name}: {text}"
 
 
-def typed_dict(name: str, schema: Schema, *, base: str, is_request: bool, has_etag: bool = False) -> str:
-    if name == "ChatIn":  # `stream` decides what `chat` returns, and is named there
-        schema = {**schema, "properties": {**schema["properties"]}}
-        del schema["properties"]["stream"]
-    lines = list(fields(schema["properties"], set(schema.get("required", ())), is_request=is_request))
-    if has_etag:
-        lines.append("    etag: NotRequired[str]")
-    if not is_request and any(map(keyword.iskeyword, schema["properties"])):
-        pairs = (each.strip().split(": ", 1) for each in lines)
-        inside = "\n".join(f'    "{key}": {value!r},' for key, value in pairs)
-        return f'{name} = TypedDict("{name}", {{\n{inside}\n}})\n'
-    total = ", total=False" if is_request else ""
-    docstring = f'    """{schema["description"]}"""\n\n' if schema.get("description") else ""
-    return f"class {name}({base}{total}):\n{docstring}" + "\n".join(lines) + "\n"
+class Class(NamedTuple):
+    """A TypedDict: the lines of its fields, and what it inherits."""
+
+    name: str
+    bases: list[str]
+    lines: list[str]
+    is_request: bool
+    description: str = ""
+
+    @property
+    def has_keywords(self) -> bool:
+        """Return whether a field is called like a keyword of Python, which no class can write."""
+        return any(keyword.iskeyword(each.partition(":")[0].strip()) for each in self.lines)
+
+    def parent(self, others: Iterable["Class"]) -> "Class | None":
+        """Return the class that has the most of its fields, and no others."""
+        alike = (each for each in others if each.is_request == self.is_request and len(each.lines) > 2)
+        smaller = (each for each in alike if set(each.lines) < set(self.lines) and not each.has_keywords)
+        return max(smaller, key=lambda each: len(each.lines), default=None)
+
+    def written(self, parent: "Class | None") -> str:
+        if self.has_keywords:
+            pairs = (each.strip().split(": ", 1) for each in self.lines)
+            inside = "\n".join(f'    "{key}": {value!r},' for key, value in pairs)
+            return f'{self.name} = TypedDict("{self.name}", {{\n{inside}\n}})\n'
+        inherited, known = ([parent.name], parent) if parent else ([], Class("", [], [], self.is_request))
+        bases = [*inherited, *(each for each in self.bases if each not in known.bases)] or ["TypedDict"]
+        head = ", ".join([*bases, *(["total=False"] if self.is_request else [])])
+        docstring = [f'    """{self.description}"""\n'] if self.description else []
+        own = [each for each in self.lines if each not in known.lines]
+        return "\n".join([f"class {self.name}({head}):", *docstring, *own]) + "\n"
+
+
+def typed_dict(
+    name: str, schema: Schema, *, bases: list[str], is_request: bool, has_etag: bool = False
+) -> Class:
+    # `stream` decides what `chat` returns, and is named there.
+    properties = {
+        key: each for key, each in schema["properties"].items() if (name, key) != ("ChatIn", "stream")
+    }
+    lines = list(fields(properties, set(schema.get("required", ())), is_request=is_request))
+    lines += ["    etag: NotRequired[str]"] if has_etag else []
+    return Class(name, bases, lines, is_request, schema.get("description", ""))
 
 
 def one_or_many(schema: Schema, components: Schema) -> Schema:
@@ -116,9 +145,18 @@ def component_of(content: Schema) -> str:
     return str(schema.get("$ref", "")).rsplit("/", 1)[-1]
 
 
+def written(classes: Sequence[Class]) -> list[str]:
+    """Return the classes in their order, but those that others inherit from first."""
+    parents = {each.name: each.parent(classes) for each in classes}
+    inherited = {each.name: len(each.lines) for each in parents.values() if each}
+    ordered = sorted(classes, key=lambda each: inherited.get(each.name, sys.maxsize))
+    return [each.written(parents[each.name]) for each in ordered]
+
+
 def render(api: Schema) -> str:
     components, tagged = api["components"]["schemas"], set()
-    queries: list[str] = []
+    classes: list[Class] = []
+    queries: list[Class] = []
     bodies: dict[str, set[bool]] = {}
     posted = {""}
     for method, operation in operations(api):
@@ -133,26 +171,25 @@ def render(api: Schema) -> str:
         own = {name: schema for name, schema in query.items() if name not in TENANT | OF_PAGES}
         if method == "get" and own:  # those of other methods are written by hand
             name = "".join(part.title() for part in operation["operationId"].split("_")) + "Query"
-            base = "Whose" * ("agent_id" in query) + "Paging" * ("limit" in query) or "TypedDict"
-            queries.append(typed_dict(name, {"properties": own}, base=base, is_request=True))
+            bases = ["Whose"] * ("agent_id" in query) + ["Paging"] * ("limit" in query)
+            queries.append(typed_dict(name, {"properties": own}, bases=bases, is_request=True))
     parts = [HEAD]
     enums = [name for name in components if "enum" in components[name] and name != "NullEnum"]
     parts += ["\n".join(f"{class_name(name)} = {python_type(components[name])}" for name in enums) + "\n"]
     for name, schema in components.items():
-        if "enum" not in schema and not name.endswith(
-            "Page"
-        ):  # lists are iterators over what their pages hold
-            merged = one_or_many(schema, components) if "oneOf" in schema else schema
-            owned = ["Whose"] if bodies.get(name) == {True} else []
-            base = ", ".join([*owned, *(["Write"] if name in posted else [])]) or "TypedDict"
-            is_request, has_etag = name.endswith("Request"), name in tagged
-            parts.append(
-                typed_dict(class_name(name), merged, base=base, is_request=is_request, has_etag=has_etag)
-            )
+        if "enum" in schema or name.endswith("Page"):
+            continue  # lists are iterators over what their pages hold
+        merged = one_or_many(schema, components) if "oneOf" in schema else schema
+        bases = ["Whose"] * (bodies.get(name) == {True}) + ["Write"] * (name in posted)
+        is_request, has_etag = name.endswith("Request"), name in tagged
+        classes.append(
+            typed_dict(class_name(name), merged, bases=bases, is_request=is_request, has_etag=has_etag)
+        )
+    parts += written(classes)
     for body in sorted(body for body, whose in bodies.items() if whose == {True, False}):
         name = class_name(body) or "Write"
         parts.append(f"class Whose{name}(Whose, {name}, total=False):\n    pass\n")
-    return "\n\n".join(parts + queries)
+    return "\n\n".join(parts + written(queries))
 
 
 if __name__ == "__main__":

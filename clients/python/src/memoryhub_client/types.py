@@ -67,18 +67,45 @@ ToolInType = Literal["function", "custom"]
 Trust = Literal["trusted", "untrusted"]
 
 
-class Actor(TypedDict):
-    """A user's overrides, and every policy value in effect for that user."""
+class MergeIn(Whose, Write, total=False):
+    """Project that another becomes part of."""
 
-    agent_id: str
-    user_id: str
-    policy: dict[str, Any]
-    effective_policy: dict[str, Any]
+    reason: str
+    into: Required[str]
+    dry_run: bool
+
+
+class Entry(TypedDict):
+    """An appended line with its provenance.
+
+`text` is null where a later version of the document does not hold the line; `text_digest` is the SHA-256 of the
+line without its bullet."""
+
+    id: str
+    text: str | None
+    text_digest: str
+    pinned: NotRequired[bool]
+    source: NotRequired[Any]
+    trust: NotRequired[Trust]
+    created_at: str
+
+
+class Document(TypedDict):
+    """A document; `token_count` is by o200k, with the `pending_entries` that wait for approval."""
+
+    id: str
+    name: str
+    text: NotRequired[str]
+    version: NotRequired[int]
+    token_count: NotRequired[int]
+    pending_entries: int
+    created_at: str
+    updated_at: str
     etag: NotRequired[str]
 
 
-class AgentIn(Write, total=False):
-    """A new agent."""
+class AgentPatch(TypedDict, total=False):
+    """Fields of an agent that can be set."""
 
     name: str
     language: Language
@@ -92,6 +119,86 @@ class AgentIn(Write, total=False):
     topics_include: list[str]
     topics_exclude: list[str]
     retrieval_config: Any
+
+
+class Project(TypedDict):
+    """A project; its description is MEMORY.md's first block quote.
+
+An archived one is out of catalogs, routing and contexts; `merged_into` is the project that it became part of."""
+
+    id: str
+    name: str
+    description: NotRequired[str]
+    agent_id: str
+    user_id: str
+    status: ProjectStatus
+    archived_at: NotRequired[str | None]
+    deleted_at: NotRequired[str | None]
+    merged_into: NotRequired[str | None]
+    version: NotRequired[int]
+    created_at: str
+    updated_at: str
+
+
+class Sleep(TypedDict):
+    """One sleep, without its changes."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    dry_run: NotRequired[bool]
+    state: SleepRunState
+    trigger: SleepTrigger
+    decayed_count: NotRequired[int]
+    archived_count: NotRequired[int]
+    consolidated_count: NotRequired[int]
+    merged_count: NotRequired[int]
+    proposed_merges: int
+    now: str
+    processed_at: NotRequired[str | None]
+    undone_at: NotRequired[str | None]
+    errors: NotRequired[Any]
+
+
+class MemoryItemIn(TypedDict, total=False):
+    """A memory to write, of an actor that is named beside it."""
+
+    content: Required[str]
+    kind: MemoryKind
+    namespace: str
+    tags: list[str]
+    scope_level: MemoryScope
+    scope_domain: str
+    scope_project: str
+    learnings: dict[str, str]
+    metadata: Any
+    pinned: bool
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
+    perspective: str
+    learning: str
+    strength: float
+    strength_by_perspective: dict[str, float]
+    embedding: list[float]
+    source_message_ids: list[str]
+    channel: str
+    source: MemorySource
+
+
+class Actor(TypedDict):
+    """A user's overrides, and every policy value in effect for that user."""
+
+    agent_id: str
+    user_id: str
+    policy: dict[str, Any]
+    effective_policy: dict[str, Any]
+    etag: NotRequired[str]
+
+
+class AgentIn(AgentPatch, Write, total=False):
+    """A new agent."""
+
     agent_id: str
 
 
@@ -116,19 +223,10 @@ class Agent(TypedDict):
     etag: NotRequired[str]
 
 
-class Appended(TypedDict):
+class Appended(Document):
     """A document with a line appended; `pending`: the line stays out of contexts until it is approved."""
 
-    id: str
-    name: str
-    text: NotRequired[str]
-    version: NotRequired[int]
-    token_count: NotRequired[int]
-    pending_entries: int
-    created_at: str
-    updated_at: str
     status: EntryStatus
-    etag: NotRequired[str]
 
 
 class ArchiveIn(Write, total=False):
@@ -415,20 +513,6 @@ class DocumentIn(Whose, total=False):
     text: Required[str]
 
 
-class Document(TypedDict):
-    """A document; `token_count` is by o200k, with the `pending_entries` that wait for approval."""
-
-    id: str
-    name: str
-    text: NotRequired[str]
-    version: NotRequired[int]
-    token_count: NotRequired[int]
-    pending_entries: int
-    created_at: str
-    updated_at: str
-    etag: NotRequired[str]
-
-
 class DocumentRestoreIn(Whose, Write, total=False):
     """Version to restore."""
 
@@ -454,21 +538,6 @@ class EntryIn(Whose, Write, total=False):
     text: Required[str]
     pinned: bool
     channel: str
-
-
-class Entry(TypedDict):
-    """An appended line with its provenance.
-
-`text` is null where a later version of the document does not hold the line; `text_digest` is the SHA-256 of the
-line without its bullet."""
-
-    id: str
-    text: str | None
-    text_digest: str
-    pinned: NotRequired[bool]
-    source: NotRequired[Any]
-    trust: NotRequired[Trust]
-    created_at: str
 
 
 class Erased(TypedDict):
@@ -656,58 +725,11 @@ class MemoryChange(TypedDict):
     at: str
 
 
-class MemoryIn(Write, total=False):
+class MemoryIn(MemoryItemIn, Write, total=False):
     """A memory to write."""
 
-    content: Required[str]
-    kind: MemoryKind
-    namespace: str
-    tags: list[str]
-    scope_level: MemoryScope
-    scope_domain: str
-    scope_project: str
-    learnings: dict[str, str]
-    metadata: Any
-    pinned: bool
-    confidence: float | None
-    valid_from: str | None
-    valid_to: str | None
-    perspective: str
-    learning: str
-    strength: float
-    strength_by_perspective: dict[str, float]
-    embedding: list[float]
-    source_message_ids: list[str]
-    channel: str
     agent_id: str
     user_id: str
-    source: MemorySource
-
-
-class MemoryItemIn(TypedDict, total=False):
-    """A memory to write, of an actor that is named beside it."""
-
-    content: Required[str]
-    kind: MemoryKind
-    namespace: str
-    tags: list[str]
-    scope_level: MemoryScope
-    scope_domain: str
-    scope_project: str
-    learnings: dict[str, str]
-    metadata: Any
-    pinned: bool
-    confidence: float | None
-    valid_from: str | None
-    valid_to: str | None
-    perspective: str
-    learning: str
-    strength: float
-    strength_by_perspective: dict[str, float]
-    embedding: list[float]
-    source_message_ids: list[str]
-    channel: str
-    source: MemorySource
 
 
 class Memory(TypedDict):
@@ -749,14 +771,6 @@ class Memory(TypedDict):
     updated_at: str
     last_decay_at: str | None
     etag: NotRequired[str]
-
-
-class MergeIn(Whose, Write, total=False):
-    """Project that another becomes part of."""
-
-    reason: str
-    into: Required[str]
-    dry_run: bool
 
 
 class Merge(TypedDict):
@@ -819,25 +833,15 @@ class MisplacedIn(Write, total=False):
     dry_run: bool
 
 
-class Misplaced(TypedDict):
+class Misplaced(Entry):
     """A line that was written into a project because of a decision that was corrected since."""
 
     document: str
-    id: str
-    text: str | None
-    text_digest: str
-    pinned: NotRequired[bool]
-    source: NotRequired[Any]
-    trust: NotRequired[Trust]
-    created_at: str
 
 
-class MoveIn(Whose, Write, total=False):
+class MoveIn(MergeIn, total=False):
     """Lines of a document, and the project that they go to."""
 
-    reason: str
-    into: Required[str]
-    dry_run: bool
     lines: Required[list[str]]
     new_project: bool
     document: str
@@ -893,23 +897,6 @@ class ActorPatch(Whose, total=False):
     """Policy overrides of a user."""
 
     policy: Any
-
-
-class AgentPatch(TypedDict, total=False):
-    """Fields of an agent that can be set."""
-
-    name: str
-    language: Language
-    system_prompt: str
-    domain: str
-    related_domains: list[str]
-    current_project: str
-    fixed_user_id: str
-    policy: Any
-    strategies: StrategiesIn
-    topics_include: list[str]
-    topics_exclude: list[str]
-    retrieval_config: Any
 
 
 class MemoryPatch(TypedDict, total=False):
@@ -1029,40 +1016,9 @@ class ProjectIn(Write, total=False):
     description: str
 
 
-class Project(TypedDict):
-    """A project; its description is MEMORY.md's first block quote.
-
-An archived one is out of catalogs, routing and contexts; `merged_into` is the project that it became part of."""
-
-    id: str
-    name: str
-    description: NotRequired[str]
-    agent_id: str
-    user_id: str
-    status: ProjectStatus
-    archived_at: NotRequired[str | None]
-    deleted_at: NotRequired[str | None]
-    merged_into: NotRequired[str | None]
-    version: NotRequired[int]
-    created_at: str
-    updated_at: str
-
-
-class ProjectWithDocuments(TypedDict):
+class ProjectWithDocuments(Project):
     """A project with its documents."""
 
-    id: str
-    name: str
-    description: NotRequired[str]
-    agent_id: str
-    user_id: str
-    status: ProjectStatus
-    archived_at: NotRequired[str | None]
-    deleted_at: NotRequired[str | None]
-    merged_into: NotRequired[str | None]
-    version: NotRequired[int]
-    created_at: str
-    updated_at: str
     documents: list[DocumentHead]
     etag: NotRequired[str]
 
@@ -1238,26 +1194,6 @@ class SleepIn(Write, total=False):
     user_id: str
     all_users: bool
     dry_run: bool
-
-
-class Sleep(TypedDict):
-    """One sleep, without its changes."""
-
-    id: str
-    agent_id: str
-    user_id: str
-    dry_run: NotRequired[bool]
-    state: SleepRunState
-    trigger: SleepTrigger
-    decayed_count: NotRequired[int]
-    archived_count: NotRequired[int]
-    consolidated_count: NotRequired[int]
-    merged_count: NotRequired[int]
-    proposed_merges: int
-    now: str
-    processed_at: NotRequired[str | None]
-    undone_at: NotRequired[str | None]
-    errors: NotRequired[Any]
 
 
 class Source(TypedDict):
@@ -1497,24 +1433,9 @@ class UsedIn(Write, total=False):
     task_id: str | None
 
 
-class WholeSleep(TypedDict):
+class WholeSleep(Sleep):
     """A sleep with its changes; `runs` are the sleeps of all users, where one call began them."""
 
-    id: str
-    agent_id: str
-    user_id: str
-    dry_run: NotRequired[bool]
-    state: SleepRunState
-    trigger: SleepTrigger
-    decayed_count: NotRequired[int]
-    archived_count: NotRequired[int]
-    consolidated_count: NotRequired[int]
-    merged_count: NotRequired[int]
-    proposed_merges: int
-    now: str
-    processed_at: NotRequired[str | None]
-    undone_at: NotRequired[str | None]
-    errors: NotRequired[Any]
     changes: list[Change]
     runs: list[Sleep]
 
@@ -1557,35 +1478,6 @@ class WhoseReason(Whose, Reason, total=False):
     pass
 
 
-class ChangesListQuery(WhosePaging, total=False):
-    after: int
-    all_users: bool
-
-
-class MemoriesListQuery(WhosePaging, total=False):
-    as_of: str
-    channel: str
-    created_after: str
-    created_before: str
-    ended: bool
-    kind: list[Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]]
-    max_strength: float
-    metadata: str
-    min_strength: float
-    namespace: str
-    ordering: Literal["created_at", "-created_at", "strength", "-strength", "last_accessed_at", "-last_accessed_at"]
-    pinned: bool | None
-    source: list[Literal["education", "task", "manual", "extraction", "import"]]
-    status: Literal["active", "pending", "archived", "rejected", "all"]
-    tag: list[str]
-    text: str
-    trust: Literal["trusted", "untrusted"]
-    updated_after: str
-    updated_before: str
-    used_after: str
-    used_before: str
-
-
 class MemoriesCountQuery(Whose, total=False):
     as_of: str
     channel: str
@@ -1609,11 +1501,20 @@ class MemoriesCountQuery(Whose, total=False):
     used_before: str
 
 
-class MergesListQuery(WhosePaging, total=False):
+class ChangesListQuery(Whose, Paging, total=False):
+    after: int
+    all_users: bool
+
+
+class MemoriesListQuery(MemoriesCountQuery, Paging, total=False):
+    ordering: Literal["created_at", "-created_at", "strength", "-strength", "last_accessed_at", "-last_accessed_at"]
+
+
+class MergesListQuery(Whose, Paging, total=False):
     state: Literal["proposed", "merged", "dismissed", "withdrawn", "undone", "all"]
 
 
-class ProjectsListQuery(WhosePaging, total=False):
+class ProjectsListQuery(Whose, Paging, total=False):
     status: Literal["active", "archived", "deleted", "all"]
 
 
@@ -1625,11 +1526,11 @@ class DocumentBackupsListQuery(Whose, total=False):
     pending: bool
 
 
-class DocumentVersionsListQuery(WhosePaging, total=False):
+class DocumentVersionsListQuery(Whose, Paging, total=False):
     pending: bool
 
 
-class ProjectEventsListQuery(WhosePaging, total=False):
+class ProjectEventsListQuery(Whose, Paging, total=False):
     kind: Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "archive", "reactivate", "merge", "move", "delete", "undo"]
     project: str
 
@@ -1639,7 +1540,7 @@ class ProjectEventsDailyQuery(Whose, total=False):
     project: str
 
 
-class SleepRunsListQuery(WhosePaging, total=False):
+class SleepRunsListQuery(Whose, Paging, total=False):
     dry_run: bool | None
 
 
