@@ -147,7 +147,6 @@ LANGUAGES = [("en", "English"), ("ja", "日本語")]
 LOCALE_PATHS = [CHECKOUT / "memoryhub" / "locale"]
 FORMAT_MODULE_PATH = "memoryhub.locale"
 TIME_ZONE = ENVIRONMENT.time_zone
-USE_TZ = True
 # Of languages that Django knows no grouping of, Japanese among them, as English has it.
 NUMBER_GROUPING = 3
 
@@ -180,12 +179,6 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-SECURE_CONTENT_TYPE_NOSNIFF = True
-SECURE_REFERRER_POLICY = "same-origin"
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
-X_FRAME_OPTIONS = "DENY"
-
 # One limit for every way in: the middleware answers 413 before a body is read, Django's own
 # limit stands behind it. Fields and files in memory follow the same bound.
 MAX_BODY_BYTES = ENVIRONMENT.max_body_bytes
@@ -198,13 +191,11 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["memoryhub.auth.authentication.HasScope"],
     "DEFAULT_PARSER_CLASSES": ["memoryhub.api.fields.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PAGINATION_CLASS": "memoryhub.api.pagination.ByCursor",
     "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.authentication.PerKey"],
     "DEFAULT_THROTTLE_RATES": {"key": f"{ENVIRONMENT.throttle_per_minute}/minute"},
     "DEFAULT_SCHEMA_CLASS": "memoryhub.api.views.Description",
     "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",
     "UNAUTHENTICATED_USER": None,
-    "PAGE_SIZE": 50,
     "NON_FIELD_ERRORS_KEY": "body",
     "COERCE_DECIMAL_TO_STRING": False,
 }
@@ -249,46 +240,10 @@ SPECTACULAR_SETTINGS = {
         "ProfileGeneratorEnum": ["llm", "person"],
         "RoutingActionEnum": ["route", "route_and_disclose", "ask", "propose_new"],
         "RoutingConfidenceEnum": ["high", "medium", "low"],
-        "DocumentVersionKindEnum": [
-            "create",
-            "edit",
-            "append",
-            "compaction",
-            "restore",
-            "sync",
-            "merge",
-            "move",
-        ],
-        "ProjectEventKindEnum": [
-            "read",
-            "route",
-            "correct",
-            "update",
-            "compact",
-            "restore",
-            "sync",
-            "export",
-            "create",
-            "archive",
-            "reactivate",
-            "merge",
-            "move",
-            "delete",
-            "undo",
-        ],
+        "DocumentVersionKindEnum": "summaries.models.DOCUMENT_KINDS",
+        "ProjectEventKindEnum": "summaries.models.EVENT_KINDS",
         "ContextFormatEnum": ["anthropic", "openai"],
-        "BlockTypeEnum": [
-            *(
-                "text",
-                "image",
-                "image_url",
-                "file",
-                "tool_use",
-                "tool_result",
-                "thinking",
-                "redacted_thinking",
-            ),
-        ],
+        "BlockTypeEnum": "conversations.api.blocks.FIELDS",
         "SummaryGeneratorEnum": ["llm", "extractive"],
         "SummaryVerbEnum": ["write", "edit", "lock", "unlock", "restore", "delete"],
         "SleepTriggerEnum": ["api", "task", "schedule", "command", "curator"],
