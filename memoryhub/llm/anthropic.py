@@ -1,15 +1,13 @@
 """Answers from Anthropic's Messages API, or from any server that speaks it, and the errors of its SDK and streams."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import anthropic
 
 from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, shape_of, within
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderMisconfigured, ProviderRejected
-from memoryhub.llm.remote import Body, Dialect, RemoteProvider, no_quota, overloaded, rate_limited, run
+from memoryhub.llm.remote import Dialect, Exchange, RemoteProvider, no_quota, overloaded, rate_limited, run
 from memoryhub.llm.types import CompletionRequest, Form
 
 DIALECT = Dialect(
@@ -79,28 +77,22 @@ class AnthropicProvider(RemoteProvider):
             http_client=http,
         )
 
-    @asynccontextmanager
-    async def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> AsyncIterator[Body]:
-        async with self._client() as client:
-            create: Any = client.messages.with_streaming_response.create
-            question = {**self._question(request), "max_tokens": request.max_output_tokens}
-            async with create(**question, stream=stream, timeout=seconds) as body:
-                yield body
+    def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
+        sent = {**self._question(request), "max_tokens": request.max_output_tokens, "stream": stream}
+        return self._exchange(
+            lambda client: client.messages.with_streaming_response.create(**sent, timeout=seconds)
+        )
 
-    @asynccontextmanager
-    async def _counted(self, request: CompletionRequest, seconds: float) -> AsyncIterator[Body]:
-        async with self._client() as client:
-            count: Any = client.messages.with_streaming_response.count_tokens
-            async with count(**self._question(request), timeout=seconds) as body:
-                yield body
+    def _counted(self, request: CompletionRequest, seconds: float) -> Exchange:
+        sent = self._question(request)
+        return self._exchange(
+            lambda client: client.messages.with_streaming_response.count_tokens(**sent, timeout=seconds)
+        )
 
-    @asynccontextmanager
-    async def _models(self, seconds: float) -> AsyncIterator[Body]:
-        async with (
-            self._client() as client,
-            client.models.with_streaming_response.list(limit=1, timeout=seconds) as body,
-        ):
-            yield body
+    def _models(self, seconds: float) -> Exchange:
+        return self._exchange(
+            lambda client: client.models.with_streaming_response.list(limit=1, timeout=seconds)
+        )
 
     def _question(self, request: CompletionRequest) -> dict[str, Any]:
         """Return the parts of a request that are counted: all but the room for the answer."""

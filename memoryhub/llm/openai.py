@@ -3,15 +3,14 @@
 Also translates the errors of the `openai` SDK and of error objects inside a stream, for the embedding provider too.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import openai
 
 from memoryhub.llm.answers import Draft, Event, Stop, amount, is_strict, parsed, shape_of, within
 from memoryhub.llm.errors import ProviderError, ProviderRejected
-from memoryhub.llm.remote import Body, Dialect, RemoteProvider, no_quota, overloaded, rate_limited
+from memoryhub.llm.remote import Dialect, Exchange, RemoteProvider, no_quota, overloaded, rate_limited
 from memoryhub.llm.types import CompletionRequest, Form, Operation
 
 DIALECT = Dialect(
@@ -65,23 +64,16 @@ class OpenAIProvider(RemoteProvider):
             http_client=http,
         )
 
-    @asynccontextmanager
-    async def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> AsyncIterator[Body]:
-        question = self._question(request)
+    def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
+        sent = {**self._question(request), "stream": stream}
         if stream:
-            question["stream_options"] = {"include_usage": True}
-        async with self._client() as client:
-            create: Any = client.chat.completions.with_streaming_response.create
-            async with create(**question, stream=stream, timeout=seconds) as body:
-                yield body
+            sent["stream_options"] = {"include_usage": True}
+        return self._exchange(
+            lambda client: client.chat.completions.with_streaming_response.create(**sent, timeout=seconds)
+        )
 
-    @asynccontextmanager
-    async def _models(self, seconds: float) -> AsyncIterator[Body]:
-        async with (
-            self._client() as client,
-            client.models.with_streaming_response.list(timeout=seconds) as body,
-        ):
-            yield body
+    def _models(self, seconds: float) -> Exchange:
+        return self._exchange(lambda client: client.models.with_streaming_response.list(timeout=seconds))
 
     def _question(self, request: CompletionRequest) -> dict[str, Any]:
         model = self.model_for(request.operation)

@@ -13,7 +13,13 @@ import asyncio
 import ssl
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Protocol, TypeVar, cast
@@ -194,6 +200,10 @@ class RemoteProvider(LLMProvider):
             )
 
     @abstractmethod
+    def _client(self) -> Any:
+        """Return a new client of the vendor's SDK."""
+
+    @abstractmethod
     def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
         """Send a request; its answer is read while the exchange is open."""
 
@@ -208,6 +218,12 @@ class RemoteProvider(LLMProvider):
     @abstractmethod
     def _take(self, draft: Draft, event: Event) -> str:
         """Add an event of a stream to the draft and return the text in it. Raises ProviderError."""
+
+    @asynccontextmanager
+    async def _exchange(self, call: Callable[[Any], Exchange]) -> AsyncIterator[Body]:
+        """Open a call of a client that lives as long as the call."""
+        async with self._client() as client, call(client) as body:
+            yield body
 
     def _budget(self, deadline_seconds: float) -> Budget:
         return Budget(deadline_seconds, self._config.attempt_timeout_seconds)
