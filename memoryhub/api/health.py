@@ -208,15 +208,15 @@ def embeddings() -> Iterator[Finding]:
     except (ProviderError, DatabaseError) as error:
         yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
         return
-    level, detail = Level.FINE, f"{plan.source}, every text has its vector"
+    level = Level.WARNING
     if str(plan.source) != plan.target:
-        level = Level.WARNING
         detail = (
             f"searches read {plan.source}, configured is {plan.target}; run `manage.py reembed` to change"
         )
     elif plan.waiting:
-        level = Level.WARNING
         detail = f"{plan.waiting} texts wait for a vector and are found by words; run `manage.py reembed`"
+    else:
+        level, detail = Level.FINE, f"{plan.source}, every text has its vector"
     yield Finding(level, "embedding space", detail)
     yield from calibration(plan.source)
     for space in unfinished:
@@ -240,17 +240,14 @@ def calibration(space: EmbeddingSpace) -> Iterator[Finding]:
     for script, languages in CALIBRATED.items():
         measure = measures[script]
         detail = f"{languages}: {measure['found']:.0%} of paraphrases stand out from unrelated sentences"
-        if script != ACROSS and not measure["vector_weight"]:
+        level, weight = Level.FINE, measure.get("vector_weight")
+        if script != ACROSS and not weight:
+            level = Level.WARNING
             detail += "; the model does not tell them apart, so queries are answered by words alone"
-            yield Finding(Level.WARNING, "calibration", detail)
         elif script != ACROSS:
             low, high = measure["cosine_low"], measure["cosine_high"]
-            detail += (
-                f"; a cosine up to {low} says nothing, one of {high} most (weight {measure['vector_weight']})"
-            )
-            yield Finding(Level.FINE, "calibration", detail)
-        else:
-            yield Finding(Level.FINE, "calibration", detail)
+            detail += f"; a cosine up to {low} says nothing, one of {high} most (weight {weight})"
+        yield Finding(level, "calibration", detail)
 
 
 def language_model() -> Iterator[Finding]:

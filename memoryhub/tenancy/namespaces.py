@@ -44,9 +44,9 @@ DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float | str]] = {
 class NamespaceError(DomainError, ValueError):
     """A namespace or a retrieval configuration that cannot be used; `field` names where it stood."""
 
-    def __init__(self, field: str, message: Message) -> None:
+    def __init__(self, field: str, message: Message, **values: object) -> None:
         self.field = field
-        super().__init__(message)
+        super().__init__(format_lazy(message, **values))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,35 +81,19 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
     """
     expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
     if found := _PATTERN.search(expanded):
-        raise NamespaceError(
-            field,
-            format_lazy(
-                _(
-                    "{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is."
-                ),
-                pattern=found[0][:50], actor=ACTOR_PLACEHOLDER,
-            ),
-        )  # fmt: skip
+        why = _(
+            "{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is."
+        )
+        raise NamespaceError(field, why, pattern=found[0][:50], actor=ACTOR_PLACEHOLDER)
     if not _NAMESPACE.match(expanded):
-        raise NamespaceError(
-            field,
-            format_lazy(
-                _(
-                    "A namespace is a path such as /facts/{actor}/: it begins and ends with a slash, "
-                    "and has no white space."
-                ),
-                actor=ACTOR_PLACEHOLDER,
-            ),
+        why = _(
+            "A namespace is a path such as /facts/{actor}/: it begins and ends with a slash, "
+            "and has no white space."
         )
+        raise NamespaceError(field, why, actor=ACTOR_PLACEHOLDER)
     if len(expanded) > LONGEST_NAMESPACE:
-        raise NamespaceError(
-            field,
-            format_lazy(
-                _("A namespace has at most {most} characters once {actor} is filled in."),
-                most=LONGEST_NAMESPACE,
-                actor=ACTOR_PLACEHOLDER,
-            ),
-        )
+        why = _("A namespace has at most {most} characters once {actor} is filled in.")
+        raise NamespaceError(field, why, most=LONGEST_NAMESPACE, actor=ACTOR_PLACEHOLDER)
     return expanded
 
 
@@ -118,36 +102,23 @@ def namespace_queries(
 ) -> list[NamespaceQuery]:
     """Return a retrieval configuration with its prefixes filled in; raises NamespaceError where it is wrong."""
     if not isinstance(config, Mapping) or not 0 < len(config) <= MOST_NAMESPACES:
-        raise NamespaceError(
-            field, format_lazy(_("must name 1 to {most} namespace prefixes."), most=MOST_NAMESPACES)
-        )
+        raise NamespaceError(field, _("must name 1 to {most} namespace prefixes."), most=MOST_NAMESPACES)
     queries = []
     for prefix, wanted in config.items():
         name = repr(prefix[:100])
         if not isinstance(wanted, Mapping) or not wanted.keys() <= RETRIEVAL_VALUES.keys():
-            raise NamespaceError(
-                field,
-                format_lazy(_("{name} must be an object with top_k, relevance_score and order."), name=name),
-            )
-        values = {
-            "top_k": DEFAULT_TOP_K,
-            "relevance_score": DEFAULT_RELEVANCE,
-            "order": BY_RELEVANCE,
-            **wanted,
-        }
+            why = _("{name} must be an object with top_k, relevance_score and order.")
+            raise NamespaceError(field, why, name=name)
+        defaults = {"top_k": DEFAULT_TOP_K, "relevance_score": DEFAULT_RELEVANCE, "order": BY_RELEVANCE}
+        values = {**defaults, **wanted}
         for key, check in RETRIEVAL_VALUES.items():
             if not check.holds(values[key]):
                 must = _("{name}: {key} must be {allowed}.")
-                raise NamespaceError(field, format_lazy(must, name=name, key=key, allowed=check.allowed))
+                raise NamespaceError(field, must, name=name, key=key, allowed=check.allowed)
         expanded = expand_prefix(prefix, agent_id=agent_id, user_id=user_id, field=field)
         if values["order"] == BY_STRENGTH and values["relevance_score"]:
-            raise NamespaceError(
-                field,
-                format_lazy(
-                    _("{name}: by strength nothing is compared with the query; leave relevance_score out."),
-                    name=name,
-                ),
-            )
+            why = _("{name}: by strength nothing is compared with the query; leave relevance_score out.")
+            raise NamespaceError(field, why, name=name)
         queries.append(
             NamespaceQuery(expanded, values["top_k"], float(values["relevance_score"]), values["order"])
         )

@@ -1,6 +1,7 @@
 """REST views of the life of projects: archive, merge, move entries, undo."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -28,41 +29,31 @@ from summaries.api.project_serializers import (
 )
 from summaries.api.projects import ProjectView
 from summaries.domain.documents import line_digest, lines_by_digest
-from summaries.models import ProjectEvent, RoutingDecision
+from summaries.models import Project, ProjectEvent, RoutingDecision
+
+REASONED: Final = {"request": ReasonSerializer, "responses": ProjectOut}
 
 
-class ProjectArchive(ProjectView):
-    @operation(
-        "project_archive",
-        Scope.CURATE,
-        request=ReasonSerializer,
-        parameters=[TenantQuery],
-        responses=ProjectOut,
-    )
+class _Reasoned(ProjectView):
+    def changed(self, act: Callable[..., Project], **what: Any) -> Response:
+        """Change something for a reason, and return its project."""
+        reason = self.validated(ReasonSerializer)["reason"]
+        project = act(**what, by=self.principal, reason=reason, now=self.now)
+        return self.tagged(ProjectOut(project).data, project.version)
+
+
+class ProjectArchive(_Reasoned):
+    @operation("project_archive", Scope.CURATE, parameters=[TenantQuery], **REASONED)
     def post(self, request: Request, project_name: str) -> Response:
         """Take a project out of catalogs, routing and contexts; it is kept whole, and read only."""
-        reason = self.validated(ReasonSerializer)["reason"]
-        changed = archive_project(
-            project=self.project(project_name), by=self.principal, reason=reason, now=self.now
-        )
-        return self.tagged(ProjectOut(changed).data, changed.version)
+        return self.changed(archive_project, project=self.project(project_name))
 
 
-class ProjectReactivate(ProjectView):
-    @operation(
-        "project_reactivate",
-        Scope.CURATE,
-        request=ReasonSerializer,
-        parameters=[TenantQuery],
-        responses=ProjectOut,
-    )
+class ProjectReactivate(_Reasoned):
+    @operation("project_reactivate", Scope.CURATE, parameters=[TenantQuery], **REASONED)
     def post(self, request: Request, project_name: str) -> Response:
         """Bring an archived project back; one that was merged comes back by undoing the merge."""
-        reason = self.validated(ReasonSerializer)["reason"]
-        changed = reactivate_project(
-            project=self.project(project_name), by=self.principal, reason=reason, now=self.now
-        )
-        return self.tagged(ProjectOut(changed).data, changed.version)
+        return self.changed(reactivate_project, project=self.project(project_name))
 
 
 class ProjectMerge(ProjectView):
@@ -123,11 +114,8 @@ class RouteMisplaced(ProjectView):
         return self.owned(rows, route_id)
 
 
-class EventUndo(ProjectView):
-    @operation("project_event_undo", Scope.CURATE, request=ReasonSerializer, responses=ProjectOut)
+class EventUndo(_Reasoned):
+    @operation("project_event_undo", Scope.CURATE, **REASONED)
     def post(self, request: Request, event_id: Any) -> Response:
         """Undo a merge, a move or, for 30 days, the deletion of a project or document; what was written since stays."""
-        reason = self.validated(ReasonSerializer)["reason"]
-        event = self.owned(ProjectEvent.objects.all(), event_id)
-        project = undo_event(event=event, by=self.principal, reason=reason, now=self.now)
-        return self.tagged(ProjectOut(project).data, project.version)
+        return self.changed(undo_event, event=self.owned(ProjectEvent.objects.all(), event_id))
