@@ -2,8 +2,9 @@
 
 import gc
 import os
+import time
 from collections.abc import Callable, Generator, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,6 +22,7 @@ from memoryhub.auth.domain import Scope, command
 from memoryhub.embeddings import registry
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import offer
+from memoryhub.zones import day_end
 from strength.models import MemoryIndex
 from tests import database
 from tests.examples import QUICK
@@ -113,6 +115,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         assert MemoryIndex.mend() == 0, (
             "An index row does not repeat its memory: see strength.actions.search."
         )
+
+
+@pytest.fixture
+def one_day() -> None:
+    """Begin no test shortly before midnight (UTC) that reads the clock more than once and means one day."""
+    left = day_end(datetime.now(UTC).date(), UTC) - datetime.now(UTC)
+    if left < timedelta(minutes=2):
+        time.sleep(left.total_seconds() + 0.1)
 
 
 def run_jobs() -> int:

@@ -32,7 +32,7 @@ FLAGS = [
     # Nothing but this machine has an address, whatever a page asks for.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 Answer = TypeVar("Answer")
 
 

@@ -18,6 +18,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -45,6 +46,7 @@ STATUSES: Mapping[str, tuple[int, str, dict[str, str]]] = {
     "503": (503, "api_error", {}),
     "529": (529, "overloaded_error", {}),
     "retry_after_1": (429, "rate_limit_error", {"Retry-After": "1"}),
+    "retry_after_9": (429, "rate_limit_error", {"Retry-After": "9"}),
     "retry_after_3600": (429, "rate_limit_error", {"Retry-After": "3600"}),
     "billing": (402, "billing_error", {}),
     "quota": (429, "insufficient_quota", {}),
@@ -142,6 +144,8 @@ class Reply:
     pieces: Sequence[str] | None = None
     """The text as it is streamed; cut every few characters where None."""
     piece_delay_seconds: float = 0.0
+    go_on: Event | None = None
+    """What every piece but the first waits for."""
     last_word: bool = True
     """Whether a stream ends with `message_stop` or `[DONE]`; some compatible servers forget it."""
 
@@ -646,6 +650,9 @@ class _Answering:
         for number, piece in enumerate(pieces):
             if number and self.reply.piece_delay_seconds:
                 self.closing.wait(self.reply.piece_delay_seconds)
+            if number and self.reply.go_on is not None:
+                while not (self.reply.go_on.wait(0.02) or self.closing.is_set()):
+                    pass
             yield piece
 
     @property

@@ -243,7 +243,7 @@ def test_a_repeat_waits_for_the_first(many: Sequence[APIClient], monkeypatch: py
 
     def slow(*args: Any, **kwargs: Any) -> None:
         is_working.set()
-        assert may_finish.wait(20)
+        assert may_finish.wait(60)
         record(*args, **kwargs)
         order.append("first recorded")
 
@@ -252,7 +252,7 @@ def test_a_repeat_waits_for_the_first(many: Sequence[APIClient], monkeypatch: py
 
     def work(number: int) -> Any:
         if number == 1:
-            assert is_working.wait(20)
+            assert is_working.wait(60)
             threading.Timer(0.5, may_finish.set).start()
         answer = many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"})
         order.append(f"answer {number}")
@@ -275,7 +275,7 @@ def test_a_repeat_that_waits_too_long_is_told_so(
 
     def slow(*args: Any, **kwargs: Any) -> None:
         is_working.set()
-        assert may_finish.wait(20)
+        assert may_finish.wait(60)
         record(*args, **kwargs)
 
     monkeypatch.setattr(idempotency, "_record", slow)
@@ -283,7 +283,7 @@ def test_a_repeat_that_waits_too_long_is_told_so(
     def work(number: int) -> Any:
         try:
             if number == 1:
-                assert is_working.wait(20)
+                assert is_working.wait(60)
             body = {"agent_id": "kana", "content": "only once"}
             return many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"})
         finally:
@@ -333,10 +333,10 @@ def test_repairing_an_index_row_never_undoes_what_somebody_is_changing(
         with transaction.atomic():
             apply_transition(memory=memory, verb="archive", by=command("test"), reason="", now=timezone.now())
             changed.set()
-            assert wait_until(somebody_waits, timeout_seconds=20)
+            assert wait_until(somebody_waits, timeout_seconds=60)
 
     def repair_meanwhile() -> None:
-        assert changed.wait(20)
+        assert changed.wait(60)
         repair()
 
     at_once(lambda number: (change, repair_meanwhile)[number](), threads=2)

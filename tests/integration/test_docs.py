@@ -54,7 +54,7 @@ def _walk() -> list[str]:
 def _paste(block: str, environment: Mapping[str, str]) -> tuple[list[Any], str]:
     """Run a block as a person would paste it; return the JSON documents it prints, and what went to stderr."""
     done = subprocess.run(
-        ["sh", "-eu", "-c", block], env=environment, capture_output=True, text=True, timeout=60, check=True
+        ["sh", "-eu", "-c", block], env=environment, capture_output=True, text=True, timeout=300, check=True
     )
     documents, rest = [], done.stdout.strip()
     while rest:

@@ -45,7 +45,7 @@ class Checkout:
             env={"PATH": path, **variables},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
     def installations(self) -> list[str]:
@@ -172,7 +172,7 @@ class Bare:
         """Ask for a browser."""
         return subprocess.run(
             ["sh", str(self.checkout.folder / "memoryhub" / "bootstrap.sh"), "browser"],
-            cwd="/", env={"PATH": str(self.path), **variables}, capture_output=True, text=True, timeout=60,
+            cwd="/", env={"PATH": str(self.path), **variables}, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
 
 

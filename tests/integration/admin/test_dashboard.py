@@ -41,6 +41,7 @@ from tests.integration.admin.test_memories import ask
 from tests.integration.admin.test_roles import person
 from tests.integration.admin.verbs import APPS, ROOT
 
+pytestmark = pytest.mark.usefixtures("one_day")
 MOST_QUERIES = 25
 
 

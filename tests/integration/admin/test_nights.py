@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -15,6 +16,7 @@ from strength.domain.sleep import Trigger
 from strength.models import Memory, SleepRun
 from tests.integration.admin.conftest import BY, NOW, Hub
 
+pytestmark = pytest.mark.usefixtures("one_day")
 LATER = NOW + timedelta(days=1)
 
 

@@ -49,7 +49,7 @@ def sent_to_provider(browser: Client, address: str = "") -> Any:
     """Follow the button and what the provider answers; return the address that the browser is sent back to."""
     begun = browser.get(address or reverse("oidc_begin"))
     assert begun.status_code == 302, begun.content.decode()
-    answered = requests.get(begun["Location"], allow_redirects=False, timeout=5)
+    answered = requests.get(begun["Location"], allow_redirects=False, timeout=60)
     assert answered.status_code == 302, answered.text
     return urlsplit(answered.headers["Location"])
 

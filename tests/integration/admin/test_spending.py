@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -17,6 +18,8 @@ from django.utils.formats import date_format
 from memoryhub.admin.usage import MOST_ROWS
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Agent
+
+pytestmark = pytest.mark.usefixtures("one_day")
 
 
 def call(agent_id: str = "kana", *, days_ago: int = 0, **values: Any) -> LedgerEntry:

@@ -37,7 +37,7 @@ def run(code: str, web: Web, key: str, **environment: str) -> str:
         "MEMORYHUB_KEY": key, "PYTHONIOENCODING": "utf-8", **environment,
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", code], env=values, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=values, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -48,7 +48,7 @@ def hook(web: Web, key: str, tmp_path: Path, repository: Path) -> Hook:
         about = {"session_id": SESSION, "cwd": str(repository), **event}
         done = subprocess.run(
             [sys.executable, str(HOOK), agent], input=json.dumps(about), env=values, capture_output=True, text=True,
-            timeout=60,
+            timeout=300,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "") or "MEMORYHUB_DEBUG" in environment, done.stderr
         return json.loads(done.stdout) if done.stdout else None

@@ -120,7 +120,7 @@ def pasted(web: Web, key: str, home: Path, **environment: str) -> str:
     }  # fmt: skip
     done = subprocess.run(
         ["sh", "-ec", recipe.replace("mh_...", key)], env=values, cwd=CHECKOUT, capture_output=True, text=True,
-        timeout=120, stdin=subprocess.DEVNULL,
+        timeout=300, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()

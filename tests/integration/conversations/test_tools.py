@@ -309,7 +309,7 @@ def test_a_stream_ends_with_the_calls(web: Web, llm: LLMServer, vendor: str) -> 
     body = {**NAMES, "message": "Flights?", "stream": True, "tools": [TOOL]}
 
     key = {"Authorization": client._credentials["HTTP_AUTHORIZATION"]}
-    text = httpx2.post(web.url + CHAT, json=body, headers=key, timeout=20).text
+    text = httpx2.post(web.url + CHAT, json=body, headers=key, timeout=60).text
 
     assert '"status": "tool_use"' in text
     assert '"tool_calls": [{"id": "toolu_1", "name": "search", "input": {"to": "京都"}}]' in text

@@ -43,7 +43,7 @@ async def connected(url: str, key: str, mode: str = MODES[0], **headers: str) ->
         **{name.replace("_", "-"): headers[name] for name in headers},
     }
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, cache=None) as client,
     ):
         yield Calls(client)

@@ -21,7 +21,7 @@ def post(web: Web, key: str | None, body: Any = PING, path: str = PATH, **header
     accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     bearer = {"Authorization": f"Bearer {key}"} if key else {}
     content = body if isinstance(body, (bytes, str)) else json.dumps(body)
-    return httpx2.post(web.url + path, content=content, headers={**accepted, **bearer, **headers}, timeout=30)
+    return httpx2.post(web.url + path, content=content, headers={**accepted, **bearer, **headers}, timeout=60)
 
 
 def tell(web: Web, key: str, *texts: str) -> list[str]:
@@ -118,7 +118,7 @@ def test_behind_tls_plain_requests_are_refused(web: Web, key: str, settings: Any
 
 def test_other_methods_and_addresses_are_refused(web: Web, key: str) -> None:
     for method in ("GET", "DELETE", "PUT", "OPTIONS"):
-        answer = httpx2.request(method, web.url + PATH)
+        answer = httpx2.request(method, web.url + PATH, timeout=60)
         assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
     for path in ("/mcp/a/b/c", "/mcp/a%2Fb", "/mcp/a/b%0Ac", f"/mcp/a/{'b' * 256}", "/mcp?profile=all"):
         assert post(web, key, path=path).status_code == 404

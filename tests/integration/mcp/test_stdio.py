@@ -48,7 +48,7 @@ def test_what_fails_is_answered(web: Web, key: str) -> None:
     def answers(url: str, key: str) -> list[dict]:
         command = [sys.executable, "-m", "memoryhub_client.mcp_proxy", "--url", url, "--key", key]
         environment = {**os.environ, "PYTHONPATH": SOURCE}
-        done = subprocess.run(command, input=lines, env=environment, capture_output=True, timeout=30)
+        done = subprocess.run(command, input=lines, env=environment, capture_output=True, timeout=300)
         assert done.returncode == 0 and done.stderr == b""
         return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -20,7 +20,8 @@ TOLD, RIGHT = "Ann lives in Lisbon.", "Ann lives in Porto."
 
 
 def over_rest(web: Web, key: str) -> None:
-    with httpx2.Client(base_url=f"{web.url}/api/v1/", headers={"Authorization": f"Bearer {key}"}) as http:
+    headers = {"Authorization": f"Bearer {key}"}
+    with httpx2.Client(base_url=f"{web.url}/api/v1/", headers=headers, timeout=60) as http:
         owner = {"agent_id": AGENT, "user_id": USER}
         memory = http.post("memories", json={**owner, "content": TOLD, "kind": "fact"}).json()
         found = http.post("memories/search", json={**owner, "query": "Where does Ann live?"}).json()
@@ -143,7 +144,9 @@ def test_every_door_leaves_the_same_rows(door: str, web: Web, key: str, told: di
 
 def erase(web: Web, key: str) -> None:
     headers = {"Authorization": f"Bearer {key}"}
-    erased = httpx2.delete(f"{web.url}/api/v1/actors?agent_id={AGENT}&user_id={USER}", headers=headers)
+    erased = httpx2.delete(
+        f"{web.url}/api/v1/actors?agent_id={AGENT}&user_id={USER}", headers=headers, timeout=60
+    )
     assert erased.status_code in (200, 204)
     assert not Memory.objects.exists()
     assert left_behind() == {}

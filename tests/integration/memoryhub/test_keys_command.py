@@ -172,7 +172,7 @@ def test_two_keys_of_one_prefix_are_told_apart_by_their_ids(db: None) -> None:
 def test_shell_takes_the_key_from_the_commands_output() -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "keys", "issue", "shell"], cwd=CHECKOUT, env=environment(),
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     assert done.stdout.count("\n") == 1
     assert read(client_of(done.stdout.strip()), "kana", "hiroki").status_code == 200

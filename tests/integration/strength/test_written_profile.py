@@ -268,6 +268,7 @@ def test_a_model_that_fails_leaves_the_memories_themselves(
     assert shown(actor) == [LIKINGS[0]] and not Profile.objects.exists()
 
 
+@pytest.mark.usefixtures("one_day")
 def test_a_cap_that_is_reached_leaves_the_memories_themselves(
     actor: Actor, write: Write, llm: LLMServer
 ) -> None:

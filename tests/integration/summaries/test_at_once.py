@@ -30,7 +30,7 @@ def run_at_once(jobs: list[UUID]) -> None:
 
     def work(job_id: UUID) -> None:
         try:
-            barrier.wait(timeout=30)
+            barrier.wait(timeout=60)
             run(Offer(job_id, "summarize"), worker=uuid4())
         finally:
             connection.close()
@@ -84,7 +84,7 @@ def test_eight_clients_that_order_one_summary_get_one_job(transactional_db: None
         client = APIClient()
         client.credentials(**first._credentials)
         try:
-            barrier.wait(timeout=30)
+            barrier.wait(timeout=60)
             answer = client.post(f"/api/v1/sessions/{talk.session.pk}/summary", {}, format="json")
             assert answer.status_code == 202, answer.content
             return str(answer.json()["job_id"])

@@ -138,7 +138,7 @@ def test_a_wrong_setting_is_one_line_and_no_traceback(
 ) -> None:
     environment = {"PATH": os.environ["PATH"], "MEMORYHUB_DATA_DIR": str(tmp_path), **variables}
     said = subprocess.run(
-        [sys.executable, CHECKOUT / "manage.py", "serve"], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, CHECKOUT / "manage.py", "serve"], env=environment, capture_output=True, text=True, timeout=300
     )  # fmt: skip
     assert said.returncode == 1
     assert words in said.stderr

@@ -30,8 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServer:
     settings.EMBEDDING = EmbeddingConfig(
         provider="openai", model="somebody/english-only", dimension=embeddings_server.dimension,
-        base_url=embeddings_server.base_url, api_key=embeddings_server.key, attempt_timeout_seconds=1.0,
-        deadline_seconds=1.5,
+        base_url=embeddings_server.base_url, api_key=embeddings_server.key,
     )  # fmt: skip
     registry.reset()
     embeddings_server.knows = {SPACED}

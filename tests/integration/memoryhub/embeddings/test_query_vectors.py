@@ -29,8 +29,6 @@ def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServ
         dimension=embeddings_server.dimension,
         base_url=embeddings_server.base_url,
         api_key=embeddings_server.key,
-        attempt_timeout_seconds=1.0,
-        deadline_seconds=1.5,
     )
     registry.reset()
     return embeddings_server

@@ -34,8 +34,6 @@ def use_remote(settings: Any) -> Configure:
             dimension=server.dimension,
             base_url=server.base_url,
             api_key=server.key,
-            attempt_timeout_seconds=1.0,
-            deadline_seconds=1.5,
         )
         registry.reset()
 

@@ -30,8 +30,7 @@ def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServ
     """Return a remote embedder, configured, and an installation that uses it from the start."""
     settings.EMBEDDING = EmbeddingConfig(
         provider="openai", model="text-embedding-3-small", dimension=embeddings_server.dimension,
-        base_url=embeddings_server.base_url, api_key=embeddings_server.key, attempt_timeout_seconds=1.0,
-        deadline_seconds=1.5,
+        base_url=embeddings_server.base_url, api_key=embeddings_server.key,
     )  # fmt: skip
     registry.reset()
     return embeddings_server

@@ -120,7 +120,7 @@ def test_the_programs_help_names_both(db: None) -> None:
             [sys.executable, "manage.py", name, "--help"],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=True,
         )
         assert "--agent" in done.stdout

@@ -158,7 +158,7 @@ def connections_of_the_database() -> int:
 
 def wait_for_connections(most: int) -> bool:
     """Say whether no more connections are open than that, as soon as the server has noticed."""
-    for _ in range(500):
+    for _ in range(3_000):
         if connections_of_the_database() <= most:
             return True
         time.sleep(0.02)

@@ -152,13 +152,13 @@ def test_a_job_that_waits_does_not_begin_before_the_change_that_joined_it() -> N
         with transaction.atomic():
             assert enqueue("nothing", key="a") == offered.job_id
             inside.set()
-            leave.wait(10)
+            leave.wait(60)
             order.append("committed")
         connection.close()
 
     thread = threading.Thread(target=join)
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(60)
     threading.Timer(0.2, leave.set).start()
     job = claim(offered, job_kind("nothing"), worker=uuid4())
     order.append("claimed")

@@ -49,6 +49,7 @@ EXPECTED: dict[str, tuple[Kind, str, str]] = {
     "529": (ProviderUnavailable, "overloaded", "overloaded"),
     "billing": (ProviderUnavailable, "quota", "quota"),
     "retry_after_1": (ProviderUnavailable, "rate_limited", "rate_limited"),
+    "retry_after_9": (ProviderUnavailable, "rate_limited", "rate_limited"),
     "retry_after_3600": (ProviderUnavailable, "rate_limited", "rate_limited"),
     "html": (BadAnswer, "not_json", "not_a_stream"),
     "not_json": (BadAnswer, "not_json", "not_a_stream"),
@@ -113,12 +114,15 @@ def for_failure(failure: str) -> CompletionRequest:
     return STRUCTURED if failure in NEEDS_A_SCHEMA else REQUEST
 
 
-PATIENT_SECONDS = 2.0
-"""Long enough for the first words to come on a busy machine."""
+LONG_SECONDS = 60.0
+"""For whoever answers: on a busy machine the first words take seconds."""
+
+STALL_SECONDS = 5.0
+"""Long enough for the first words to come there, before a server that then says nothing more is given up."""
 
 
 def patience(failure: str) -> float:
-    return 0.2 if failure in ("timeout", "trickle", "stall") else 30.0
+    return 0.2 if failure in ("timeout", "trickle", "stall") else LONG_SECONDS
 
 
 def test_every_failure_of_the_fake_is_expected() -> None:
@@ -149,7 +153,8 @@ def test_what_was_streamed_before_a_failure_is_no_answer_and_is_not_asked_for_ag
     seen: list[Delta | Completion] = []
 
     async def read() -> None:
-        provider = asking.provider(attempt_timeout_seconds=PATIENT_SECONDS)
+        seconds = STALL_SECONDS if failure == "stall" else LONG_SECONDS
+        provider = asking.provider(attempt_timeout_seconds=seconds)
         async for piece in provider.stream(REQUEST):
             seen.append(piece)
 
@@ -237,8 +242,9 @@ def test_a_slow_reader_is_not_taken_for_a_stalled_provider(asking: Asking) -> No
 
     async def read() -> list[Delta | Completion]:
         pieces = []
-        async for piece in asking.provider(attempt_timeout_seconds=0.8).stream(REQUEST):
-            await asyncio.sleep(0.9)
+        async for piece in asking.provider(attempt_timeout_seconds=STALL_SECONDS).stream(REQUEST):
+            if not pieces:
+                await asyncio.sleep(STALL_SECONDS + 0.1)
             pieces.append(piece)
         return pieces
 

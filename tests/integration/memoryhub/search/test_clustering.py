@@ -284,12 +284,12 @@ def test_table_in_use_is_given_up_and_keeps_nobody_waiting(monkeypatch: pytest.M
         with transaction.atomic():
             MessageIndex.objects.update(author="")
             in_use.set()
-            done.wait(30)
+            done.wait(60)
         connections["default"].close()
 
     user = threading.Thread(target=use)
     user.start()
-    assert in_use.wait(10)
+    assert in_use.wait(60)
     try:
         with pytest.raises(CommandError, match="conversations_messageindex has been in use"):
             told()

@@ -116,9 +116,9 @@ def test_long_texts_are_not_compared_as_a_whole() -> None:
 @pytest.mark.parametrize("deadline", [0.0, None])
 def test_texts_that_repeat_themselves_take_no_more_time_than_there_is(deadline: float | None) -> None:
     one, other = ("".join(chr(0x4E00 + number * step % 101) for number in range(5000)) for step in (1, 7))
-    began = time.monotonic()
+    began = time.thread_time()
     spans = word_spans(one, other, deadline)
-    assert time.monotonic() - began < 20
+    assert time.thread_time() - began < 20
     assert "".join(span.one for span in spans) == one and "".join(span.other for span in spans) == other
 
 

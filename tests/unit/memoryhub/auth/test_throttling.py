@@ -74,4 +74,4 @@ def test_processes_lose_no_call(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", calls, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    assert sum(int(process.communicate(timeout=60)[0]) for process in processes) == 700
+    assert sum(int(process.communicate(timeout=300)[0]) for process in processes) == 700

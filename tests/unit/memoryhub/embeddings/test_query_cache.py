@@ -98,7 +98,7 @@ def test_cache_keeps_no_text(cache: Any) -> None:
 
 def test_threads_that_embed_do_not_wait_for_each_other(cache: Any) -> None:
     """All are inside the embedder at once; with a lock held there, the barrier would break."""
-    barrier = Barrier(THREADS, timeout=10)
+    barrier = Barrier(THREADS, timeout=60)
 
     def embed() -> Vector:
         barrier.wait()

@@ -68,7 +68,7 @@ SYSTEM = "Answer in the language of the question. 質問の言語で答えてく
 def say(actor: Actor, text: str, *, system: str = SYSTEM) -> LedgerEntry:
     """Ask the model, and return how the call stands in the ledger."""
     request = CompletionRequest(
-        operation=Operation.CHAT, messages=(ChatMessage("user", text),), max_output_tokens=50, deadline_seconds=5.0,
+        operation=Operation.CHAT, messages=(ChatMessage("user", text),), max_output_tokens=50, deadline_seconds=60.0,
         system=system,
     )  # fmt: skip
     complete(request, actor=actor)

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.llm.client import complete, size_of, stream
 from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.retry import pause_after
 from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Operation
 from memoryhub.llm.usage.domain import PriceList
@@ -29,7 +30,7 @@ def question(
     *texts: str, operation: Operation = Operation.SUMMARIZE, system: Any = "Be brief.", **rest: Any
 ) -> CompletionRequest:
     messages = tuple(ChatMessage("user", text) for text in texts or ("抹茶 zincmark is green tea",))
-    options = {"max_output_tokens": 100, "deadline_seconds": 3.0, **rest}
+    options = {"max_output_tokens": 100, "deadline_seconds": 60.0, **rest}
     return CompletionRequest(operation=operation, messages=messages, system=system, **options)
 
 
@@ -161,7 +162,7 @@ def test_an_image_teaches_nothing() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
     message = ChatMessage("user", [image, {"type": "text", "text": "tea?"}])
     request = CompletionRequest(
-        operation=Operation.CHAT, messages=(message,), max_output_tokens=10, deadline_seconds=3.0
+        operation=Operation.CHAT, messages=(message,), max_output_tokens=10, deadline_seconds=60.0
     )
     size = size_of(request, counter_for("claude"))
     assert not size.is_plain and size.estimated_tokens > counter_for("claude").count("tea?")
@@ -275,19 +276,28 @@ class TestStreams:
             ("not_a_stream", True), ("overloaded", False), ("ok", True),
         ]  # fmt: skip
 
-    def test_who_goes_away_between_two_attempts_breaks_off_none(self, llm: LLMServer, actor: Actor) -> None:
-        llm.answer(Reply(failure="retry_after_1"))
+    def test_who_goes_away_between_two_attempts_breaks_off_none(
+        self, llm: LLMServer, actor: Actor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        llm.answer(Reply(failure="retry_after_9"))
+        pauses = []
+
+        def noted(error: ProviderError, **options: Any) -> float | None:
+            pauses.append(pause_after(error, **options))
+            return pauses[-1]
+
+        monkeypatch.setattr("memoryhub.llm.remote.pause_after", noted)
 
         async def impatient() -> None:
             streaming = asyncio.create_task(_streamed(question(operation=Operation.CHAT), actor))
-            while not llm.asked:
+            while not pauses:
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(0.3)  # the refusal came, and the pause of a second has begun
             streaming.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await streaming
 
         async_to_sync(impatient)()
+        assert pauses == [9]
         assert [entry.outcome for entry in LedgerEntry.objects.all()] == ["rate_limited"]
 
     def test_without_a_model_nothing_is_noted(self, actor: Actor) -> None:

@@ -37,6 +37,7 @@ from tests.fakes.embeddings_server import EmbeddingsServer
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.integration.memoryhub.llm.usage.conftest import cap
 
+pytestmark = pytest.mark.usefixtures("one_day")
 API = "/api/v1"
 WHO = {"agent_id": "kana", "user_id": "hiroki"}
 BACKGROUND = [each for each in Operation if each not in (Operation.CHAT, Operation.ROUTE)]
@@ -47,7 +48,7 @@ def question(operation: Operation) -> CompletionRequest:
         operation=operation,
         messages=(ChatMessage("user", "tea?"),),
         max_output_tokens=50,
-        deadline_seconds=3.0,
+        deadline_seconds=60.0,
     )
 
 

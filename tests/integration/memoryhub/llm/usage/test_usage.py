@@ -15,6 +15,7 @@ from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
 from tests.integration.memoryhub.llm.usage.conftest import cap
 
+pytestmark = pytest.mark.usefixtures("one_day")
 API = "/api/v1"
 
 
