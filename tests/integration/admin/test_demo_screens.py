@@ -90,7 +90,7 @@ def test_nights_of_the_demo_are_not_offered_for_undo(browser: Client) -> None:
     run = SleepRun.objects.order_by("-now")[0]
     pages = [
         reverse("admin:index"),
-        reverse("sleep"),
+        f"{reverse('sleep')}?month={timezone.localdate(run.now):%Y-%m}",
         reverse("admin:strength_sleeprun_change", args=[run.pk]),
     ]
     assert ["/undo/" in browser.get(page).content.decode() for page in pages] == [False] * 3
