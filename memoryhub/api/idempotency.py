@@ -92,20 +92,25 @@ def answer_once(
     actor_id: Callable[[], UUID | None],
 ) -> Response:
     """Run `act`, or return the recorded answer where this key was used on this route before."""
-    key = request.headers.get("Idempotency-Key")
-    if key is None or not isinstance(request.auth, ApiKey):
-        # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
-        with transaction.atomic() if in_transaction else nullcontext():
-            return act()
-    content = [request.data, sorted(request.query_params.lists())]
-    call = keyed_call(request.auth, route=route, key=key, content=content)
+    key, call = request.headers.get("Idempotency-Key"), None
+    if key is not None and isinstance(request.auth, ApiKey):
+        content = [request.data, sorted(request.query_params.lists())]
+        call = keyed_call(request.auth, route=route, key=key, content=content)
     return answer_call(call, in_transaction=in_transaction, act=act, actor_id=actor_id)
 
 
 def answer_call(
-    call: "Call", *, in_transaction: bool, act: Callable[[], Response], actor_id: Callable[[], UUID | None]
+    call: "Call | None",
+    *,
+    in_transaction: bool,
+    act: Callable[[], Response],
+    actor_id: Callable[[], UUID | None],
 ) -> Response:
-    """Run `act` for a call with a key, or return the recorded answer of the first such call."""
+    """Run `act`, or return the recorded answer of the first call with this key; None: a call without one."""
+    if call is None:
+        # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
+        with transaction.atomic() if in_transaction else nullcontext():
+            return act()
     with _locked_everywhere(call) if in_transaction else _locked_here(call):
         now = datetime.now(UTC)
         if earlier := _earlier(call, now):

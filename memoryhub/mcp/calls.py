@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 
 from django.core.cache import caches
-from django.db import transaction
 from django.db.models import Model, QuerySet
 from drf_standardized_errors.formatter import flatten_errors
 from rest_framework.exceptions import APIException, PermissionDenied, Throttled, ValidationError
@@ -217,24 +216,15 @@ def _throttle(principal: Principal) -> None:
 
 
 def _answer(tool: Tool, call: Call, idempotency_key: str | None, arguments: Mapping[str, Any]) -> str:
-    def act() -> Response:
-        return Response(tool.run(call, **arguments))
-
-    if idempotency_key is None:
-        if tool.in_transaction:
-            with transaction.atomic():
-                return _json(act().data)
-        return _json(act().data)
-    keyed = keyed_call(
-        call.api_key, route=f"mcp:{tool.name}:{call.address.agent_id}:{call.address.user_id}", key=idempotency_key,
-        content=arguments,
+    keyed = None
+    if idempotency_key is not None:
+        route = f"mcp:{tool.name}:{call.address.agent_id}:{call.address.user_id}"
+        keyed = keyed_call(call.api_key, route=route, key=idempotency_key, content=arguments)
+    answer = answer_call(
+        keyed, in_transaction=tool.in_transaction, act=lambda: Response(tool.run(call, **arguments)),
+        actor_id=lambda: call.actor_id,
     )  # fmt: skip
-    answer = answer_call(keyed, in_transaction=tool.in_transaction, act=act, actor_id=lambda: call.actor_id)
-    return _json(answer.data)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(answer.data, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _text(error: APIException) -> str:

@@ -117,18 +117,20 @@ def build_application(profile: Profile) -> Starlette:
     )
 
 
+async def _called(call: Callable[..., str], failure: type[Exception]) -> str:
+    """Make a call in a thread, of the request's key and address. Raises the SDK's `failure`."""
+    try:
+        return await _in_thread(partial(call, api_key=_api_key(), address=address_of_request.get()))
+    except CallFailed as error:
+        raise failure(str(error)) from None
+
+
 def _add_tool(server: MCPServer, tool: Tool) -> None:
     async def run(ctx: Context, **arguments: Any) -> str:
         meta: Mapping[str, Any] = ctx.request_context.meta or {}
         given = meta.get(IDEMPOTENCY_KEY)
-        call = partial(
-            call_tool, tool, api_key=_api_key(), address=address_of_request.get(), arguments=arguments,
-            idempotency_key=None if given is None else str(given),
-        )  # fmt: skip
-        try:
-            return await _in_thread(call)
-        except CallFailed as error:
-            raise ToolError(str(error)) from None
+        key = None if given is None else str(given)
+        return await _called(partial(call_tool, tool, arguments=arguments, idempotency_key=key), ToolError)
 
     _sign(run, tool.run, "ctx", Context)
     reads = tool.scope is Scope.READ and not tool.destructive
@@ -142,13 +144,7 @@ def _add_tool(server: MCPServer, tool: Tool) -> None:
 
 def _add_resource(server: MCPServer, resource: Resource) -> None:
     async def run(**places: str) -> str:
-        read = partial(
-            read_resource, resource, api_key=_api_key(), address=address_of_request.get(), places=places
-        )
-        try:
-            return await _in_thread(read)
-        except CallFailed as error:
-            raise ResourceError(str(error)) from None
+        return await _called(partial(read_resource, resource, places=places), ResourceError)
 
     _sign(run, resource.run)
     server.resource(resource.address, name=resource.name, description=inspect.getdoc(resource.run))(run)

@@ -382,25 +382,24 @@ def restore_summary(
     expected_version: int | None,
     by: Principal,
     reason: str = "",
+    with_lock: bool = False,
     now: datetime,
 ) -> Summary:
-    """Restore and lock a version; later messages join once it is unlocked. Raises as `edit_summary`."""
-    version = _version(summary, number)
+    """Restore a version and lock it, so that later messages join once it is unlocked. Raises as `edit_summary`.
+
+    `with_lock` restores whether it was locked.
+    """
+    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
+    version = rows.filter(number=number).first()
+    if version is None:
+        raise UnknownRow(format_lazy(_("No version {number} of this summary."), number=number))
     summary = _locked(summary, expected_version, by)
     for name in VERSIONED_FIELDS:
         setattr(summary, name, getattr(version, name))
     if not by.is_trusted:
         summary.trust = Trust.UNTRUSTED
-    summary.locked = True
+    summary.locked = version.locked if with_lock else True
     return _saved(summary, Verb.RESTORE, by, reason, now)
-
-
-def _version(summary: Summary, number: int) -> SummaryVersion:
-    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-    version = rows.filter(number=number).first()
-    if version is None:
-        raise UnknownRow(format_lazy(_("No version {number} of this summary."), number=number))
-    return version
 
 
 @transaction.atomic
@@ -443,24 +442,6 @@ def _saved(summary: Summary, verb: Verb, by: Principal, reason: str, now: dateti
     _keep_version(summary, verb, by=by, reason=reason, now=now)
     enqueue_triggered("summary", actor_id=summary.actor_id, session_id=summary.session_id)
     return summary
-
-
-@transaction.atomic
-def undo_summary_change(
-    *,
-    summary: Summary,
-    number: int,
-    expected_version: int | None,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
-) -> Summary:
-    """Restore a version, and whether it was locked. Raises as `edit_summary`."""
-    values = {"locked": _version(summary, number).locked}
-    restored = restore_summary(
-        summary=summary, number=number, expected_version=expected_version, by=by, reason=reason, now=now
-    )
-    return edit_summary(summary=restored, values=values, expected_version=None, by=by, reason=reason, now=now)
 
 
 def session_summary(*, actor_id: UUID, session_id: UUID) -> SessionSummary | None:

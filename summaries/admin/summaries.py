@@ -14,7 +14,7 @@ from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, restored_ve
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.labels import TRUST_COLOURS, TRUSTS
 from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
-from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
+from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
 from summaries.actions.triggers import enqueue_summary
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
@@ -98,13 +98,10 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Restore and lock a version; with `exactly`, restore its lock state too."""
-        act, former = (
-            undo_summary_change if submitted_text(request, "exactly") else restore_summary,
-            row.version,
-        )
-        done = act(
+        former = row.version
+        done = restore_summary(
             summary=row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
-            reason=reason, now=clock(),
+            reason=reason, with_lock=bool(submitted_text(request, "exactly")), now=clock(),
         )  # fmt: skip
         return restored_version(done, number, former, exactly=1)
 
