@@ -8,6 +8,7 @@ settings, so that the supervisor can use it before a database exists.
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from ipaddress import ip_network
@@ -236,17 +237,11 @@ def _embedded(data_dir: Path) -> dict[str, Any]:
 
 def _integer(source: Mapping[str, str], name: str, default: int, *, low: int, high: int) -> int:
     raw = source.get(name, "").strip()
-    if not raw:
-        return default
-    try:
-        value = int(raw)
-    except ValueError:
-        raise EnvironmentProblem(
-            f"{name} must be a whole number from {low} to {high}, not {raw!r}."
-        ) from None
-    if not low <= value <= high:
-        raise EnvironmentProblem(f"{name} must be a whole number from {low} to {high}, not {raw!r}.")
-    return value
+    with suppress(ValueError):
+        value = int(raw) if raw else default
+        if low <= value <= high:
+            return value
+    raise EnvironmentProblem(f"{name} must be a whole number from {low} to {high}, not {raw!r}.")
 
 
 def read_switch(source: Mapping[str, str], name: str, default: bool) -> bool:

@@ -226,14 +226,10 @@ class Table:
         return {field.attname: codec_of(field) for field in self.fields}
 
     @cached_property
-    def by_column(self) -> Mapping[str, models.Field]:
-        return {field.attname: field for field in self.fields}
-
-    @cached_property
     def readers(self) -> Mapping[str, tuple[Decode, bool]]:
         return {
-            name: (reader_of(field), field.null or field.has_default() or field.has_db_default())
-            for name, field in self.by_column.items()
+            field.attname: (reader_of(field), field.null or field.has_default() or field.has_db_default())
+            for field in self.fields
         }
 
     @cached_property

@@ -10,6 +10,7 @@ first; the first 48 bits (the time) are kept, so that rows keep their order.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Final
@@ -229,7 +230,6 @@ class Row:
     line: int
     instance: Any = field(repr=False)
     values: Mapping[str, Any] = field(repr=False)
-    size: int = 0
 
 
 def store(
@@ -244,12 +244,10 @@ def store(
 ) -> Report:
     """Write a checked export and return the report; a dry run rolls everything back."""
     storing = _Storing(checked, names, by, now, dry_run, progress)
-    if not dry_run:
+    with transaction.atomic() if dry_run else nullcontext():
         storing.run(file)
-        return storing.report
-    with transaction.atomic():
-        storing.run(file)
-        transaction.set_rollback(True)
+        if dry_run:
+            transaction.set_rollback(True)
     return storing.report
 
 
@@ -329,7 +327,7 @@ class _Storing:
         if not self.by.is_trusted and not table.in_doubt(instance):
             self.report.refuse(line.number, table.name, DOUBTED)
             return
-        self.batch.append(Row(line.number, instance, values, line.size))
+        self.batch.append(Row(line.number, instance, values))
         self.size += line.size
 
     def _key(self) -> UUID:

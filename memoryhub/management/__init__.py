@@ -1,7 +1,7 @@
 """Management commands, and the base of those that may be stopped and run again."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -9,6 +9,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress, TaskID
+
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.importexport.exporter import Selection
 
 STOPPED: Final = 130
 """Exit code of a program that Ctrl-C has ended."""
@@ -34,6 +37,18 @@ def moment_option(name: str, text: str | None) -> datetime | None:
         raise CommandError(
             f"{name} {text} is beyond the calendar, which ends with the year 9999 in UTC."
         ) from None
+
+
+def selection_of(options: Mapping[str, Any]) -> Selection:
+    """Return the agents and users that --agent and --user name. Raises CommandError."""
+    if options["user"] is not None and not options["agent"]:
+        raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
+    whose = Selection(options["agent"], options["user"])
+    try:
+        whose.check()
+    except UnknownRow as error:
+        raise CommandError(str(error)) from error
+    return whose
 
 
 class ResumableCommand(BaseCommand):

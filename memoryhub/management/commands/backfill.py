@@ -7,11 +7,9 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.exporter import Selection
 from memoryhub.jobs.backfill import SOURCES, BackfillResult, Piece, Scope, run_piece
 from memoryhub.llm.errors import ProviderError
-from memoryhub.management import ResumableCommand, moment_option
+from memoryhub.management import ResumableCommand, moment_option, selection_of
 
 STUCK_AFTER: Final = 20
 """After so many in a row that had to wait, the others would have to wait as well."""
@@ -41,15 +39,10 @@ class Command(ResumableCommand):
         parser.add_argument("--dry-run", action="store_true", help="Say what is missing, and do nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["user"] is not None and options["agent"] is None:
-            raise CommandError("--user needs --agent.")
         if options["limit"] is not None and options["limit"] < 1:
             raise CommandError("--limit must be 1 or more.")
-        try:
-            Selection(options["agent"], options["user"]).check()
-        except UnknownRow as error:
-            raise CommandError(str(error)) from error
-        scope = Scope(options["agent"], options["user"], moment_option("--since", options["since"]))
+        whose = selection_of(options)
+        scope = Scope(whose.agent_id, whose.user_id, moment_option("--since", options["since"]))
         chosen = [name for name in sources() if options[name]] or sources()
         if settings.LLM.provider == "none" and chosen != ["embeddings"]:
             self.stderr.write(WITHOUT_MODEL)

@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS, Selection, export
+from memoryhub.management import selection_of
 
 JSON_LINES, MARKDOWN = "jsonl", "markdown"
 OWNER_ONLY = 0o600
@@ -34,13 +34,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["user"] is not None and not options["agent"]:
-            raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
-        whose = Selection(options["agent"], options["user"])
-        try:
-            whose.check()
-        except UnknownRow as error:
-            raise CommandError(str(error)) from error
+        whose = selection_of(options)
         if options["format"] == MARKDOWN:
             self._export_tree(whose, options["file"])
             return

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
-from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 import anyio
@@ -77,9 +76,7 @@ class Memoryhub(_Client):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -163,9 +160,7 @@ class AsyncMemoryhub(_Client):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
     async def close(self) -> None:
