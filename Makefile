@@ -5,6 +5,9 @@
 .PHONY: help run stop test test-slow coverage browser lint style types dev lock clean schema typescript
 .SUFFIXES:
 
+# Where Python is told to keep no bytecode, each of the many processes of a test run would compile Django again.
+export PYTHONDONTWRITEBYTECODE :=
+
 PY := .venv/bin/python
 PYTEST = $(PY) -m pytest --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \

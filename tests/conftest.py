@@ -88,13 +88,20 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make test` leaves to `make test-slow`, property tests, which both run, and what is not traced."""
+    slow, untraced = str(SLOW), tuple(map(str, UNTRACED))
     for item in items:
-        if item.path.is_relative_to(SLOW):
+        path = str(item.path)
+        if path.startswith(slow):
             item.add_marker("slow")
-        if any(item.path.is_relative_to(path) for path in UNTRACED):
+        if path.startswith(untraced):
             item.add_marker("no_cover")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests, which stay to the end, out of all that the garbage collector walks through."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
