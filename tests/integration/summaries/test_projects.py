@@ -458,7 +458,7 @@ def context_of(client: APIClient, **rest: Any) -> dict[str, Any]:
     return answer.json()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("length", [40, 1_700, 6_700, 19_990])
+@pytest.mark.parametrize("length", [pytest.param(40, marks=pytest.mark.slow), 1_700, 6_700, 19_990])
 def test_doubted_entries_stay_out_however_long_the_document(
     client: APIClient, project: Project, length: int
 ) -> None:
