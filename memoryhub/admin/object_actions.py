@@ -108,6 +108,8 @@ def run_object_action(
 ) -> HttpResponse:
     """Run the action that a button posts, report it, and redirect to `next` or the row's page."""
     if request.method != "POST":
+        if not screen.has_view_permission(request):
+            raise PermissionDenied
         return HttpResponseNotAllowed(["POST"])
     row = screen.get_object(request, object_id)
     if not (screen.may_act(request, row) if may is None else may(row)):
