@@ -10,7 +10,7 @@ is compiled as always, so that every condition finds what `filter` would.
 PostgreSQL keeps the statement as well, parsed and planned, for as long as the connection lives (`prepared_cursor`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -20,7 +20,7 @@ from uuid import UUID
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import EmptyResultSet, FieldError
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Expression, Field, JSONField, Lookup, Q, QuerySet
+from django.db.models import Expression, Field, JSONField, Lookup, Model, Q, QuerySet
 from django.db.models.base import ModelState
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields.related import ForeignObject
@@ -30,6 +30,7 @@ from psycopg.errors import FeatureNotSupported
 from psycopg.pq import TransactionStatus
 
 Row = TypeVar("Row")
+Stored = TypeVar("Stored", bound=Model)
 Sql = tuple[str, tuple[Any, ...]]
 Shape = tuple[Any, ...]
 Values = dict[str | int, Any]
@@ -229,8 +230,22 @@ class Statement(Generic[Row]):
         return row
 
 
+def stored(
+    model: type[Stored],
+    values: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    *,
+    using: str = DEFAULT_DB_ALIAS,
+) -> Stored:
+    """Return a row as `Model.from_db` does, in a fifth of the time: nothing is checked or sent."""
+    instance = model.__new__(model)
+    state = instance.__dict__["_state"] = ModelState()
+    state.adding, state.db = False, using
+    instance.__dict__.update(values)
+    return instance
+
+
 def _model_reader(compiler: Any, kind: Any = None) -> Callable[[Sequence[Any]], Any]:
-    """Return what makes a row a model as `Model.from_db` does, in a fifth of the time: nothing is checked or sent.
+    """Return what makes a row a model, with those that are joined to it.
 
     `kind` says which columns are whose, in a row of several models.
     """
@@ -242,10 +257,7 @@ def _model_reader(compiler: Any, kind: Any = None) -> Callable[[Sequence[Any]], 
     annotations = (compiler.annotation_col_map or {}).items() if kind is compiler.klass_info else ()
 
     def read(row: Sequence[Any]) -> Any:
-        instance = model.__new__(model)
-        state = instance.__dict__["_state"] = ModelState()
-        state.adding, state.db = False, compiler.using
-        instance.__dict__.update(zip(names, row[own], strict=True))
+        instance = stored(model, zip(names, row[own], strict=True), using=compiler.using)
         for populate in joined:
             populate(row, instance)
         for name, place in annotations:

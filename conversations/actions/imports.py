@@ -14,14 +14,14 @@ from conversations.actions.messages import (
     add_messages,
     entries_of,
     index_messages,
-    message_row,
+    insert_messages,
+    message_values,
 )
 from conversations.domain.messages import NewMessage, Numbered, Role
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
-from memoryhub.bulk import copy_models
 from memoryhub.embeddings.spaces import after_indexing, writing_spaces
 from memoryhub.importexport.imports import Writing
 from memoryhub.importexport.models import ImportedRow
@@ -113,14 +113,15 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Wri
         for session in sessions
         for seq, message in enumerate(fresh[session.pk].messages.values(), 1)
     ]
-    rows = [
-        message_row(session, numbered, count_raw(numbered.message.content), trust, writing.now)
-        for session, numbered in said
-    ]
+    rows = insert_messages(
+        [
+            message_values(session, numbered, count_raw(numbered.message.content), trust, writing.now)
+            for session, numbered in said
+        ]
+    )
     messages = [numbered.message for _, numbered in said]
     entries = entries_of(messages, spaces, writing.now, zone)
     found = [entries.get(id(message)) for message in messages]
-    copy_models(rows)
     index_messages(rows, found, spaces)
     after_indexing([entry for entry in found if entry is not None], actor.pk)
     keys = [session.pk for session in sessions]

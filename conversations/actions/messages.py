@@ -25,13 +25,14 @@ from conversations.domain.messages import (
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.bulk import copy_models, copy_rows
+from memoryhub.bulk import copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
 from memoryhub.errors import DomainError
+from memoryhub.ids import new_id
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.registry import Event
 from memoryhub.llm.tokens import count_raw
-from memoryhub.prepared import PreparedQuery
+from memoryhub.prepared import PreparedQuery, prepared_cursor, stored
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy, zone_of
@@ -49,6 +50,11 @@ class MessageIdReused(DomainError):
 
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
+
+EXTEND: Final = """
+UPDATE conversations_session SET message_count = %s, last_message_at = %s, ended_at = NULL, authors = %s
+WHERE actor_id = %s AND id = %s
+"""
 
 LOCKED: Final = PreparedQuery(lambda: Session.objects.order_by().select_for_update())
 MESSAGES: Final = PreparedQuery(lambda: Message.objects.order_by())
@@ -72,7 +78,8 @@ def add_messages(
 ) -> AddedMessages:
     """Store messages at the end of a session; a known `client_message_id` returns the first row.
 
-    Raises MessageIdReused where it came with another role or text, and stores nothing then.
+    Raises MessageIdReused where it came with another role or text, and stores nothing then: the caller's transaction
+    is over.
     Reopens an ended session (SPEC C5). Text analysis and local embedding happen before the session's row is locked; a
     remote embedder is called in the background. `triggers` names the events whose jobs are enqueued.
     """
@@ -82,16 +89,17 @@ def add_messages(
     entries = entries_of(batch, spaces, now, zone)
     policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
     trust = policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         locked = _lock(session)
         known = _known(locked, batch)
         _check_repeats(batch, known)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
-        rows = [
-            message_row(locked, numbered, tokens[id(numbered.message)], trust, now)
-            for numbered in placement.new
-        ]
-        copy_models(rows)
+        rows = insert_messages(
+            [
+                message_values(locked, numbered, tokens[id(numbered.message)], trust, now)
+                for numbered in placement.new
+            ]
+        )
         new_entries = [entries.get(id(numbered.message)) for numbered in placement.new]
         index_messages(rows, new_entries, spaces)
         _extend(locked, rows, now)
@@ -166,23 +174,32 @@ def _check_repeats(batch: Sequence[NewMessage], known: Mapping[str, Message]) ->
             )
 
 
-def message_row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime) -> Message:
+def message_values(
+    session: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime
+) -> dict[str, Any]:
+    """Return the columns of a new message."""
     message = numbered.message
-    return Message(
-        actor_id=locked.actor_id,
-        session=locked,
-        seq=numbered.seq,
-        role=message.role,
-        author=message.author,
-        content=message.content,
-        blocks=list(message.blocks) if message.blocks is not None else None,
-        token_count=tokens,
-        trust=trust,
-        client_message_id=message.client_message_id,
-        created_at=message.created_at or now,
-        utc_offset_minutes=message.utc_offset_minutes,
-        metadata=dict(message.metadata),
-    )
+    return {
+        "id": new_id(),
+        "actor_id": session.actor_id,
+        "session_id": session.pk,
+        "seq": numbered.seq,
+        "role": message.role,
+        "author": message.author,
+        "content": message.content,
+        "blocks": list(message.blocks) if message.blocks is not None else None,
+        "token_count": tokens,
+        "trust": trust,
+        "client_message_id": message.client_message_id,
+        "created_at": message.created_at or now,
+        "utc_offset_minutes": message.utc_offset_minutes,
+        "metadata": dict(message.metadata),
+    }
+
+
+def insert_messages(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
+    copy_rows(Message, rows)
+    return [stored(Message, row) for row in rows]
 
 
 def index_messages(
@@ -211,7 +228,11 @@ def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
     believed = [row for row in rows if row.role in SPOKEN and row.trust == Trust.TRUSTED]
     speakers = {row.author for row in believed if row.author}
     session.authors = [*session.authors, *sorted(speakers - set(session.authors))]
-    session.save(update_fields=CHANGED_FIELDS)
+    with prepared_cursor() as cursor:
+        cursor.execute(
+            EXTEND,
+            [session.message_count, session.last_message_at, session.authors, session.actor_id, session.pk],
+        )
 
 
 def _in_order(placement: Placement, rows: Sequence[Message], known: dict[str, Message]) -> list[Message]:

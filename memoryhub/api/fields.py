@@ -18,7 +18,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
-from rest_framework.fields import SkipField, empty, get_error_detail
+from rest_framework.fields import empty, get_error_detail
 from rest_framework.parsers import BaseParser
 
 from memoryhub.api.problems import PayloadTooLarge
@@ -254,7 +254,7 @@ class StrictSerializer(serializers.Serializer):
     """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
     # A body is read as REST framework does, but what does not depend on it is found out once, and a field validates
-    # only where the body has it: a message has three of nine.
+    # only where the body has it: a message has three of nine. No body is partial, so that a default always holds.
 
     @cached_property
     def _readers(self) -> dict[str, tuple[Any, Any]]:
@@ -275,11 +275,13 @@ class StrictSerializer(serializers.Serializer):
         errors: dict[str, Any] = {}
         for name, (field, check) in self._readers.items():
             try:
-                is_absent = name not in data and not field.required
-                value = field.get_default() if is_absent else field.run_validation(data.get(name, empty))
+                if name in data or field.required:
+                    value = field.run_validation(data.get(name, empty))
+                elif field.default is empty:
+                    continue
+                else:
+                    value = field.default() if callable(field.default) else field.default
                 values[field.source] = value if check is None else check(value)
-            except SkipField:
-                continue
             except serializers.ValidationError as error:
                 errors[name] = error.detail
             except InvalidValue as error:

@@ -16,15 +16,19 @@ from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
 
+from memoryhub.prepared import prepared_cursor
 from memoryhub.queries import load_queries
 
 QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
 Writes = Callable[[], object]
 
 
-def query(name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-    """Execute a statement of `queries.sql` and return its rows; none where it returns none."""
-    with connection.cursor() as cursor:
+def query(name: str, /, *, server_prepared: bool = False, **values: Any) -> list[tuple[Any, ...]]:
+    """Execute a statement of `queries.sql` and return its rows; none where it returns none.
+
+    `server_prepared` as in `PreparedQuery`.
+    """
+    with prepared_cursor() if server_prepared else connection.cursor() as cursor:
         cursor.execute(QUERIES[name], values)
         return list(cursor.fetchall()) if cursor.description else []
 

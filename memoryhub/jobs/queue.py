@@ -35,7 +35,7 @@ def enqueue(
     Its `delay_seconds` is that of the first.
     `payload` holds ids and numbers, never a text. Raises UnknownKind.
     """
-    values = {
+    values: dict[str, Any] = {
         "id": new_id(),
         "actor": actor_id,
         "kind": job_kind(name).name,
@@ -75,8 +75,8 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
         "delays": [float(order.delay_seconds) for order in orders],
     }
     with transaction.atomic(savepoint=False):
-        query("join_all", **values)
-        query("enqueue_all", **values)
+        query("join_all", server_prepared=True, **values)
+        query("enqueue_all", server_prepared=True, **values)
 
 
 def enqueue_triggered(*events: Event, actor_id: UUID, session_id: UUID) -> None:

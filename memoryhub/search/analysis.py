@@ -156,11 +156,11 @@ def bounded_marks(text: str) -> str:
 
 
 def _stemmed(words: Counter[str]) -> Counter[str]:
-    terms: dict[str, int] = {}
-    for word, count in words.most_common(MAX_DISTINCT_WORDS):
+    terms: Counter[str] = Counter()
+    for word, count in words.most_common()[:MAX_DISTINCT_WORDS]:
         for term in _terms(word):
             terms[term] = terms.get(term, 0) + count
-    return Counter(terms)
+    return terms
 
 
 @lru_cache(maxsize=20_000)

@@ -114,7 +114,7 @@ def document_weights(terms: Counter[str], length: float | None = None) -> dict[i
     """
     norm = ((text_length(terms) if length is None else length) / HALF_LENGTH) ** LENGTH_EXPONENT
     weights: dict[int, float] = {}
-    for term, count in terms.most_common(MAX_DOCUMENT_TERMS):
+    for term, count in terms.most_common()[:MAX_DOCUMENT_TERMS]:
         weights.setdefault(term_id(term), count / (count + norm))
     return weights
 

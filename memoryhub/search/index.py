@@ -16,6 +16,7 @@ searches take unknown terms for rare ones and still answer.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -33,6 +34,7 @@ from memoryhub.search.bm25 import (
     document_weights,
     inverse_document_frequency,
     query_words,
+    term_id,
     term_ids,
 )
 from memoryhub.search.models import TermStatistic
@@ -97,11 +99,8 @@ def record(documents: Iterable[Counter[str]]) -> None:
 
 
 def _counts(documents: Iterable[Counter[str]]) -> list[tuple[int, int]]:
-    counts: Counter[int] = Counter()
-    for terms in documents:
-        counts.update(term_ids(terms))
-        counts[TermStatistic.CORPUS] += 1
-    return sorted(counts.items())
+    ids = [{TermStatistic.CORPUS, *map(term_id, terms)} for terms in documents]
+    return sorted(Counter(chain.from_iterable(ids)).items())
 
 
 def _add(counts: list[tuple[int, int]]) -> None:
