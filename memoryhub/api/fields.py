@@ -313,6 +313,13 @@ class OwnedOut(serializers.Serializer):
     user_id = serializers.CharField(source="actor.user_id", read_only=True)
 
 
+class ChangedByOut(serializers.Serializer):
+    by = serializers.SerializerMethodField()
+
+    def get_by(self, version: Any) -> dict[str, str]:
+        return {"kind": version.who_kind, "id": version.who_id, "name": version.who_name}
+
+
 class ReasonSerializer(StrictSerializer):
     """Reason of a curated change; stored in the revision and the audit trail."""
 

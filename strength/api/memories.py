@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from memoryhub.api.fields import (
+    ChangedByOut,
     EntriesField,
     IdField,
     ItemsField,
@@ -303,15 +304,10 @@ class CountOut(serializers.Serializer):
     count = serializers.IntegerField()
 
 
-class RevisionOut(serializers.ModelSerializer):
-    by = serializers.SerializerMethodField()
-
+class RevisionOut(ChangedByOut, serializers.ModelSerializer):
     class Meta:
         model = MemoryHistory
         fields = ("id", "number", "verb", "by", "reason", "changed_before", "changed_after", "created_at")
-
-    def get_by(self, revision: MemoryHistory) -> dict[str, str]:
-        return {"kind": revision.who_kind, "id": revision.who_id, "name": revision.who_name}
 
 
 class RestoreIn(ReasonSerializer):

@@ -7,7 +7,7 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import ReasonSerializer, TenantQuery, TenantSerializer, TextField
+from memoryhub.api.fields import ChangedByOut, ReasonSerializer, TenantQuery, TenantSerializer, TextField
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
 from memoryhub.auth.domain import Scope
@@ -68,10 +68,8 @@ class ProfileOut(serializers.Serializer):
     written = WrittenProfileOut(allow_null=True)
 
 
-class ProfileVersionOut(serializers.ModelSerializer):
+class ProfileVersionOut(ChangedByOut, serializers.ModelSerializer):
     """A written profile as it was after one change, without lines of memories that were deleted since."""
-
-    by = serializers.SerializerMethodField()
 
     class Meta:
         model = ProfileVersion
@@ -87,9 +85,6 @@ class ProfileVersionOut(serializers.ModelSerializer):
             "locked",
             "created_at",
         )
-
-    def get_by(self, version: ProfileVersion) -> dict[str, str]:
-        return {"kind": version.who_kind, "id": version.who_id, "name": version.who_name}
 
 
 class ProfileJobOut(serializers.Serializer):

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from conversations.api.blocks import LONGEST_TEXT
 from conversations.api.serializers import ChannelField
 from memoryhub.api.fields import (
+    ChangedByOut,
     IdField,
     ItemsField,
     OneOf,
@@ -240,17 +241,12 @@ class MisplacedOut(EntryOut):
         fields = ("document", *EntryOut.Meta.fields)  # type: ignore[assignment]
 
 
-class DocumentVersionOut(serializers.ModelSerializer):
+class DocumentVersionOut(ChangedByOut, serializers.ModelSerializer):
     """Former text of a document, with how, by whom, why and when it was replaced."""
-
-    by = serializers.SerializerMethodField()
 
     class Meta:
         model = DocumentVersion
         fields = ("id", "number", "text", "kind", "by", "reason", "created_at")
-
-    def get_by(self, version: DocumentVersion) -> dict[str, str]:
-        return {"kind": version.who_kind, "id": version.who_id, "name": version.who_name}
 
 
 class DocumentRestoreIn(ReasonSerializer):

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from conversations.models import Session
 from memoryhub.api.errors import is_model_missing, llm_problem
 from memoryhub.api.fields import (
+    ChangedByOut,
     MomentField,
     OwnedOut,
     ReasonSerializer,
@@ -48,11 +49,10 @@ class SummaryOut(OwnedOut, serializers.ModelSerializer):
         )  # fmt: skip
 
 
-class SummaryVersionOut(serializers.ModelSerializer):
+class SummaryVersionOut(ChangedByOut, serializers.ModelSerializer):
     """A summary as it was after one change."""
 
     summary = serializers.CharField(source="text")
-    by = serializers.SerializerMethodField()
 
     class Meta:
         model = SummaryVersion
@@ -60,9 +60,6 @@ class SummaryVersionOut(serializers.ModelSerializer):
             "id", "number", "verb", "by", "reason", "summary", "message_count", "model", "generator", "trust", "locked",
             "created_at",
         )  # fmt: skip
-
-    def get_by(self, version: SummaryVersion) -> dict[str, str]:
-        return {"kind": version.who_kind, "id": version.who_id, "name": version.who_name}
 
 
 class WindowSerializer(StrictSerializer):
