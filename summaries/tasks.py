@@ -13,8 +13,7 @@ from memoryhub.jobs.registry import After, job
 from memoryhub.llm.client import count_bad_attempts
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
-from summaries.actions.project_life import documents_due_for_purge, due_for_purge
-from summaries.actions.projects import purge_document, purge_project
+from summaries.actions.project_life import due_for_purge
 from summaries.actions.summaries import summarize as summarize_session
 from summaries.actions.triggers import due_sessions
 from summaries.actions.updates import UpdateContext, update_projects
@@ -69,10 +68,6 @@ def compact(job: JobContext) -> Writes | None:
 def purge_projects(job: JobContext) -> None:
     """Delete for good what was deleted a month ago."""
     while due := due_for_purge(now=timezone.now()):
-        for project in due:
+        for purge in due:
             with job.step():
-                purge_project(project=project)
-    while documents := documents_due_for_purge(now=timezone.now()):
-        for document in documents:
-            with job.step():
-                purge_document(document=document)
+                purge()

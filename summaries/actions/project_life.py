@@ -7,6 +7,7 @@ A merge or move writes versions of documents like any other change. Its event ke
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,6 +33,8 @@ from summaries.actions.projects import (
     first_text,
     locked_project,
     note_event,
+    purge_document,
+    purge_project,
     replace_text,
 )
 from summaries.actions.updates import misplaced_entries
@@ -461,15 +464,14 @@ def _has_entries(project: Project) -> bool:
     )
 
 
-def due_for_purge(*, now: datetime) -> list[Project]:
-    """Return the deleted projects whose time is over, for `purge_project`."""
-    return list(Project.objects.filter(deleted_at__lte=now - DELETED_KEPT)[:PURGED_AT_ONCE])
-
-
-def documents_due_for_purge(*, now: datetime) -> list[Document]:
-    """Return the deleted documents whose time is over, for `purge_document`."""
-    rows = Document.objects.filter(deleted_at__lte=now - DELETED_KEPT).defer("text")
-    return list(rows[:PURGED_AT_ONCE])
+def due_for_purge(*, now: datetime) -> list[partial[None]]:
+    """Return what deletes for good some projects, and then documents, that were deleted so long ago."""
+    due = {"deleted_at__lte": now - DELETED_KEPT}
+    projects = Project.objects.filter(**due)[:PURGED_AT_ONCE]
+    documents = Document.objects.filter(**due).defer("text")[:PURGED_AT_ONCE]
+    return [partial(purge_project, project=each) for each in projects] or [
+        partial(purge_document, document=each) for each in documents
+    ]
 
 
 def events_to_undo(project: Project) -> list[ProjectEvent]:

@@ -62,13 +62,16 @@ def document_order(name: str) -> tuple[int, str]:
 
 def description_in(memory: str) -> str:
     """Return MEMORY.md's first block quote as one line, "" where it has none; the catalog shows it (SPEC P2)."""
-    quoted: list[str] = []
-    for line in memory.splitlines():
-        if line.lstrip().startswith(">"):
-            quoted.append(line.lstrip()[1:])
-        elif quoted:
-            break
-    return one_line(" ".join(quoted))[:LONGEST_DESCRIPTION]
+    lines = memory.splitlines()
+    at, end = _quote_places(lines)
+    return one_line(" ".join(line.lstrip()[1:] for line in lines[at:end]))[:LONGEST_DESCRIPTION]
+
+
+def _quote_places(lines: Sequence[str]) -> tuple[int, int]:
+    """Return where the first block quote begins and ends; where there is none, both are behind the last line."""
+    is_quoted = [line.lstrip().startswith(">") for line in lines]
+    at = is_quoted.index(True) if any(is_quoted) else len(lines)
+    return at, is_quoted.index(False, at) if False in is_quoted[at:] else len(lines)
 
 
 def described(name: str, description: str) -> str:
@@ -86,17 +89,14 @@ def with_description(memory: str, name: str, description: str) -> str:
     """Return MEMORY.md with another description in its first block quote, which is added where it has none."""
     lines = memory.splitlines(keepends=True)
     quote = f"> {one_line(description)}\n" if description.strip() else ""
-    at = next((place for place, line in enumerate(lines) if line.lstrip().startswith(">")), None)
+    at, end = _quote_places(lines)
     if not lines:
         return described(name, description)
-    if at is None:
+    if at == len(lines):
         is_titled = lines[0].startswith("# ")
         title, rest = (lines[0].rstrip("\n") + "\n\n", lines[1:]) if is_titled else ("", lines)
         gap = "" if rest and not rest[0].strip() else "\n"
         return "".join([title, quote, gap, *rest])
-    end = next(
-        (place for place in range(at, len(lines)) if not lines[place].lstrip().startswith(">")), len(lines)
-    )
     return "".join([*lines[:at], quote, *lines[end:]])
 
 
@@ -161,10 +161,7 @@ def body_lines(text: str, document: str, *, name: str) -> list[str]:
     if document != MEMORY:
         return lines
     lines = lines[1:] if title_of(text) else lines
-    at = next((place for place, line in enumerate(lines) if line.lstrip().startswith(">")), len(lines))
-    end = next(
-        (place for place in range(at, len(lines)) if not lines[place].lstrip().startswith(">")), len(lines)
-    )
+    at, end = _quote_places(lines)
     description, rest = description_in(text), _stripped([*lines[:at], *lines[end:]])
     parts = [part for part in ([description] if description else [], rest) if part]
     return ["", f"## {name}", *(line for part in parts for line in ("", *part))] if parts else []

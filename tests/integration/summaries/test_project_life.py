@@ -24,7 +24,6 @@ from summaries.actions.project_life import (
     DELETED_KEPT,
     NotUndoable,
     archive_project,
-    documents_due_for_purge,
     due_for_purge,
     merge_projects,
     move_entries,
@@ -434,7 +433,8 @@ def test_deletion_needs_curate_and_can_be_undone_for_a_month(garden: APIClient) 
     garden.delete(f"{API}/projects/roses{ASKED}")
     project = Project.objects.get(name="roses")
     assert due_for_purge(now=project.deleted_at + DELETED_KEPT - timedelta(seconds=1)) == []
-    assert due_for_purge(now=project.deleted_at + DELETED_KEPT) == [project]
+    (purge,) = due_for_purge(now=project.deleted_at + DELETED_KEPT)
+    assert purge.keywords == {"project": project}
     purge_project(project=project)
     late = garden.get(f"{API}/projects/events{ASKED}&kind=delete").json()["results"][0]
     assert not late["undoable"]
@@ -468,8 +468,9 @@ def test_deleted_document_comes_back_whole_for_a_month(garden: APIClient) -> Non
     assert garden.get(at.replace("?", "/entries?")).json()["results"] == entries
     gone = Document.objects.exclude(deleted_at=None).get()
     assert gone.text == "another\n" and gone.deleted_at is not None
-    assert documents_due_for_purge(now=gone.deleted_at + DELETED_KEPT - timedelta(seconds=1)) == []
-    assert documents_due_for_purge(now=gone.deleted_at + DELETED_KEPT) == [gone]
+    assert due_for_purge(now=gone.deleted_at + DELETED_KEPT - timedelta(seconds=1)) == []
+    (purge,) = due_for_purge(now=gone.deleted_at + DELETED_KEPT)
+    assert purge.keywords == {"document": gone}
     event = garden.get(listed).json()["results"][0]
     purge_document(document=gone)
     late = garden.post(f"{API}/projects/events/{event['id']}/undo", {})
