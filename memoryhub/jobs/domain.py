@@ -70,19 +70,17 @@ def pause_seconds(attempts: int) -> float:
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, attempts - 1), 20))
 
 
-def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -> Outcome:
-    """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait."""
+def after_excuse(
+    attempts: Attempts, *, at_least_seconds: float | None = None, did_a_part: bool = False
+) -> Outcome:
+    """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait.
+
+    Where the attempt `did_a_part` of its work, the next goes on at once.
+    """
     if attempts.excused_for > MAX_EXCUSED_FOR:
         return Outcome(State.DEAD)
-    asked = at_least_seconds or 0.0
-    return Outcome(State.QUEUED, max(asked, pause_seconds(attempts.begun)), is_excused=True)
-
-
-def after_part(attempts: Attempts) -> Outcome:
-    """Judge an attempt that did a part of its work: the next goes on at once."""
-    if attempts.excused_for > MAX_EXCUSED_FOR:
-        return Outcome(State.DEAD)
-    return Outcome(State.QUEUED, is_excused=True)
+    pause = 0.0 if did_a_part else max(at_least_seconds or 0.0, pause_seconds(attempts.begun))
+    return Outcome(State.QUEUED, pause, is_excused=True)
 
 
 def after_stop(attempts: Attempts) -> Outcome:

@@ -21,7 +21,6 @@ from memoryhub.jobs.domain import (
     State,
     after_breakdown,
     after_excuse,
-    after_part,
     after_stop,
 )
 from memoryhub.jobs.queue import Offer
@@ -72,9 +71,7 @@ def _work(job: JobContext, run: Run) -> None:
 def outcome_of(error: BaseException, attempts: Attempts) -> Outcome:
     """Judge an attempt by its error: one that carries `permanent` says itself whether a retry helps."""
     if isinstance(error, Postponed):
-        return (
-            after_excuse(attempts, at_least_seconds=error.seconds) if error.seconds else after_part(attempts)
-        )
+        return after_excuse(attempts, at_least_seconds=error.seconds, did_a_part=not error.seconds)
     permanent = getattr(error, "permanent", None)
     if permanent is None:
         return after_breakdown(attempts)

@@ -16,7 +16,6 @@ from memoryhub.jobs.domain import (
     State,
     after_breakdown,
     after_excuse,
-    after_part,
     look,
     pause_seconds,
     recurrence,
@@ -61,10 +60,11 @@ def test_excuse_never_waits_less_than_its_own_pause() -> None:
 
 
 def test_what_did_a_part_goes_on_at_once_and_not_for_ever() -> None:
-    verdict = after_part(Attempts(9, 8, YOUNG, DEFAULT_ATTEMPTS))
+    verdict = after_excuse(Attempts(9, 8, YOUNG, DEFAULT_ATTEMPTS), did_a_part=True)
 
     assert (verdict.state, verdict.pause_seconds, verdict.is_excused) == (State.QUEUED, 0, True)
-    assert after_part(Attempts(9, 8, MAX_EXCUSED_FOR + YOUNG, DEFAULT_ATTEMPTS)).state is State.DEAD
+    old = Attempts(9, 8, MAX_EXCUSED_FOR + YOUNG, DEFAULT_ATTEMPTS)
+    assert after_excuse(old, did_a_part=True).state is State.DEAD
 
 
 def test_a_provider_that_asks_for_no_pause_gets_one() -> None:
