@@ -60,7 +60,8 @@ def columns() -> list[tuple[str, str, list[Any]]]:
         of_kind = {
             table.name: (table.name, name, values)
             for table in exported_tables()
-            for name, field in table.by_column.items()
+            for field in table.fields
+            for name in [field.attname]
             if isinstance(field, kind)
         }
         found += list(of_kind.values())[:2]
