@@ -4,7 +4,7 @@
 .venv/bin/python bench/load.py                                       1, 4, 16 and 64 clients, a minute each
 .venv/bin/python bench/load.py --clients 64 --seconds 300
 .venv/bin/python bench/load.py --server . --server ../before         two checkouts by turns, in the same hour
-.venv/bin/python bench/load.py --server ". MEMORYHUB_WEB_PROCESSES=2" --rounds 3
+.venv/bin/python bench/load.py --server ". MEMORYHUB_WEB_PROCESSES=1" --rounds 3
 
 Each server is started as `make run` does, with data of its own: web server, workers, PostgreSQL. Clients ask as fast
 as they are answered: 60 % contexts, 20 % searches, 20 % writes (three messages to a memory), of ten users with 300

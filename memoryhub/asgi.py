@@ -5,7 +5,8 @@ import os
 import warnings
 
 import django
-from django.conf import settings
+import numpy.ma  # noqa: F401 - loaded by numpy's unique()
+import psycopg_pool  # noqa: F401
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
 os.environ.setdefault("MEMORYHUB_PROCESS", "web")
@@ -16,21 +17,24 @@ warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume sy
 django.setup(set_prefix=False)
 
 # The settings must be there first.
+from django.urls import resolve  # noqa: E402
+
 from memoryhub.api.middleware import BodyLimit, OneHopHandler  # noqa: E402
 from memoryhub.api.protocol import raise_file_limit  # noqa: E402
 from memoryhub.llm.client import llm_provider  # noqa: E402
 from memoryhub.llm.tokens import count_raw  # noqa: E402
 from memoryhub.mcp.application import McpApplication  # noqa: E402
-from memoryhub.runtime.processes import die_with_parent  # noqa: E402
+from memoryhub.search.bm25 import common_terms  # noqa: E402
 
-if settings.ENVIRONMENT.web_processes > 1:
-    die_with_parent(os.getppid())()  # uvicorn's processes would otherwise outlive it, and keep the port
 raise_file_limit()
 application = McpApplication(BodyLimit(OneHopHandler()))
 
-# Load the vocabulary (a quarter of a second) and the vendor's SDK (several) now, not in somebody's first request.
+# Load the vocabulary (a quarter of a second), the vendor's SDK (several), every view, and what searches need now: not
+# in somebody's first request, and before processes are forked, which share it.
 count_raw("memoryhub")
 llm_provider()
+resolve("/healthz")
+common_terms()
 
 # What is loaded by now lives as long as the process. Without this, every full garbage collection walks through
 # the vocabulary's 200,000 entries, and a request that happens to pay for it takes 60 ms longer.

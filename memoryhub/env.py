@@ -124,9 +124,14 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         log_format=log_format,
         time_zone=time_zone,
         prices=_prices(source),
-        web_processes=_integer(source, "MEMORYHUB_WEB_PROCESSES", 1, low=1, high=64),
+        web_processes=_integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64),
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
     )
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _data_dir(source: Mapping[str, str]) -> Path:

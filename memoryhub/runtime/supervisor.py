@@ -30,7 +30,7 @@ from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_pa
 LOCK = "serve.lock"
 WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
 HEALTH_SECONDS = 120
-GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown, and than a worker drains
+GRACE_SECONDS = 15  # longer than the web server's own, and than a worker drains
 METRICS = "metrics"
 HEARTBEAT = "MEMORYHUB_HEARTBEAT"  # names the descriptor into which a program writes that it lives
 SILENT_SECONDS = 20
@@ -56,7 +56,7 @@ class StopRequested(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """A process to keep alive; `{host}`, `{port}` and `{workers}` in the command are filled in.
+    """A process to keep alive; `{workers}` in the arguments is filled in.
 
     One that `shows_life` writes a byte into the pipe that `HEARTBEAT` names, each second; where none comes, it is
     killed and started anew, for it lives and does nothing.
@@ -69,12 +69,7 @@ class Program:
     longest_pause_seconds: float = 30.0
 
     def command(self, environment: Environment) -> list[str]:
-        values = {
-            "host": environment.host, "port": environment.port, "workers": environment.workers,
-            "web_processes": environment.web_processes,
-            "proxies": ",".join(environment.tls_proxies) or "127.0.0.1",
-        }  # fmt: skip
-        return [sys.executable, *(word.format(**values) for word in self.arguments.split())]
+        return [sys.executable, *self.arguments.format(workers=environment.workers).split()]
 
 
 # glibc raises its threshold for blocks of their own to the largest freed, and keeps an arena per thread: a few
@@ -85,13 +80,10 @@ RETURNS_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": "1048576",
 }
 
-# The access log is off: it would hold people's search words. Requests are logged by ourselves, with ids.
 PROGRAMS = (
     Program(
         name="web",
-        arguments="-m uvicorn memoryhub.asgi:application --host {host} --port {port} --lifespan off"
-        " --http memoryhub.api.protocol:LimitedProtocol --ws none --timeout-graceful-shutdown 10 --no-access-log"
-        " --no-server-header --log-level warning --forwarded-allow-ips {proxies} --workers {web_processes}",
+        arguments="-m memoryhub.web",
         environment={"MEMORYHUB_PROCESS": "web", **RETURNS_MEMORY},
     ),
     # It replaces its worker processes itself; when it ends, jobs wait for it, so its pauses stay short.

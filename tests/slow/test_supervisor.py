@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -98,14 +99,15 @@ class Serving:
             return False
 
     def web_pids(self) -> set[int]:
-        """Find the web server's processes by their command line."""
+        """Find the web server's processes, the first and those forked of it, by command line and port."""
         found = set()
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
+                variables = (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"uvicorn" in words and str(self.port).encode() in words:
+            if b"memoryhub.web" in words and f"PORT={self.port}".encode() in variables:
                 found.add(int(entry.name))
         return found
 
@@ -154,7 +156,8 @@ def test_serve_survives_the_death_of_its_parts_and_ends_all_at_ctrl_c(serve: Ser
 
     first_web = serving.web_pids()
     for pid in first_web:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # those that were forked go with the first
+            os.kill(pid, signal.SIGKILL)
     serving.wait_for(lambda: serving.answers() and not serving.web_pids() & first_web)
 
     first_postmaster = serving.postmaster()

@@ -7,6 +7,7 @@ import signal
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,17 +23,14 @@ ASKED = 12
 WHO = {"agent_id": "kana", "user_id": "hiroki"}
 
 
-def children_of(parents: set[int]) -> set[int]:
-    """Return the processes that serve, without the one that keeps track of multiprocessing's resources."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            words = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent in parents and b"spawn_main" in words:
-            found.add(int(entry.name))
+def forked(serving: Serving) -> set[int]:
+    """Return the processes that serve: all but the one of which they are forked."""
+    pids, found = serving.web_pids(), set()
+    for pid in pids:
+        with suppress(OSError):
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            if parent in pids:
+                found.add(pid)
     return found
 
 
@@ -60,7 +58,7 @@ def test_processes_of_the_web_server_share_limits_and_metrics_and_end_together(
     serving = serve().wait_until_ready()
     key = re.search(r"mh_[0-9a-f]{10}_[\w-]{40,}", serving.said())
     assert key, serving.said()
-    serving.wait_for(lambda: len(children_of(serving.web_pids())) == PROCESSES)
+    serving.wait_for(lambda: len(forked(serving)) == PROCESSES)
 
     def ask(number: int) -> int:
         return call(serving, "/api/v1/context", key[0], {**WHO, "message": f"Number {number}?"})[0]
@@ -71,14 +69,14 @@ def test_processes_of_the_web_server_share_limits_and_metrics_and_end_together(
     statuses = [call(serving, "/api/v1/agents", key[0])[0] for _ in range(LIMIT)]
     assert statuses == [200] * (LIMIT - ASKED) + [429] * ASKED
 
-    killed, *_ = former = children_of(serving.web_pids())
+    killed, *_ = former = forked(serving)
     os.kill(killed, signal.SIGKILL)
-    serving.wait_for(lambda: len(children_of(serving.web_pids()) - {killed}) == PROCESSES)
+    serving.wait_for(lambda: len(forked(serving) - {killed}) == PROCESSES)
     assert serving.answers()
-    assert len(children_of(serving.web_pids()) & former) == PROCESSES - 1
+    assert len(forked(serving) & former) == PROCESSES - 1
 
-    served = children_of(serving.web_pids())
-    for parent in serving.web_pids():
+    served = forked(serving)
+    for parent in serving.web_pids() - served:
         os.kill(parent, signal.SIGKILL)
     gone = wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in served), timeout_seconds=10)
     assert gone, "A process outlived the one that started it, and keeps the port."

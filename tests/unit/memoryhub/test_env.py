@@ -45,9 +45,10 @@ def test_processes_of_the_web_server_divide_the_pool() -> None:
     assert environment.pool_share == 6
     assert environment.connections == 3 * 6 + 3 * environment.workers + 12
     assert environment.shared_folder == environment.data_dir / "web"
-    alone = read_environment({})
+    alone = read_environment({"MEMORYHUB_WEB_PROCESSES": "1"})
     assert (alone.pool_share, alone.shared_folder) == (alone.pool_max, None)
     assert read_environment({"MEMORYHUB_WEB_PROCESSES": "64"}).pool_share == 1
+    assert read_environment({}).web_processes == min(4, len(os.sched_getaffinity(0)))
 
 
 @pytest.mark.parametrize(
