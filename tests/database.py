@@ -4,6 +4,7 @@ Each xdist worker has a copy of its own. After a test that commits, only the tab
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -12,13 +13,15 @@ from typing import Any, Final, TypeVar
 
 from django.core.cache import caches
 from django.core.management import call_command
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
+from psycopg.errors import ObjectInUse
 
 from memoryhub.llm.usage.calibration import calibrated
 from memoryhub.runtime.processes import FileLock
 
 Value = TypeVar("Value")
 MIGRATION_SECONDS: Final = 600
+CLOSING_SECONDS: Final = 60
 SEEDED: Final = ("auth_group", "auth_group_permissions", "auth_permission", "django_content_type")
 """Tables with rows that migrations write."""
 
@@ -120,8 +123,16 @@ class Emptying:
 
 
 def _execute(statement: str, values: list[str] | None = None) -> None:
-    with connection._nodb_cursor() as cursor:
-        cursor.execute(statement, values)
+    """Run a statement about databases; PostgreSQL itself waits five seconds for connections that are closing."""
+    until = time.monotonic() + CLOSING_SECONDS
+    while True:
+        try:
+            with connection._nodb_cursor() as cursor:
+                cursor.execute(statement, values)
+            return
+        except OperationalError as error:
+            if not isinstance(error.__cause__, ObjectInUse) or time.monotonic() > until:
+                raise
 
 
 _prepared: dict[Any, tuple[Any, dict[str, list[bytes]]]] = {}

@@ -183,14 +183,14 @@ def test_web_and_workers_run_apart_on_one_database() -> None:
             ids = jobs.add("bench_effect", count=3)
             assert jobs.states(ids) == {"queued": 3}
             worker.start("--only", "worker")
-            assert done(jobs, ids, 60) is not None
+            assert done(jobs, ids, 180) is not None
             assert (
-                eventually(lambda: "2 workers" in web.ready()["checks"]["workers"]["detail"], 60) is not None
+                eventually(lambda: "2 workers" in web.ready()["checks"]["workers"]["detail"], 180) is not None
             )
             assert "workers only" in worker.said()
             assert worker.process is not None
             worker.process.terminate()
-            assert worker.process.wait(timeout=30) == 0
+            assert worker.process.wait(timeout=180) == 0
             assert not worker.processes()
         finally:
             if jobs is not None:

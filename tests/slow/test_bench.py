@@ -87,7 +87,7 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a benchmark as a person does."""
     return subprocess.run(
         [sys.executable, f"bench/{name}.py", *arguments],
-        cwd=ROOT, env=of_its_own(), capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, env=of_its_own(), capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def test_signal_leaves_nothing_running(tmp_path: Path, ended_by: signal.Signals)
         )
         (cluster,) = clusters(tmp_path)
         run.send_signal(ended_by)
-        _, said = run.communicate(timeout=60)
+        _, said = run.communicate(timeout=300)
         assert not cluster.is_alive()
     finally:
         run.kill()

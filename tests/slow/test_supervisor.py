@@ -93,7 +93,7 @@ class Serving:
     def answers(self) -> bool:
         try:
             url = f"http://127.0.0.1:{self.port}/healthz"
-            with urllib.request.urlopen(url, timeout=5) as response:
+            with urllib.request.urlopen(url, timeout=60) as response:
                 return bool(response.status == 200)
         except OSError:
             return False

@@ -56,7 +56,7 @@
       document.getElementById("id_session").replaceChildren(...found.sessions.map(([key, label]) => new Option(label, key)));
     }
     form.addEventListener("change", (event) => {
-      if (["agent", "user"].includes(event.target.name)) load(event);
+      if (["agent", "user"].includes(event.target.name)) load(event).catch(() => {}); // left before it came, or no connection: the lists stay
     });
   }
 

@@ -12,6 +12,7 @@ from memoryhub.runtime.processes import wait_until
 from tests.slow.chaos.hub import Hub, Jobs, Writer, done, eventually, folder, hurt, running
 
 WITHIN_SECONDS = 60.0
+STOPS_WITHIN_SECONDS = 120.0
 
 
 @dataclass
@@ -107,9 +108,9 @@ def stops(times: int) -> Outcome:
                 jobs.close()
                 assert hub.process is not None
                 try:
-                    code = hub.process.wait(timeout=25)
+                    code = hub.process.wait(timeout=STOPS_WITHIN_SECONDS)
                 except subprocess.TimeoutExpired:
-                    outcome.took(None, f"{ways[number % 3]}: did not end in 25 s")
+                    outcome.took(None, f"{ways[number % 3]}: did not end in time")
                     hub.process.kill()
                     continue
                 outcome.took(time.monotonic() - began, "")
@@ -170,7 +171,7 @@ def _kill_postgres(hub: Hub, outcome: Outcome) -> None:
         eventually(lambda: hub.said().count("PostgreSQL runs again") > told, WITHIN_SECONDS),
         "it did not come back",
     )
-    status, _ = hub.post("sessions", {"agent_id": "chaos"})
+    status, _ = hub.post("sessions", {"agent_id": "chaos"}, timeout=60)
     outcome.check(0 < status < 500, f"the first request after recovery: {status}")
 
 

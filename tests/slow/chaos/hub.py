@@ -166,7 +166,7 @@ class Hub:
     def ready(self) -> dict[str, Any]:
         """Return what /readyz says; nothing where nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=10) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=60) as response:
                 return dict(json.load(response))
         except (OSError, ValueError):
             return {}

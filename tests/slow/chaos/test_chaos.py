@@ -30,7 +30,7 @@ def installation() -> Iterator[tuple[Hub, Jobs]]:
 def test_workers_that_die_lose_and_double_nothing(installation: tuple[Hub, Jobs]) -> None:
     """A killed worker, a killer job, one that hangs, and a broken one, among others that do no harm."""
     hub, jobs = installation
-    (killed,) = jobs.add("bench_effect", seconds=1)
+    (killed,) = jobs.add("bench_effect", seconds=5)  # long enough to be met at work
     steps = jobs.add("bench_steps", count=2, steps=4, seconds=0.2)
     (killer,) = jobs.add("bench_kill")
     (hanging,) = jobs.add("bench_hangs", seconds=30)
