@@ -186,7 +186,7 @@ def at_ease(place: Place) -> None:
 
 
 def test_killed_while_the_model_is_asked_another_worker_writes_once(place: Place) -> None:
-    place.model.delay_seconds, before = 3.0, place.model.begun
+    place.model.delay_seconds, before = 30.0, place.model.begun
     old = place.document("asked")
     place.asked(before)
     place.kill_worker("asked")
@@ -198,7 +198,7 @@ def test_killed_while_the_model_is_asked_another_worker_writes_once(place: Place
 
 
 def test_killed_while_somebody_edits_the_edit_stays(place: Place) -> None:
-    place.model.delay_seconds, before = 3.0, place.model.begun
+    place.model.delay_seconds, before = 30.0, place.model.begun
     old = place.document("edited")
     place.asked(before)
     edited = f"{old}- [PINNED] Said while the model wrote.\n"
@@ -210,7 +210,7 @@ def test_killed_while_somebody_edits_the_edit_stays(place: Place) -> None:
 
 
 def test_an_edit_while_a_live_worker_asks_is_begun_anew_from(place: Place) -> None:
-    place.model.delay_seconds, before = 2.0, place.model.begun
+    place.model.delay_seconds, before = 5.0, place.model.begun
     old = place.document("anew")
     place.asked(before)
     edited = f"{old}- [PINNED] Said while the model wrote.\n"
@@ -260,7 +260,7 @@ def test_killed_at_any_moment_it_ends_once(place: Place, seed: int) -> None:
 
 
 def test_two_at_once_by_two_workers_write_one_text(place: Place) -> None:
-    place.model.delay_seconds, before = 1.5, place.model.begun
+    place.model.delay_seconds, before = 5.0, place.model.begun
     old = place.document("both")
     order = "projects/both/documents/MEMORY.md/compact?agent_id=kana"
     must(place.client.post(order), 202)
