@@ -2,9 +2,11 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -169,28 +171,33 @@ def kinds_of_events() -> set[str]:
 
 
 def test_home_opens_whatever_was_done_last(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every verb and kind: an event of a row, of a row that is gone, and of none or of many."""
-    monkeypatch.setattr(dashboard, "LOOKED_THROUGH", 1_000)
-    monkeypatch.setattr(dashboard, "MOST_HAPPENINGS", 1_000)
+    """Of every verb of every kind: an event of a row, of a row that is gone, or of none or of many, in turn."""
+    monkeypatch.setattr(dashboard, "LOOKED_THROUGH", 100_000)
+    monkeypatch.setattr(dashboard, "MOST_HAPPENINGS", 100_000)
+    AuditEntry.objects.all().delete()
     gone = ["", "no key", str(uuid4()), str(10**40)]
-    for kind in kinds_of_events():
-        AuditEntry.objects.all().delete()
+    shown: Counter[Any] = Counter()
+    of_a_row: Counter[Any] = Counter()
+    for kind in sorted(kinds_of_events()):
         model = model_of(kind)
         row = None if model is None or model is AuditEntry else model._default_manager.first()
         targets = [*gone, *([str(row.pk)] if row is not None else [])]
+        events = list(zip(VERBS, cycle(targets)))
         AuditEntry.objects.bulk_create(
             AuditEntry(
                 at=timezone.now(), who_kind="curator", who_id="1", who_name="aya", verb=verb, object_kind=kind,
                 object_id=target,
             )
-            for verb in VERBS
-            for target in targets
+            for verb, target in events
         )  # fmt: skip
-        happenings = page(boss).context["happenings"]
-        assert len(happenings) == (len(VERBS) * len(targets) if model is not None else 0), kind
-        with_words = [each for each in happenings if each.words]
-        assert with_words == [each for each in happenings if each.href], kind
-        assert len(with_words) == (len(VERBS) if row is not None else 0), kind
+        if model is not None:
+            shown[model] += len(events)
+            of_a_row[model] += sum(target not in gone for _verb, target in events)
+    happenings = page(boss).context["happenings"]
+    assert Counter(each.model for each in happenings) == shown
+    with_words = [each for each in happenings if each.words]
+    assert with_words == [each for each in happenings if each.href]
+    assert Counter(each.model for each in with_words) == +of_a_row
 
 
 def test_an_export_and_a_changed_password_leave_home_open(boss: Client, hub: Hub) -> None:
