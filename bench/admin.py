@@ -138,17 +138,13 @@ def asked(name: str, ask: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
 
     with CaptureQueriesContext(connection) as queries:
         ask()
-    counted, taken = len(queries), []  # before the next request, which begins to count anew
+    figures, taken = {"queries": len(queries)}, []  # before the next request, which begins to count anew
     for _ in range(TIMES):
         started = time.perf_counter()
         answer = ask()
         taken.append(1000 * (time.perf_counter() - started))
     size = 0 if answer.streaming else len(answer.content) / 1024
-    figures = {
-        "queries": counted,
-        "kilobytes": round(size, 1),
-        "milliseconds": round(statistics.median(taken), 1),
-    }
+    figures |= {"kilobytes": round(size, 1), "milliseconds": round(statistics.median(taken), 1)}
     return answer, {"page": name, "status": answer.status_code, **figures}
 
 
@@ -193,9 +189,7 @@ def measure() -> list[dict[str, Any]]:
 
 def main() -> int:
     parser = harness.parser_of(__doc__)
-    parser.add_argument(
-        "--memories", type=harness.positive, default=MEMORIES, help=f"of all users ({MEMORIES:,})"
-    )
+    parser.add_argument("--memories", type=harness.positive, default=MEMORIES, help=f"({MEMORIES:,})")
     parser.add_argument("--worst", type=int, default=25, help="how many pages are printed (25)")
     given = parser.parse_args()
 

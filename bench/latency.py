@@ -261,12 +261,8 @@ def main() -> None:
         help="one size each (2,20,200)",
     )  # fmt: skip
     parser.add_argument("--memories", type=harness.positive, default=5_000, help="of each actor (5,000)")
-    parser.add_argument(
-        "--messages", type=_hundreds, default=5_000, help="of each actor, in hundreds (5,000)"
-    )
-    parser.add_argument(
-        "--rounds", type=harness.positive, default=ROUNDS, help=f"of each question ({ROUNDS})"
-    )
+    parser.add_argument("--messages", type=_hundreds, default=5_000, help="of each actor (5,000)")
+    parser.add_argument("--rounds", type=harness.positive, default=ROUNDS, help=f"default: {ROUNDS}")
     arguments = parser.parse_args()
     with harness.installation() as cluster:
         figures = run(arguments, cluster)

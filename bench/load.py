@@ -42,12 +42,7 @@ START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 60.0
 KINDS: Final = {"context": 60, "search": 20, "message": 15, "memory": 5}
 SYLLABLES: Final = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
-SPOKEN: Final = [
-    "明日は雨が降ります。",
-    "京都で抹茶を飲んだ。",
-    "猫を二匹飼っている。",
-    "会議は三時からです。",
-]
+SPOKEN: Final = ["明日は雨が降ります。", "京都で抹茶を飲んだ。", "猫を二匹飼っている。", "会議は三時。"]  # fmt: skip
 WORDS: Final = ["".join(random.Random(number).choices(SYLLABLES, k=3)) for number in range(2_000)]
 
 

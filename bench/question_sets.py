@@ -1,12 +1,14 @@
 """Read question sets into one shape: texts in groups, and questions with the texts that answer them.
 
 Pure: knows nothing of the server. What a file gets wrong (evidence ids that name no text) is left out and
-counted, never guessed. Five shapes are recognised:
+counted, never guessed. Six shapes are recognised:
 
 - LoCoMo: a list of dialogues of two people; each is a collection whose groups are sessions.
 - BEAM: a folder with `chat.json` and `probing_questions/probing_questions.json`, or folders of them below
   (`chats/100K/1` …); each chat of a person with an assistant is a collection.
 - REALTALK: a folder of files, each a chat of two people over three weeks (`session_1` …, `qa`); each is a collection.
+- FriendsQA: a file of scenes of a television series with their questions; each episode is a collection, its scenes
+  are sessions. What is no talk is left out: notes of what is seen, and answers that are a speaker's name.
 - Paragraphs with questions, such as JSQuAD: one collection whose groups are articles.
 - Chat messages against memories, our own `chat_messages.json`: a data set of the memories alone, and one with
   distractors added. Most messages need one memory or two, some none; some are understood by the turns before.
@@ -15,6 +17,7 @@ counted, never guessed. Five shapes are recognised:
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -32,6 +35,10 @@ UNDATED: Final = datetime(2024, 1, 1, tzinfo=UTC)
 CHAT: Final = "chat.json"
 PROBES: Final = "probing_questions/probing_questions.json"
 ABSTENTION: Final = "abstention"
+NOTE: Final = "#NOTE#"
+UNANSWERED: Final = "5"
+"""LoCoMo's category of questions that ask of one person what the other did; their evidence is where that was said."""
+
 APART: Final = ("paraphrase only", "cross-language")
 """Notes of chat messages that words alone cannot match to their memories; these count as types of their own."""
 
@@ -39,6 +46,11 @@ _SESSION = re.compile(r"session_(\d+)")
 _BETWEEN_IDS = re.compile(r"[\s;,.\[\]()'\"]+")
 _TURN_ID = re.compile(r"[Dd]:?(\d+):(\d+)")
 _PLAN_MARK = re.compile(r"\s*->->.*$", re.DOTALL)
+_TORN = re.compile(
+    r" (?=n't\b|'(?:s|re|ll|ve|d|m)\b|[.,!?;:]|(?<=gon |wan )na\b|(?<=got )ta\b)", re.IGNORECASE
+)
+"""The spaces by which a tokeniser has torn "do n't" and "gon na"."""
+
 _KANA = re.compile(r"[\u3041-\u30ff]")
 
 
@@ -137,13 +149,15 @@ def _recognised(path: Path) -> list[Dataset]:
     data = _json(path)
     if _is_locomo(data):
         return [locomo_dataset(data, name=path.stem)]
+    if isinstance(data, dict) and "data" in data:
+        return [friends_dataset(data["data"], name=path.stem)]
     if isinstance(data, dict) and {"paragraphs", "questions"} <= data.keys():
         return [paragraph_dataset(data, name=path.stem)]
     if isinstance(data, dict) and {"memories", "distractors", "cases"} <= data.keys():
         return list(message_datasets(data, name=path.stem))
     raise DataProblem(
-        f"{path} is neither a LoCoMo file (a list of objects with `conversation` and `qa`), nor one of paragraphs "
-        "(an object with `paragraphs` and `questions`) or of chat messages (`memories`, `distractors` and `cases`)."
+        f"{path} is neither a LoCoMo file (a list of objects with `conversation` and `qa`), nor one of FriendsQA "
+        "(`data`), of paragraphs (`paragraphs`, `questions`) or of chat messages (`memories`, `distractors`, `cases`)."
     )
 
 
@@ -179,7 +193,7 @@ def locomo_dataset(data: Sequence[Mapping[str, Any]], *, name: str) -> Dataset:
         )
         for place, sample in enumerate(data, start=1)
     ]
-    return _talks_of_two(talks, name)
+    return _talks(talks, name)
 
 
 def realtalk_dataset(chats: Mapping[Path, Any], *, name: str) -> Dataset:
@@ -195,7 +209,7 @@ def realtalk_dataset(chats: Mapping[Path, Any], *, name: str) -> Dataset:
             for session in _session_names(chat)
         )
         talks.append((path.stem, groups, chat["qa"]))
-    return _talks_of_two(talks, name)
+    return _talks(talks, name)
 
 
 def _sent(message: Mapping[str, Any], first_speaker: str) -> Text:
@@ -204,7 +218,38 @@ def _sent(message: Mapping[str, Any], first_speaker: str) -> Text:
     return Text(message["dia_id"], message["clean_text"].strip(), at, role, message["speaker"])
 
 
-def _talks_of_two(talks: Iterable[tuple[str, tuple[Group, ...], Sequence[Any]]], name: str) -> Dataset:
+def friends_dataset(scenes: Sequence[Mapping[str, Any]], *, name: str) -> Dataset:
+    """Return FriendsQA's episodes as collections; a question that several scenes are asked is about none of them."""
+    talks: dict[str, tuple[list[Group], list[dict[str, Any]]]] = {}
+    asked = Counter(text for scene in scenes for text in {qa["question"] for qa in _dialogue(scene)["qas"]})
+    for scene in sorted(scenes, key=lambda each: _numbers(each["title"])):
+        episode, number = re.findall(r"(.+)_c0*(\d+)", scene["title"])[0]
+        groups, qa = talks.setdefault(episode, ([], []))
+        spoken = (_spoken(each, int(number)) for each in _dialogue(scene)["utterances:"])
+        texts = tuple(text for text in spoken if text.content and text.author != NOTE)
+        groups.append(Group(scene["title"], texts))
+        for question in _dialogue(scene)["qas"]:
+            said = [each["utterance_id"] for each in question["answers"] if not each["is_speaker"]]
+            evidence = [f"D{number}:{place}" for place in said] if asked[question["question"]] == 1 else []
+            qa.append({"question": _whole(question["question"]), "evidence": evidence})
+    return _talks([(episode, tuple(groups), qa) for episode, (groups, qa) in talks.items()], name)
+
+
+def _dialogue(scene: Mapping[str, Any]) -> Any:
+    return scene["paragraphs"][0]
+
+
+def _spoken(utterance: Mapping[str, Any], scene: int) -> Text:
+    at = UNDATED + timedelta(hours=scene, minutes=utterance["uid"])
+    author = utterance["speakers"][0].replace("#ALL#", "")
+    return Text(f"D{scene}:{utterance['uid']}", _whole(utterance["utterance"]), at, author=author)
+
+
+def _whole(text: str) -> str:
+    return _TORN.sub("", text).strip()
+
+
+def _talks(talks: Iterable[tuple[str, tuple[Group, ...], Sequence[Any]]], name: str) -> Dataset:
     """Return named talks with their sessions and the objects of their questions as a data set."""
     collections, ids_left_out, questions_left_out = [], 0, 0
     for talk, groups, qa in talks:
@@ -214,7 +259,7 @@ def _talks_of_two(talks: Iterable[tuple[str, tuple[Group, ...], Sequence[Any]]],
             evidence, lost = usable_evidence(asked.get("evidence"), known)
             ids_left_out += lost
             if evidence:
-                questions.append(Question(asked["question"], evidence))
+                questions.append(Question(asked["question"], evidence, str(asked.get("category", ""))))
             else:
                 questions_left_out += 1
         collections.append(Collection(talk, groups, tuple(questions)))
@@ -301,7 +346,7 @@ def beam_dataset(path: Path) -> Dataset:
     return Dataset(name, "conversations", tuple(collections), ids_left_out, questions_left_out)
 
 
-def _numbers(folder: Path) -> list[int]:
+def _numbers(folder: Path | str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", str(folder))]
 
 

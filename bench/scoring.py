@@ -53,14 +53,8 @@ class Asked:
 
 def figures(asked: Sequence[Asked]) -> dict[str, float]:
     """Return the mean recall and reciprocal rank of at least one question, each in [0, 1]."""
-    recalls = {
-        f"recall@{depth}": fmean(question.recall(depth) for question in asked) for depth in RECALL_DEPTHS
-    }
-    return {
-        "questions": len(asked),
-        **recalls,
-        "mrr": fmean(question.reciprocal_rank() for question in asked),
-    }
+    recalls = {f"recall@{depth}": fmean(each.recall(depth) for each in asked) for depth in RECALL_DEPTHS}
+    return {"questions": len(asked), **recalls, "mrr": fmean(each.reciprocal_rank() for each in asked)}
 
 
 def paired_difference(

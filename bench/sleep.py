@@ -129,13 +129,11 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
         plain = time.perf_counter() - started
     started = time.perf_counter()
     sleep_request = SleepRequest(Trigger.COMMAND, command("bench"), now)
-    parts = run_parallel(
-        lambda batch, may_go_on: list(
-            sleep_together(actors=batch, request=sleep_request, may_go_on=may_go_on)
-        ),
-        in_batches(actors, at_once=at_once),
-        at_once=at_once,
-    )
+
+    def sleep(batch: list[Any], may_go_on: Any) -> list[Any]:
+        return list(sleep_together(actors=batch, request=sleep_request, may_go_on=may_go_on))
+
+    parts = run_parallel(sleep, in_batches(actors, at_once=at_once), at_once=at_once)
     runs = [run for part in parts for run in part]
     seconds = time.perf_counter() - started
     return {
@@ -170,12 +168,8 @@ def main() -> None:
     parser.add_argument("--actors", type=harness.positive, default=200, help="actors (200)")
     parser.add_argument("--memories", type=harness.positive, default=5_000, help="memories of each (5,000)")
     parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights, 2 or more ({NIGHTS})")
-    parser.add_argument(
-        "--at-once",
-        type=harness.positive,
-        default=min(os.cpu_count() or 1, 4),
-        help="actors at a time (%(default)s)",
-    )
+    at_once = min(os.cpu_count() or 1, 4)
+    parser.add_argument("--at-once", type=harness.positive, default=at_once, help=f"actors ({at_once})")
     parser.add_argument("--gather", action="store_true", help="after `manage.py cluster_tables`")
     arguments = parser.parse_args()
     if arguments.nights < 2:

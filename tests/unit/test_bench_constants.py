@@ -2,6 +2,7 @@
 
 import importlib
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
@@ -119,9 +120,47 @@ def test_what_is_chosen_are_the_medians_of_the_best(constants: ModuleType) -> No
     assert chosen.neighbour_share == max(each.neighbour_share for each in tried)
 
 
+def test_constants_follow_what_scores_best(constants: ModuleType) -> None:
+    def score(each: Any) -> float:
+        return -abs(each.half_length - 100) - abs(each.asking_share - each.reply_share)
+
+    reached = constants.climb(constants.Constants(half_length=30.0, reply_share=0.4), score)
+
+    assert (reached.half_length, reached.asking_share, reached.reply_share) == (85.0, 1.0, 1.0)
+    assert reached.rarity == constants.Constants().rarity
+
+
+def test_some_questions_are_asked_of_the_wrong_person(constants: ModuleType) -> None:
+    sets = importlib.import_module("question_sets")
+    texts = ("Where did Ann's cello go?", "Did Ann Lee or Ben sing?", "Who sings?", "What does Ann Lee play?")
+    questions = [sets.Question(text, frozenset({"0-1"})) for text in texts * 2]
+
+    wrong = list(constants.misnamed(questions, {"Ann Lee", "Ben Roe", "Cy"}))
+
+    assert [each.text for each in wrong] == ["Where did Ben's cello go?"]
+    assert wrong[0].evidence == {"0-1"}
+
+
+def test_questions_without_an_answer_are_judged_apart(constants: ModuleType) -> None:
+    sets = importlib.import_module("question_sets")
+    dataset = dataset_of("said", "c")
+    collection = dataset.collections[0]
+    questions = (
+        *collection.questions,
+        sets.Question("Did Ann buy it?", frozenset({"0-1"}), constants.UNANSWERED),
+    )
+    asked = replace(dataset, collections=(replace(collection, questions=questions),))
+    prepared = constants.prepare([asked, dataset_of("told", "d")])
+
+    rows = list(constants._judged("said", prepared["said"], constants.Constants()))
+
+    assert [each["left out"] for each in rows] == ["said", "said, answered"]
+    assert {"plain", "chosen without it", "ours", *constants.RANGES} <= rows[0].keys()
+
+
 def test_every_other_conversation_is_judged_by_what_the_rest_chose(constants: ModuleType) -> None:
     prepared = constants.prepare([dataset_of("said", "c0", "c1"), dataset_of("told", "d")])
 
-    names = [each["name"] for each in constants.judgements(prepared)]
+    names = [each["left out"] for each in constants.judgements(prepared)]
 
     assert names == ["said", "told", "said, half 1", "said, half 2"]

@@ -208,6 +208,60 @@ def test_files_of_a_folder_become_talks_with_the_times_of_their_messages(
     assert (dataset.evidence_left_out, dataset.questions_left_out) == (4, 2)
 
 
+SCENES: dict[str, Any] = {
+    "data": [
+        {
+            "title": f"s01_e02_c{number}",
+            "paragraphs": [
+                {
+                    "utterances:": [
+                        {"uid": 0, "speakers": ["#NOTE#"], "utterance": "Ann enters ."},
+                        {
+                            "uid": 1,
+                            "speakers": ["Ann Lee"],
+                            "utterance": "I do n't want ta wait , I 'm gon na row !",
+                        },
+                        {"uid": 2, "speakers": ["#ALL#"], "utterance": "Wait ."},
+                    ],
+                    "qas": [
+                        {"question": question, "answers": [{"utterance_id": place, "is_speaker": is_speaker}]}
+                        for question, place, is_speaker in asked
+                    ],
+                }
+            ],
+        }
+        for number, asked in (
+            ("11", [("What does n't Ann want ?", 1, False), ("Where are they ?", 2, False)]),
+            ("02", [("Who enters ?", 0, False), ("Who rows ?", 1, True), ("Where are they ?", 2, False)]),
+        )
+    ]
+}
+
+
+def test_scenes_of_an_episode_become_sessions_of_what_was_said(sets: ModuleType, tmp_path: Path) -> None:
+    (dataset,) = sets.read_datasets(write(tmp_path, SCENES))
+
+    (episode,) = dataset.collections
+    assert (dataset.kind, episode.name) == ("conversations", "s01_e02")
+    assert [(group.name, [text.id for text in group.texts]) for group in episode.groups] == [
+        ("s01_e02_c02", ["D2:1", "D2:2"]), ("s01_e02_c11", ["D11:1", "D11:2"]),
+    ]  # fmt: skip
+    assert [(text.author, text.content) for text in episode.groups[0].texts] == [
+        ("Ann Lee", "I don't want ta wait, I'm gonna row!"), ("", "Wait."),
+    ]  # fmt: skip
+    assert [text.at for text in episode.texts] == sorted(text.at for text in episode.texts)
+
+
+def test_what_a_scene_shows_who_speaks_and_what_several_are_asked_is_no_question(
+    sets: ModuleType, tmp_path: Path
+) -> None:
+    (dataset,) = sets.read_datasets(write(tmp_path, SCENES))
+
+    asked = [(question.text, question.evidence) for question in dataset.collections[0].questions]
+    assert asked == [("What doesn't Ann want?", {"D11:1"})]
+    assert (dataset.evidence_left_out, dataset.questions_left_out) == (1, 4)
+
+
 def test_a_folder_without_chats_is_refused(sets: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(sets.DataProblem, match="holds no BEAM chat"):
         sets.read_datasets(tmp_path)
