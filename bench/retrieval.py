@@ -4,7 +4,7 @@
     python bench/retrieval.py DATA… --limit-questions 20 --contexts
     python bench/retrieval.py DATA… --json > figures.json
 
-DATA: LoCoMo (two people), REALTALK (the same, and real; its folder `data`), BEAM (a person and an assistant),
+DATA: LoCoMo (two people), REALTALK (the same, and real; its folder `data`), FriendsQA (several), BEAM (an assistant),
 paragraphs with questions, or chat messages against memories (`chat_messages.json`, the only set that is part of the
 project, and the default); `question_sets.py` has the shapes. All are filled in before the first question is asked,
 through the actions that the API uses, and asked through the real search.
