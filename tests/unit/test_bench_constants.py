@@ -111,7 +111,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
 
 
 def test_what_is_chosen_are_the_medians_of_the_best(constants: ModuleType) -> None:
-    tried = constants.settings()
+    tried = constants.settings(1)
     scores = np.array([each.neighbour_share for each in tried])
 
     chosen = constants.best_of(tried, scores)
