@@ -7,7 +7,7 @@ rows. Everything after them filters by `actor_id`.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeVar
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from memoryhub.tenancy.models import Actor, Agent
 HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
 
 ACTORS = PreparedQuery(lambda: Actor.objects.order_by().select_related("agent"))
+AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -57,6 +58,11 @@ class Tenant:
     def readable_actor_ids(self) -> list[UUID]:
         """Return the actor and its agent's own actor: whose memories a search may read in full (SPEC M2)."""
         return list(dict.fromkeys([self.actor_id, actor_id(self.agent_id)]))
+
+    @cached_property
+    def agent_ids(self) -> list[str]:
+        """Return all agents, whose shared memories a search may read: once a call, for each of its searches."""
+        return AGENT_IDS.rows(Q())
 
 
 def tenant_for_reading(principal: Principal, agent_id: str, user_id: str | None) -> Tenant:

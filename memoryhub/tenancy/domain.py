@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, Self
 from uuid import UUID, uuid5
 
@@ -43,6 +44,7 @@ class PolicyError(ValueError):
         super().__init__("; ".join(f"{key}: {message}" for key, message in self.errors.items()))
 
 
+@lru_cache(maxsize=4096)
 def actor_id(agent_id: str, user_id: str = "") -> UUID:
     """Return the key of an agent's (or an agent's user's) actor; known without a look-up (SPEC A2)."""
     return uuid5(ACTOR_NAMESPACE, json.dumps([agent_id, user_id], ensure_ascii=False, separators=(",", ":")))

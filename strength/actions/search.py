@@ -18,7 +18,7 @@ from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
-from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, expand_prefix, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.selection import metadata_matches, of_status, valid_at
@@ -36,7 +36,6 @@ EMBEDDER_AWAY = "embedder"
 STRONGEST = PreparedQuery(
     lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"), server_prepared=False
 )
-AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
 
 MOST_OF_LEVEL = 100
 """The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
@@ -275,7 +274,7 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     own = Q(actor_id__in=tenant.readable_actor_ids)
     if in_project := _current_project(tenant, project):
         own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
-    readable = AGENT_IDS.rows(Q()) if by.agent_ids is None else by.agent_ids
+    readable = tenant.agent_ids if by.agent_ids is None else by.agent_ids
     others = [actor_id(each) for each in readable if each != tenant.agent_id]
     if not others:
         return own

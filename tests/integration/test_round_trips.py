@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[int, Call]] = {
         ),
     ),
     "context": (
-        21,  # one asks whether a curator approved the memories that were found, one for the profile
+        20,  # one asks whether a curator approved the memories that were found, one for the profile
         lambda client, session: client.post(
             f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
         ),
