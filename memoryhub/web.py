@@ -6,6 +6,7 @@ each, which takes twice the memory for two.
 
 import multiprocessing
 import os
+import socket
 
 import uvicorn
 from uvicorn import _subprocess
@@ -51,7 +52,10 @@ def run(environment: Environment) -> None:
     )
     if several:
         _subprocess.spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
-        Multiprocess(config, sockets=[config.bind_socket()]).run()
+        listening = config.bind_socket()
+        # asyncio does this for sockets that it binds itself; without it a long answer waits 40 ms for the client's ACK.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        Multiprocess(config, sockets=[listening]).run()
     else:
         uvicorn.Server(config).run()
 
