@@ -4,19 +4,20 @@ They are forked from one that has loaded the application, and share its memory. 
 each, which takes twice the memory for two.
 """
 
-import multiprocessing
 import os
-import socket
+import signal
+import sys
+from multiprocessing.context import ForkProcess
+from types import SimpleNamespace
 
 import uvicorn
 from uvicorn import _subprocess
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import SIGNALS, Multiprocess
 
 from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.asgi import application
 from memoryhub.env import Environment, read_environment
-from memoryhub.mcp.application import McpApplication
-from memoryhub.runtime.processes import die_with_parent
+from memoryhub.runtime.processes import die_with_parent, listen
 
 GRACE_SECONDS = 10
 """For requests at work when the server is told to end; the supervisor waits longer."""
@@ -27,18 +28,12 @@ SILENT_SECONDS = 20
 
 def run(environment: Environment) -> None:
     """Serve until told to end."""
-    arrange = die_with_parent(os.getpid())
-
-    def application_of_a_child() -> McpApplication:
-        arrange()  # it would otherwise outlive its parent, and keep the port
-        return application
-
-    several = environment.web_processes > 1
+    try:
+        sockets = listen(environment.host, environment.port)
+    except OSError as problem:
+        sys.exit(f"Cannot listen on HOST {environment.host!r}, PORT {environment.port}: {problem}.")
     config = uvicorn.Config(
-        application_of_a_child if several else application,
-        factory=several,
-        host=environment.host,
-        port=environment.port,
+        application,
         workers=environment.web_processes,
         http=LimitedProtocol,
         ws="none",
@@ -50,14 +45,27 @@ def run(environment: Environment) -> None:
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_worker_healthcheck=SILENT_SECONDS,
     )
-    if several:
-        _subprocess.spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
-        listening = config.bind_socket()
-        # asyncio does this for sockets that it binds itself; without it a long answer waits 40 ms for the client's ACK.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        Multiprocess(config, sockets=[listening]).run()
+    if environment.web_processes > 1:
+        _subprocess.spawn = SimpleNamespace(Process=forked_of(os.getpid()))  # type: ignore[assignment]
+        Multiprocess(config, sockets).run()
     else:
-        uvicorn.Server(config).run()
+        uvicorn.Server(config).run(sockets)
+
+
+def forked_of(parent: int) -> type[ForkProcess]:
+    """Return the class of this process's children."""
+    arrange = die_with_parent(parent)
+
+    class Forked(ForkProcess):
+        def run(self) -> None:
+            arrange()  # it would otherwise outlive its parent, and keep the port
+            # The parent's handlers take a note for the parent. With them, a process that was told to end and has
+            # served its grace would go on for as long as any request's thread.
+            for number in SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            super().run()
+
+    return Forked
 
 
 if __name__ == "__main__":

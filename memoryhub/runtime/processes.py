@@ -1,4 +1,4 @@
-"""Processes as the kernel knows them, and locks that die with their holder.
+"""Processes as the kernel knows them, locks that die with their holder, and sockets that listen.
 
 A pid in a file proves nothing: it may be stale, or belong to a stranger by now. So a process is recognised
 by the folder it works in, and a running instance by the lock it holds. Knows neither Django nor PostgreSQL.
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing import connection
 from pathlib import Path
 from types import FrameType
@@ -133,6 +133,25 @@ def die_with_parent(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return arrange
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on every address of the host. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    with ExitStack() as opened:
+        listening = []
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            # asyncio sends at once (TCP_NODELAY) only where a socket names its protocol; else a long answer waits 40 ms
+            # for the client's ACK.
+            each = opened.enter_context(socket.socket(family, kind, protocol))
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            each.bind(address)
+            each.listen()
+            listening.append(each)
+        opened.pop_all()
+    return listening
 
 
 class Wakeups:

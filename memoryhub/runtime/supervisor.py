@@ -14,7 +14,6 @@ import logging
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,7 +24,15 @@ from pathlib import Path
 
 from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, database_settings, read_environment
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
-from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, wait_until
+from memoryhub.runtime.processes import (
+    FileLock,
+    LockHeld,
+    Wakeups,
+    die_with_parent,
+    is_locked,
+    listen,
+    wait_until,
+)
 
 LOCK = "serve.lock"
 WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
@@ -398,13 +405,8 @@ def describe_exit(code: int) -> str:
 def check_port(host: str, port: int) -> None:
     """Raise `SupervisorError` unless we could listen there; asked before anything else is started."""
     try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, address in addresses:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind(address)
+        for probe in listen(host, port):
+            probe.close()
     except OSError as problem:
         reason = f"Cannot listen on HOST {host!r}, PORT {port}: {problem}."
         if problem.errno == errno.EADDRINUSE:
