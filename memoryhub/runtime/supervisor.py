@@ -123,7 +123,8 @@ class Child:
         self.program = program
         self.command = program.command(environment)
         self.environment = {**child_environment(environment), **program.environment}
-        if environment.shared_folder:
+        # Of the web server alone: workers serve no metrics, and where they run by themselves there is no such folder.
+        if environment.shared_folder and program.name == "web":
             self.environment["PROMETHEUS_MULTIPROC_DIR"] = str(environment.shared_folder / METRICS)
         self.process: subprocess.Popen[bytes] | None = None
         self.failures = 0

@@ -130,6 +130,16 @@ def test_workers_by_themselves_need_a_database_elsewhere(tmp_path: Path) -> None
         Supervisor(environment, say=print, programs=programs_named(["worker"]))
 
 
+def test_only_the_web_server_keeps_metrics_in_a_folder(tmp_path: Path) -> None:
+    """Workers by themselves have no such folder, and do not start where they are to have one."""
+    environment = read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"})
+    programs = Supervisor(environment, say=print).children
+
+    assert [each.program.name for each in programs if "PROMETHEUS_MULTIPROC_DIR" in each.environment] == [
+        "web"
+    ]
+
+
 @pytest.mark.slow
 def test_the_applications_role_is_no_superuser_and_nobody_else_logs_in() -> None:
     """What the image's entry point does in an empty volume: the file, as `postgres`, which then has no password."""
