@@ -27,6 +27,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 POOL_WAIT_SECONDS = 10.0  # the pool serves whoever waits longest; more than this, and clients have given up
+POOL_OF_A_PROCESS = 5  # with two, one slow reader of an export and one import leave nothing for others
 OPTIONS_OF_DJANGO = frozenset({"assume_role", "isolation_level", "prepare_threshold", "server_side_binding"})
 
 
@@ -90,6 +91,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """Return the environment as values; raises `EnvironmentProblem` naming the variable that is wrong."""
     source = os.environ if variables is None else variables
     pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
+    web_processes = _integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64)
     log_format = source.get("MEMORYHUB_LOG_FORMAT") or "json"
     if log_format not in ("json", "plain"):
         raise EnvironmentProblem(f"MEMORYHUB_LOG_FORMAT must be one of json, plain, not {log_format!r}.")
@@ -112,7 +114,11 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         tls_proxies=_addresses(source, "MEMORYHUB_TLS_PROXY"),
         pool_min=pool_min,
         pool_max=_integer(
-            source, "MEMORYHUB_DB_POOL_MAX", max(10, pool_min), low=max(1, pool_min), high=1000
+            source,
+            "MEMORYHUB_DB_POOL_MAX",
+            max(10, pool_min, POOL_OF_A_PROCESS * web_processes),
+            low=max(1, pool_min),
+            high=1000,
         ),
         workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
         max_body_bytes=_integer(
@@ -124,14 +130,14 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         log_format=log_format,
         time_zone=time_zone,
         prices=_prices(source),
-        web_processes=_integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64),
+        web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
     )
 
 
 def _cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many cores this process may use; 1 on macOS, whose libraries may crash in a forked process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def _data_dir(source: Mapping[str, str]) -> Path:

@@ -18,7 +18,7 @@ def test_defaults_are_as_documented() -> None:
         False,
         True,
     )
-    assert (environment.pool_min, environment.pool_max, environment.workers) == (1, 10, 2)
+    assert (environment.pool_min, environment.workers) == (1, 2)
     assert environment.data_dir.name == ".data"
 
 
@@ -40,6 +40,12 @@ def test_the_pool_holds_its_minimum_where_only_that_is_set() -> None:
     assert (environment.pool_min, environment.pool_max) == (20, 20)
 
 
+@pytest.mark.parametrize(("processes", "most", "share"), [(1, 10, 10), (2, 10, 5), (4, 20, 5), (64, 320, 5)])
+def test_each_process_of_the_web_server_has_some_connections(processes: int, most: int, share: int) -> None:
+    environment = read_environment({"MEMORYHUB_WEB_PROCESSES": str(processes), "MEMORYHUB_DB_POOL_MAX": ""})
+    assert (environment.pool_max, environment.pool_share) == (most, share)
+
+
 def test_processes_of_the_web_server_divide_the_pool() -> None:
     environment = read_environment({"MEMORYHUB_DB_POOL_MAX": "20", "MEMORYHUB_WEB_PROCESSES": "3"})
     assert environment.pool_share == 6
@@ -47,7 +53,8 @@ def test_processes_of_the_web_server_divide_the_pool() -> None:
     assert environment.shared_folder == environment.data_dir / "web"
     alone = read_environment({"MEMORYHUB_WEB_PROCESSES": "1"})
     assert (alone.pool_share, alone.shared_folder) == (alone.pool_max, None)
-    assert read_environment({"MEMORYHUB_WEB_PROCESSES": "64"}).pool_share == 1
+    few = {"MEMORYHUB_WEB_PROCESSES": "64", "MEMORYHUB_DB_POOL_MAX": "10"}
+    assert read_environment(few).pool_share == 1
     assert read_environment({}).web_processes == min(4, len(os.sched_getaffinity(0)))
 
 
