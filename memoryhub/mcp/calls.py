@@ -160,7 +160,8 @@ class Call:
     def not_given(self, marks: list[str], *, repeat: bool) -> set[str]:
         """Return which results this session has not been given yet (all with `repeat`), and note that it gets them.
 
-        A client without a session is given everything. Nothing but these marks is kept, and only in memory.
+        A client without a session is given everything. Nothing but these marks is kept, and only until
+        the server ends.
         """
         if self.address.session is None:
             return set(marks)
