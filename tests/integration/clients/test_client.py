@@ -87,6 +87,14 @@ def test_lists_are_read_over_all_pages(web: Web, key: str) -> None:
     assert asyncio.run(all_of_them()) == texts
 
 
+def test_a_filter_may_have_several_values_on_every_page(web: Web, key: str) -> None:
+    with Memoryhub(web.url, key, **WHOSE) as hub:  # type: ignore[arg-type]
+        for kind in ("fact", "preference", "note"):
+            hub.memories_create(content=f"A {kind}", kind=kind)
+        found = hub.memories_list(kind=["fact", "note"], limit=1, ordering="created_at")
+        assert [each["content"] for each in found] == ["A fact", "A note"]
+
+
 def test_answers_of_other_kinds(web: Web, key: str) -> None:
     with Memoryhub(web.url, key, **WHOSE) as hub:  # type: ignore[arg-type]
         assert hub.projects_catalog() == ""

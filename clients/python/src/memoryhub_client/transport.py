@@ -66,7 +66,7 @@ class Call(Generic[Result]):
         if self.body is not None:
             headers["Content-Type"] = "application/json"
             content = json.dumps({name.rstrip("_"): value for name, value in body.items()}).encode()
-        params = {name.rstrip("_"): _as_text(value) for name, value in query.items()}
+        params = {name.rstrip("_"): _as_texts(value) for name, value in query.items()}
         return Prepared(self.method, self.path, params, headers, content, is_repeatable)
 
 
@@ -76,7 +76,7 @@ class Prepared:
 
     method: str
     path: str
-    params: Mapping[str, str]
+    params: Mapping[str, str | list[str]]
     headers: Mapping[str, str]
     content: bytes | None
     is_repeatable: bool
@@ -96,6 +96,11 @@ class Prepared:
             "method": self.method, "url": self.path, "params": self.params or None,
             "headers": self.headers, "content": self.content,
         }  # fmt: skip
+
+
+def _as_texts(value: Any) -> str | list[str]:
+    """Return a value of a query; a parameter is repeated for each of a list's."""
+    return [_as_text(each) for each in value] if isinstance(value, list | tuple) else _as_text(value)
 
 
 def _as_text(value: Any) -> str:
