@@ -140,11 +140,11 @@ class PeriodFilter(filters.RangeDateTimeFilter):
     def _bound(self, which: str, default: str) -> datetime | None:
         name = f"{self.parameter_name}_{which}"
         day, time = (self.used_parameters.get(f"{name}_{part}") for part in (0, 1))
-        try:
+        try:  # also refuses a time with a zone of its own, which no field of the page sends
             moment = parse_datetime(f"{day}T{time or default}") if day else None
+            return None if moment is None else make_aware(moment)
         except ValueError:
             return None
-        return None if moment is None else make_aware(moment)
 
 
 class UserFilter(filters.TextFilter):

@@ -60,8 +60,18 @@ def test_a_fault_of_an_action_is_not_told_as_a_missing_row(
         ({"started_at_from_0": "2026-03-01"}, 1),
         ({"started_at_from_0": "2026-03-02"}, 0),
         ({"started_at_from_0": "2026-03-01", "started_at_from_1": "12:00:01"}, 0),
+        ({"started_at_from_0": "2026-03-01", "started_at_from_1": "12:00:01+00:00"}, 1),
+        ({"started_at_to_0": "2026-02-30"}, 1),
     ],
-    ids=["to-its-day", "to-the-day-before", "from-its-day", "from-the-day-after", "from-a-second-after"],
+    ids=[
+        "to-its-day",
+        "to-the-day-before",
+        "from-its-day",
+        "from-the-day-after",
+        "from-a-second-after",
+        "a-time-with-a-zone-is-ignored",
+        "a-day-that-does-not-exist-is-ignored",
+    ],
 )
 def test_a_list_is_narrowed_to_days_with_or_without_times(
     boss: Client, hub: Hub, period: dict[str, str], found: int
