@@ -10,7 +10,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
-from django.db.models.functions import Left
+from django.db.models.functions import Coalesce, Left
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.utils.http import content_disposition_header
@@ -31,7 +31,7 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
-from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
+from memoryhub.admin.columns import UserFilter, choice_filter, column
 from memoryhub.admin.curated import EditorAdmin, OwnerForm, VersionedForm, address
 from memoryhub.admin.object_actions import (
     Done,
@@ -150,7 +150,12 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     change_form_outer_after_template = "admin/summaries/project/below.html"
 
     shown_description = column(_("description"), lambda project: excerpt(project.description))
-    shown_status, _status = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("state"))
+    shown_status = column(
+        _("state"),
+        lambda project: (str(project.status), STATUSES[project.status]),
+        ordering=Coalesce("deleted_at", "archived_at"),  # the state itself is no column of the table
+        colours=STATUS_COLOURS,
+    )
 
     def title_of(self, row: Any) -> str:
         return shown_name(row)
