@@ -235,8 +235,8 @@ class DocumentAdmin(HistoryAdmin):
 
     # What the page loads.
 
-    @method_decorator(require_POST)
     @row_page
+    @method_decorator(require_POST)
     def count_view(self, request: HttpRequest, document: Document) -> HttpResponse:
         """Count the tokens of a text in the editor; nothing is stored."""
         document.token_count = count_raw(with_plain_line_ends(request.POST.get("text", "")))
@@ -244,8 +244,8 @@ class DocumentAdmin(HistoryAdmin):
         answer = {"tokens": document.token_count, "told": length_in_words(state), "percent": state.percent}
         return JsonResponse({**answer, "over": state.is_too_long})
 
-    @method_decorator(require_POST)
     @row_page
+    @method_decorator(require_POST)
     def preview_view(self, request: HttpRequest, document: Document) -> HttpResponse:
         """Return the text of the editor as HTML; nothing is stored."""
         return HttpResponse(rendered_markdown(with_plain_line_ends(request.POST.get("text", ""))))

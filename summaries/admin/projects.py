@@ -240,8 +240,8 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
         words = gettext("%(name)s was added; write into it here.") % {"name": made.name}
         return Done(words, to=address("change", made), undo=address("remove", made))
 
-    @method_decorator(require_POST)
     @row_page
+    @method_decorator(require_POST)
     def export_view(self, request: HttpRequest, project: Project) -> HttpResponse:
         """Return the project's files as an archive; audited, so a POST."""
         if not person_may(request, "view_document"):

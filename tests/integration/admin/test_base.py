@@ -1,5 +1,6 @@
 """Behaviour that all screens share: a list's action on a row that cannot exist, and one that breaks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from conversations.models import Session
 from memoryhub.admin.base import HubAdmin
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import ApiKey
-from tests.integration.admin.conftest import Hub, list_of
+from summaries.actions.projects import create_project
+from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
 
 
 class Breaking(HubAdmin):
@@ -83,3 +85,16 @@ def test_a_filter_by_a_day_means_the_day_of_the_person(boss: Client, hub: Hub) -
     boss.cookies[TIME_ZONE_COOKIE] = "Pacific/Auckland"  # 13 hours ahead: the session began on 2 March there
     listed = boss.get(list_of(Session), {"started_at_from_0": "2026-03-02"})
     assert listed.context["cl"].result_count == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["strength_memory_curate", "summaries_document_count", "summaries_document_preview", "summaries_project_export"],
+)  # fmt: skip
+def test_what_is_only_posted_to_refuses_who_may_not_see_it_whatever_the_method(
+    staff: Callable[..., Client], boss: Client, hub: Hub, name: str
+) -> None:
+    project = create_project(actor=hub.actor, name="garden", description="", by=BY, now=NOW)
+    rows = {"memory": hub.memory, "project": project, "document": project.documents.get(name="MEMORY.md")}
+    address = page_of(rows[name.split("_")[1]], name.split("_")[2])
+    assert [staff().get(address).status_code, boss.get(address).status_code] == [403, 405]
