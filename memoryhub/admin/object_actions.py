@@ -89,7 +89,7 @@ def object_action(
                 return answer
             return run_object_action(
                 screen, request, object_id, partial(act, screen, request),
-                logged=act.__name__.removesuffix("_view").replace("_", " "), may=may and (lambda row: may(request)),
+                logged=act.__name__.removesuffix("_view").replace("_", " "), may=may,
             )  # fmt: skip
 
         return of_row(pressed)
@@ -104,7 +104,7 @@ def run_object_action(
     act: Act,
     *,
     logged: str,
-    may: Callable[[Any], bool] | None = None,
+    may: Callable[[HttpRequest], bool] | None = None,
 ) -> HttpResponse:
     """Run the action that a button posts, report it, and redirect to `next` or the row's page."""
     if request.method != "POST":
@@ -112,7 +112,7 @@ def run_object_action(
             raise PermissionDenied
         return HttpResponseNotAllowed(["POST"])
     row = screen.get_object(request, object_id)
-    if not (screen.may_act(request, row) if may is None else may(row)):
+    if not (screen.may_act(request, row) if may is None else may(request)):
         raise PermissionDenied
     if row is None:
         return cast(HttpResponse, screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id))

@@ -159,9 +159,9 @@ class MemoryAdmin(CuratedAdmin):
         _("content"), lambda memory: format_html("{}{}", state_chip(memory), excerpt(memory.opening))
     )
     state_in_words = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("status"))[1]
-    row_buttons = column(_("actions"), lambda memory: row_buttons(memory))
-    star = column("\N{WHITE STAR}", lambda memory: pin_button(memory), ordering="pinned")
-    chips = column(_("owner"), lambda memory: owner_chips(memory), ordering="actor")
+    row_buttons = column(_("actions"), row_buttons)
+    star = column("\N{WHITE STAR}", pin_button, ordering="pinned")
+    chips = column(_("owner"), owner_chips, ordering="actor")
     shown_score = column(_("score"), lambda memory: shown_score(getattr(memory, "found", None)))
 
     @admin.display(description=_("locked"))

@@ -221,12 +221,9 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
 
 def undo_runs(request: HttpRequest, runs: list[SleepRun]) -> list[SleepRun]:
     """Undo sleep runs as far as possible, report that, and return those that were processed."""
+    by, reason, now = principal(request), submitted_reason(request), clock()
     try:
-        undone = (
-            undo_sleeps(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
-            if runs
-            else []
-        )
+        undone = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
     except DomainError as error:
         messages.error(request, str(error))
         return []

@@ -87,6 +87,7 @@ class ProfileAdmin(WrittenTextAdmin):
         _("profile"),
         lambda profile: wide(excerpt(" / ".join(profile.text[:LISTED_CHARACTERS].splitlines())) or "–"),
     )
+
     # Changes: every one of them through an action.
 
     def title_of(self, row: Any) -> str:
