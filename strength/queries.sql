@@ -6,9 +6,11 @@
 -- name: mark_candidates
 -- Rows are locked in the order of their keys, so that searches with overlapping results wait for each other and never
 -- deadlock. The actor comes first, as in every write: the array is evaluated before any row is looked at. An actor that
--- is erased meanwhile has nothing to count.
+-- is erased meanwhile has nothing to count. `commit` is how the commit waits for the disk, null as configured.
 WITH held AS MATERIALIZED (
-    SELECT id FROM memoryhub_actor WHERE id = %(actor_id)s FOR KEY SHARE
+    SELECT id FROM memoryhub_actor WHERE id = %(actor_id)s
+    AND set_config('synchronous_commit', coalesce(%(commit)s::text, current_setting('synchronous_commit')), TRUE) IS NOT NULL
+    FOR KEY SHARE
 ), returned AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
     WHERE actor_id = %(actor_id)s AND actor_id = ANY(ARRAY(SELECT id FROM held)) AND memory_id = ANY(%(memory_ids)s)

@@ -117,7 +117,7 @@ def search_memories(
         whose |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
     found, candidate_count = _found(whose, search, policy, now)
     if mark:
-        mark_candidates(memories=[each.memory for each in found])
+        mark_candidates(memories=[each.memory for each in found], by_search=True)
     return SearchResults(found, candidate_count, (EMBEDDER_AWAY,) if search.query.degraded else ())
 
 
@@ -148,7 +148,7 @@ def retrieve_memories(
         whose = visible & _matching(tenant, search, now)
         found[each.prefix], _count = _found(whose, search, policy, now)
     if mark:
-        mark_candidates(memories=[each.memory for group in found.values() for each in group])
+        mark_candidates(memories=[each.memory for group in found.values() for each in group], by_search=True)
     return found
 
 

@@ -73,14 +73,19 @@ class NotUsable(DomainError):
     code = "wrong_state"
 
 
-def mark_candidates(*, memories: Sequence[Memory]) -> None:
-    """Count memories as returned, actor by actor: a user's, and those of the agent."""
+def mark_candidates(*, memories: Sequence[Memory], by_search: bool = False) -> None:
+    """Count memories as returned, actor by actor: a user's, and those of the agent.
+
+    A search does not wait for the disk: what a machine that fails forgets of it, nobody was told.
+    """
     by_actor: dict[UUID, set[UUID]] = {}
     for memory in memories:
         by_actor.setdefault(memory.actor_id, set()).add(memory.pk)
     for actor_id in sorted(by_actor):
         keys = {"actor_id": actor_id, "memory_ids": list(by_actor[actor_id])}
-        run_query(QUERIES["mark_candidates"], keys, server_prepared=True)
+        run_query(
+            QUERIES["mark_candidates"], {**keys, "commit": "off" if by_search else None}, server_prepared=True
+        )
 
 
 @transaction.atomic

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
@@ -53,6 +54,21 @@ def test_being_found_counts_and_does_not_strengthen(write: Write) -> None:
     mark_candidates(memories=[memory])
     row = numbers(memory)
     assert (row.candidate_count, row.access_count, row.strength, row.last_accessed_at) == (1, 0, 1.0, None)
+
+
+def test_only_searches_commit_without_waiting_for_the_disk(write: Write) -> None:
+    def mode() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            return str(cursor.fetchone()[0])
+
+    memory = write("tea")
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL synchronous_commit = 'local'")
+    mark_candidates(memories=[memory])
+    assert mode() == "local", "what was reported is acknowledged"
+    mark_candidates(memories=[memory], by_search=True)
+    assert (mode(), numbers(memory).candidate_count) == ("off", 2)
 
 
 def test_being_used_strengthens(write: Write) -> None:
