@@ -32,7 +32,16 @@ def run(environment: Environment) -> None:
         sockets = listen(environment.host, environment.port)
     except OSError as problem:
         sys.exit(f"Cannot listen on HOST {environment.host!r}, PORT {environment.port}: {problem}.")
-    config = uvicorn.Config(
+    config = configuration(environment)
+    if environment.web_processes > 1:
+        _subprocess.spawn = SimpleNamespace(Process=forked_of(os.getpid()))  # type: ignore[assignment]
+        Multiprocess(config, sockets).run()
+    else:
+        uvicorn.Server(config).run(sockets)
+
+
+def configuration(environment: Environment) -> uvicorn.Config:
+    return uvicorn.Config(
         application,
         workers=environment.web_processes,
         http=LimitedProtocol,
@@ -45,11 +54,6 @@ def run(environment: Environment) -> None:
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_worker_healthcheck=SILENT_SECONDS,
     )
-    if environment.web_processes > 1:
-        _subprocess.spawn = SimpleNamespace(Process=forked_of(os.getpid()))  # type: ignore[assignment]
-        Multiprocess(config, sockets).run()
-    else:
-        uvicorn.Server(config).run(sockets)
 
 
 def forked_of(parent: int) -> type[ForkProcess]:

@@ -17,7 +17,6 @@ from django.urls import reverse
 from pytest_django.fixtures import Settings
 
 from memoryhub.env import EnvironmentProblem, read_environment
-from memoryhub.runtime.supervisor import PROGRAMS
 from tests.integration.admin.conftest import Hub, boss, hub
 from tests.integration.admin.test_roles import CLOSABLE, keys_of_rows
 
@@ -156,10 +155,18 @@ def test_plain_http_is_sent_to_tls_and_health_is_not(settings: Settings, db: Non
 
 
 def test_the_web_server_believes_the_named_proxies_alone() -> None:
-    web = PROGRAMS[0]
-    for value, trusted in (("", "127.0.0.1"), ("10.0.0.2, 172.16.0.0/12", "10.0.0.2,172.16.0.0/12")):
-        words = web.command(read_environment({"MEMORYHUB_TLS_PROXY": value}))
-        assert words[words.index("--forwarded-allow-ips") + 1] == trusted
+    code = (
+        "from memoryhub.env import read_environment; from memoryhub.web import configuration\n"
+        "for value in ('', '10.0.0.2, 172.16.0.0/12'):\n"
+        "    config = configuration(read_environment({'MEMORYHUB_TLS_PROXY': value}))\n"
+        "    config.load()\n"
+        "    trusted = config.loaded_app.trusted_hosts\n"
+        "    print([each in trusted for each in ('127.0.0.1', '10.0.0.2', '172.20.0.1')])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=settings.BASE_DIR, capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "[True, False, False]\n[False, True, True]\n"
     for wrong in ("1", "*", "proxy.example.org"):
         with pytest.raises(EnvironmentProblem, match="MEMORYHUB_TLS_PROXY"):
             read_environment({"MEMORYHUB_TLS_PROXY": wrong})
