@@ -1,7 +1,7 @@
 """The playground: the exact context that a call would get now, with every candidate and the reason it entered or not.
 
-A run changes nobody's memory. The message may be private: it is posted, and a run is kept for some minutes in this
-process's cache alone, so that a button at a memory can return to it; neither log nor table holds it. Returning fills
+A run changes nobody's memory. The message may be private: it is posted, and a run is kept for some minutes in the
+web server's cache alone, so that a button at a memory can return to it; neither log nor table holds it. Returning fills
 in the form: only a POST assembles a context.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Timer
 from typing import Any, Final
 from uuid import UUID
 
@@ -114,7 +115,12 @@ def _cache_key(request: HttpRequest, token: str) -> str:
 
 def keep_run(request: HttpRequest, run: Run) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    cache.set(_cache_key(request, token), run, KEPT_SECONDS)
+    key = _cache_key(request, token)
+    cache.set(key, run, KEPT_SECONDS)
+    # Where processes share runs as files, an expired one would stay until somebody asks for it.
+    timer = Timer(KEPT_SECONDS, cache.delete, [key])
+    timer.daemon = True
+    timer.start()
     return token
 
 

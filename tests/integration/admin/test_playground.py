@@ -18,6 +18,7 @@ from django.urls import reverse
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.sessions import open_session
+from conversations.admin import playground
 from conversations.admin.context_breakdown import SOURCE_PAGES
 from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, TOKENS_TO_TRY
 from conversations.admin.playground_form import RANGES
@@ -29,6 +30,7 @@ from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.embeddings import spaces
 from memoryhub.env import read_environment
 from memoryhub.llm.errors import ProviderUnavailable
+from memoryhub.runtime.processes import wait_until
 from memoryhub.tenancy.models import Actor
 from strength.models import MemoryNumbers
 from summaries.actions.projects import create_project
@@ -484,3 +486,16 @@ def test_runs_that_processes_share_as_files_go_with_any_user(
     with django_capture_on_commit_callbacks(execute=True):
         erase_user(agent_id=hub.actor.agent_id, user_id=hub.actor.user_id, by=BY, now=NOW)
     assert not [path for path in (tmp_path / "web").rglob("*") if path.is_file()]
+
+
+def test_files_of_runs_are_deleted_when_they_expire(
+    boss: Client, hub: Hub, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": str(tmp_path)}
+    settings.CACHES = {**settings.CACHES, "default": shared}
+    run(boss, hub)
+    kept = set(tmp_path.iterdir())
+    assert len(kept) == 1
+    monkeypatch.setattr(playground, "KEPT_SECONDS", 0.2)
+    run(boss, hub)
+    assert wait_until(lambda: set(tmp_path.iterdir()) == kept, timeout_seconds=60)
