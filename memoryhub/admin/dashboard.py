@@ -78,7 +78,7 @@ def may_see(model: type[Model]) -> str:
 
 
 class Offer:
-    """What a panel offers, to those who may see its model."""
+    """An entry of a panel, shown to those who may see its model."""
 
     model: type[Model]
 

@@ -39,6 +39,14 @@ STATUS_FILTER: Final = "status__exact"
 MOST_FOUND: Final = 100
 LONGEST_ASKED: Final = 2_000
 LAST_AGENT: Final = "searched_agent"
+PINNED_FILTER: Final = "pinned__exact"
+KIND_FILTER: Final = "kind__exact"
+SUMMARIES: Final = "summaries"
+SHOWN: Final = "shown"
+MOST_AGENTS: Final = 200
+MOST_USERS: Final = 200
+FULL_BAR: Final = 2.0
+"""The strength whose bar is full: twice that of a new memory."""
 
 
 @dataclass(frozen=True)
@@ -127,15 +135,6 @@ def shown_score(found: FoundMemory | None) -> str | SafeString:
         '<span class="font-semibold text-important" title="{}">{}</span>', text, f"{parts.total:.2f}"
     )
 
-
-PINNED_FILTER: Final = "pinned__exact"
-KIND_FILTER: Final = "kind__exact"
-SUMMARIES: Final = "summaries"
-SHOWN: Final = "shown"
-MOST_AGENTS: Final = 200
-MOST_USERS: Final = 200
-FULL_BAR: Final = 2.0
-"""The strength whose bar is full: twice that of a new memory."""
 
 TABS: Final[tuple[tuple[str, dict[str, Any], Any], ...]] = (
     ("", {}, _("All")),

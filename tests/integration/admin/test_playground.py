@@ -491,11 +491,10 @@ def test_runs_that_processes_share_as_files_go_with_any_user(
 def test_files_of_runs_are_deleted_when_they_expire(
     boss: Client, hub: Hub, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": str(tmp_path)}
-    settings.CACHES = {**settings.CACHES, "default": shared}
+    backend = "django.core.cache.backends.filebased.FileBasedCache"
+    settings.CACHES = settings.CACHES | {"default": {"BACKEND": backend, "LOCATION": str(tmp_path)}}
     run(boss, hub)
-    kept = set(tmp_path.iterdir())
-    assert len(kept) == 1
+    assert len(kept := set(tmp_path.iterdir())) == 1
     monkeypatch.setattr(playground, "KEPT_SECONDS", 0.2)
     run(boss, hub)
     assert wait_until(lambda: set(tmp_path.iterdir()) == kept, timeout_seconds=60)
