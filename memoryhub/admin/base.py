@@ -277,13 +277,19 @@ class HubAdmin(ModelAdmin):
         return row
 
     def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
     ) -> HttpResponse:
-        if (row := kwargs.get("obj")) is not None:
-            context["subtitle"] = getattr(row, "page_title", None) or context.get("subtitle")
-            self.prepare_rows(request, [row])
-            context.update(self.context_of(request, row))
-        return cast(HttpResponse, super().render_change_form(request, context, *args, **kwargs))
+        if obj is not None:
+            context["subtitle"] = getattr(obj, "page_title", None) or context.get("subtitle")
+            self.prepare_rows(request, [obj])
+            context.update(self.context_of(request, obj))
+        return cast(HttpResponse, super().render_change_form(request, context, add, change, form_url, obj))
 
 
 class ReadOnlyAdmin(HubAdmin):
@@ -316,12 +322,20 @@ class ActionAdmin(HubAdmin):
         form.refused, form.person = getattr(request, "refused", None), request.user
         return form  # type: ignore[no-any-return]
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        view = super().changeform_view
         try:
-            return cast(HttpResponse, super().changeform_view(request, *args, **kwargs))
+            answer: HttpResponse = view(request, object_id, form_url, extra_context)
         except (DomainError, PolicyError) as refused:
             request.refused = refused  # type: ignore[attr-defined]
-        return cast(HttpResponse, super().changeform_view(request, *args, **kwargs))
+            answer = view(request, object_id, form_url, extra_context)
+        return answer
 
 
 def excerpt(text: str | None, length: int = EXCERPT) -> str:

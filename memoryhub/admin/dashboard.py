@@ -1,4 +1,4 @@
-"""The admin's first page: what waits and where to begin, the last night, 30 days in curves, what was done; the palette.
+"""The admin's first page: what waits and where to begin, what the last night did, 30 days in curves, what was done.
 
 Each app registers its own panels (`PANELS`). Counting stays cheap: all are counted together, and
 where the planner expects a count to read much of a large table, its own estimate is shown instead, marked as one.
@@ -18,18 +18,16 @@ from django.db import connection, transaction
 from django.db.models import Count as CountRows
 from django.db.models import DateTimeField, F, FloatField, Model, QuerySet, Value
 from django.db.models.functions import Cast, TruncDate
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import HubAdmin, Page, clock
+from memoryhub.admin.base import clock
 from memoryhub.admin.jobs import HEALTH_WORDS, BackgroundStatus, background_status
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, rows_in_words
-from memoryhub.admin.object_actions import submitted_text
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
@@ -40,7 +38,7 @@ from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.search.models import EmbeddingSpace, index_models
 from memoryhub.tenancy.models import Agent
-from memoryhub.unfold import SCREENS, address_of, may_open
+from memoryhub.unfold import may_open
 from memoryhub.zones import day_start
 
 # In the planner's unit, about one page read in order each: some 100,000 narrow rows, tens of milliseconds.
@@ -368,60 +366,3 @@ def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         **_spaces(),
     }
     return context
-
-
-FOUND_IN: Final = (
-    "strength_memory",
-    "conversations_session",
-    "summaries_project",
-    "summaries_document",
-    "memoryhub_agent",
-    "memoryhub_actor",
-)
-"""Lists whose rows are found, in order; each is searched as its own page searches it."""
-
-MOST_ROWS: Final = 6
-LONGEST_QUERY: Final = 200
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A way to a page: its words, what it is, and its icon."""
-
-    title: str
-    description: Any
-    link: str
-    icon: str
-
-
-def palette(request: HttpRequest) -> HttpResponse:
-    """Answer what was typed with a list of links; it is asked again while somebody types."""
-    words = submitted_text(request, "s").strip()[:LONGEST_QUERY]
-    found = [*_screens(request, words), *_rows(request, words)] if words else []
-    answer = render(request, "admin/memoryhub/palette.html", {"found": found, "words": words})
-    answer["Cache-Control"] = "no-store"
-    return answer
-
-
-def _screens(request: HttpRequest, words: str) -> Iterator[Finding]:
-    for name, (title, icon) in SCREENS.items():
-        if words.casefold() in str(title).casefold() and may_open(name, request):
-            yield Finding(str(title), "", address_of(name), icon)
-
-
-def _rows(request: HttpRequest, words: str) -> Iterator[Finding]:
-    screens = {
-        f"{model._meta.app_label}_{model._meta.model_name}": each
-        for model, each in admin.site._registry.items()
-    }
-    for name in FOUND_IN:
-        screen = cast(HubAdmin, screens[name])
-        if not screen.has_view_permission(request):
-            continue
-        title, icon = SCREENS[name]
-        rows, _may_repeat = screen.get_search_results(request, screen.get_queryset(request), words)
-        for row in rows.order_by(*screen.get_ordering(request))[:MOST_ROWS]:
-            yield Finding(screen.words_of(row), title, reverse(f"admin:{name}_change", args=[row.pk]), icon)
-
-
-PAGES = [Page("palette/", "palette", palette, ())]
