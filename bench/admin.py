@@ -93,7 +93,7 @@ def addresses() -> Iterator[tuple[str, str]]:
     from django.contrib import admin
     from django.urls import NoReverseMatch, reverse
 
-    from memoryhub.admin.base import PAGES
+    from memoryhub.unfold import PAGES
 
     yield "first page", reverse("admin:index")
     for model in sorted(admin.site._registry, key=lambda each: str(each._meta.label)):

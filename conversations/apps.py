@@ -10,14 +10,15 @@ class ConversationsConfig(AppConfig):
         from conversations.actions import imports
         from conversations.admin import playground, sessions
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
-        from memoryhub.admin import base, dashboard
+        from memoryhub.admin import dashboard
         from memoryhub.auth.erasure import FILES
         from memoryhub.importexport.imports import UNDOERS, WRITERS
         from memoryhub.importexport.records import ImportedSession
+        from memoryhub.unfold import PAGES
 
         WRITERS[ImportedSession] = imports.write_sessions
         UNDOERS[imports.KIND] = imports.undo_sessions
-        base.PAGES.extend(playground.PAGES)
+        PAGES.extend(playground.PAGES)
         dashboard.PANELS.append(sessions.tiles)
         FILES.append(playground.kept_files)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

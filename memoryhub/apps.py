@@ -12,7 +12,7 @@ class MemoryhubConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib import admin
 
-        from memoryhub.admin import base, dashboard, imports, palette, sign_in, usage, users
+        from memoryhub.admin import dashboard, imports, palette, sign_in, usage, users
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.erasure import FILES
         from memoryhub.auth.roles import apply_roles
@@ -20,6 +20,7 @@ class MemoryhubConfig(AppConfig):
         from memoryhub.importexport.uploads import files_of
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
+        from memoryhub.unfold import PAGES
 
         label_models()
         autodiscover_modules("tasks")  # registers the jobs of all apps
@@ -27,6 +28,6 @@ class MemoryhubConfig(AppConfig):
         FILES.append(files_of)
         users.hide_tables_of_allauth()
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
-        base.PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
+        PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
         dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -13,8 +13,9 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig
-from memoryhub.env import CHECKOUT, database_settings, read_environment, secret_key
+from memoryhub.env import CHECKOUT, read_environment, secret_key
 from memoryhub.llm.config import LLMConfig
+from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
 
 ENVIRONMENT = read_environment()

@@ -1,9 +1,11 @@
 """The admin's frame: title, sidebar and assets, as django-unfold reads them from the settings."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
+from django.http import HttpResponse
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse, reverse_lazy
 from django.utils.functional import lazy
@@ -20,10 +22,26 @@ Screen = tuple[Any, str]
 """A page's title, and its name: a model's list (`app_model`), or a page that belongs to no single model."""
 
 
+@dataclass(frozen=True)
+class Page:
+    """A page below /admin/: address, URL name, view, and the permissions it takes, all of them."""
+
+    address: str
+    name: str
+    view: Callable[..., HttpResponse]
+    needs: tuple[str, ...]
+
+
+PAGES: Final[list[Page]] = []
+"""The pages of all apps, which register theirs when they are ready."""
+
+
+def needs_of(name: str) -> tuple[str, ...]:
+    return {page.name: page.needs for page in PAGES}[name]
+
+
 def may_open(name: str, request: Any) -> bool:
     """Return whether a person may open a screen: may see the rows behind a list, or holds what a page needs."""
-    from memoryhub.admin.base import PAGES  # the admin is loaded after these settings
-
     app, _sep, model = name.partition("_")
     needs = next((page.needs for page in PAGES if page.name == name), (f"{app}.view_{model}",))
     return bool(request.user.has_perms(needs))

@@ -9,13 +9,14 @@ class StrengthConfig(AppConfig):
     def ready(self) -> None:
         from conversations.actions.imports import UNDONE
         from conversations.admin.timeline import ENTRY_KINDS
-        from memoryhub.admin import base, dashboard
+        from memoryhub.admin import dashboard
         from memoryhub.api.health import DIAGNOSES
         from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS
         from memoryhub.importexport.fields import LEFT_OUT
         from memoryhub.importexport.imports import UNDOERS, WRITERS
         from memoryhub.importexport.records import ImportedMemory
         from memoryhub.jobs.backfill import SOURCES
+        from memoryhub.unfold import PAGES
         from strength.actions import imports
         from strength.actions.exports import export_notes, memories_as_csv
         from strength.actions.extraction import backfill_pieces, diagnose
@@ -29,6 +30,6 @@ class StrengthConfig(AppConfig):
         UNDONE.append(imports.undo_drawn)
         TREE_EXPORTS.append(export_notes)
         EXPORT_FORMATS["csv"] = memories_as_csv
-        base.PAGES.extend([*review.PAGES, *nights.PAGES])
+        PAGES.extend([*review.PAGES, *nights.PAGES])
         dashboard.PANELS.append(panels.tiles)
         ENTRY_KINDS.extend([panels.BORN, panels.USED])

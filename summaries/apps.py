@@ -10,12 +10,13 @@ class SummariesConfig(AppConfig):
         from conversations.actions import context, sessions
         from conversations.actions.imports import UNDONE
         from conversations.admin.timeline import ENTRY_KINDS
-        from memoryhub.admin import base, dashboard
+        from memoryhub.admin import dashboard
         from memoryhub.importexport.exporter import TREE_EXPORTS
         from memoryhub.importexport.fields import LEFT_OUT
         from memoryhub.importexport.imports import UNDOERS, WRITERS
         from memoryhub.importexport.records import ImportedDocument
         from memoryhub.jobs.backfill import SOURCES
+        from memoryhub.unfold import PAGES
         from summaries.actions import imports
         from summaries.actions.files import export_tree
         from summaries.actions.routing import route
@@ -33,6 +34,6 @@ class SummariesConfig(AppConfig):
         LEFT_OUT["summaries.SummaryDraft"] = (
             "What a job has written so far; a summary is written anew without it."
         )
-        base.PAGES.extend(panels.PAGES)
+        PAGES.extend(panels.PAGES)
         dashboard.PANELS.append(panels.tiles)
         ENTRY_KINDS.extend([panels.SUMMARIES, panels.ROUTES])

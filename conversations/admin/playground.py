@@ -61,7 +61,7 @@ from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING
 from conversations.models import Receipt, Session
-from memoryhub.admin.base import Page, as_uuid, clock, excerpt, grouped, principal, render_page
+from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
 from memoryhub.errors import DomainError
@@ -69,6 +69,7 @@ from memoryhub.llm.client import counter_in_use
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
+from memoryhub.unfold import Page
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
 MOST_SUGGESTED: Final = 50

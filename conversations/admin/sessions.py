@@ -29,7 +29,6 @@ from memoryhub.admin.base import (
     clock,
     excerpt,
     link_to,
-    needs_of,
     principal,
     render_page,
     title_with_time,
@@ -46,6 +45,7 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
+from memoryhub.unfold import needs_of
 
 SESSION_FILTER = "session__id__exact"
 

@@ -6,9 +6,8 @@ A validation error raised by an action comes back beside the field it is about, 
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, cast
 from uuid import UUID
 
 import unfold.fields
@@ -39,7 +38,7 @@ from memoryhub.auth.domain import Principal, curator
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
-from memoryhub.unfold import SCREENS
+from memoryhub.unfold import PAGES, SCREENS, Page
 
 EXCERPT = 120
 READ_FOR_EXCERPT = 400
@@ -404,24 +403,6 @@ def grouped(number: int) -> str:
 def shown_count(count: int) -> str:
     """Return the number of a list's rows; a list counts to MOST_LISTED."""
     return grouped(count) if count < MOST_LISTED else gettext("%(count)s or more") % {"count": grouped(count)}
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page below /admin/: address, URL name, view, and the permissions it takes, all of them."""
-
-    address: str
-    name: str
-    view: Callable[..., HttpResponse]
-    needs: tuple[str, ...]
-
-
-PAGES: Final[list[Page]] = []
-"""The pages of all apps, which register theirs when they are ready."""
-
-
-def needs_of(name: str) -> tuple[str, ...]:
-    return {page.name: page.needs for page in PAGES}[name]
 
 
 def page_urls() -> list[URLPattern]:

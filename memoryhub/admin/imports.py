@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from memoryhub.admin.base import Page, clock, form_errors, grouped, principal, render_page
+from memoryhub.admin.base import clock, form_errors, grouped, principal, render_page
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.errors import DomainError
@@ -36,6 +36,7 @@ from memoryhub.importexport.uploads import (
     with_jobs,
 )
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.unfold import Page
 
 NEEDS: Final = ("memoryhub.add_import",)
 LISTED: Final = 50

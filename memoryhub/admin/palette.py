@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from memoryhub.admin.base import HubAdmin, Page
+from memoryhub.admin.base import HubAdmin
 from memoryhub.admin.object_actions import submitted_text
-from memoryhub.unfold import SCREENS, address_of, may_open
+from memoryhub.unfold import SCREENS, Page, address_of, may_open
 
 FOUND_IN: Final = (
     "strength_memory",

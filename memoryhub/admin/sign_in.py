@@ -23,12 +23,13 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
-from memoryhub.admin.base import Page, clock, principal, render_page
+from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.admin.users import ROLE_WORDS
 from memoryhub.auth import accounts, second_factor
 from memoryhub.auth.domain import curator
 from memoryhub.auth.login import METHODS, Logins, let_in
+from memoryhub.unfold import Page
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminDateWidget
 
-from memoryhub.admin.base import Page, ReadOnlyAdmin, clock, render_page, title_with_time
+from memoryhub.admin.base import ReadOnlyAdmin, clock, render_page, title_with_time
 from memoryhub.admin.columns import choice_filter, column, full_time
 from memoryhub.admin.dashboard import Curve, Offer, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
@@ -37,6 +37,7 @@ from memoryhub.llm.usage.spending import (
     today_start,
 )
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.unfold import Page
 from memoryhub.zones import day_end, day_start
 
 MOST_DAYS_SHOWN = 20

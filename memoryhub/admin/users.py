@@ -31,7 +31,6 @@ from memoryhub.admin.base import (
     ActionForm,
     CappedPaginator,
     HubAdmin,
-    Page,
     clock,
     excerpt,
     principal,
@@ -62,6 +61,7 @@ from memoryhub.auth.roles import (
     may_manage,
 )
 from memoryhub.auth.second_factor import turn_off
+from memoryhub.unfold import Page
 from memoryhub.zones import is_zone, known_zones
 
 admin.site.unregister(User)

@@ -22,7 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, database_settings, read_environment
+from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, read_environment
+from memoryhub.runtime.database import database_settings
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.processes import (
     FileLock,

@@ -17,7 +17,7 @@ from strength.domain.memories import Source
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import NEVER, initial_strength
 from strength.models import Memory, MemoryNumbers, MemorySource, PerspectiveStrength
-from strength.models.memory import begin_clock
+from strength.models.sleep import begin_clock
 from strength.sql import QUERIES, run_query
 
 

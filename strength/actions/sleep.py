@@ -38,7 +38,7 @@ from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, lock_idle, settle
-from strength.models.memory import begin_clock, mark_anew
+from strength.models.sleep import begin_clock, mark_anew
 from strength.sql import SLEEP_QUERIES, due_of, execute_all, policy_values, run_query
 
 SLICE: Final = 10_000

@@ -46,7 +46,7 @@ from strength.models import (
     Tombstone,
 )
 from strength.models.locks import lock_exclusive
-from strength.models.memory import mark_anew
+from strength.models.sleep import mark_anew
 from strength.sql import SLEEP_QUERIES, execute_all, run_query
 
 MOST_CHANGES: Final = 1_000

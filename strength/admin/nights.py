@@ -17,10 +17,11 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import Page, clock, grouped, principal, render_page
+from memoryhub.admin.base import clock, grouped, principal, render_page
 from memoryhub.admin.dashboard import Sentence
 from memoryhub.admin.object_actions import submitted_reason, submitted_text
 from memoryhub.errors import DomainError
+from memoryhub.unfold import Page
 from memoryhub.zones import day_end, day_start
 from strength.actions.sleep_runs import undo_sleeps
 from strength.domain.sleep import RunState, Trigger

@@ -17,12 +17,13 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import Page, clock, principal, render_page
+from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_number, submitted_reason, submitted_text
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Agent
+from memoryhub.unfold import Page
 from strength.actions.curation import apply_transition
 from strength.actions.merges import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (

@@ -23,11 +23,10 @@ from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, One
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.duplicates import wording_digest
 from strength.domain.memories import STANDING, Kind, ScopeLevel, Source, Status
-from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
 from strength.models.locks import lock_shared, settle
-from strength.models.sleep import SleepState, choices
-from strength.sql import FACETS, QUERIES, StrengthNow, execute_all, policy_values, run_query
+from strength.models.sleep import SleepState, choices, mark_anew
+from strength.sql import FACETS, QUERIES, StrengthNow, run_query
 
 
 class MemoryQuerySet(models.QuerySet["Memory"]):
@@ -309,21 +308,6 @@ class MemoryNumbers(OwnedRow):
     @classmethod
     def after_import(cls, actor_id: UUID, rows: Collection["MemoryNumbers"], now: datetime) -> None:
         mark_anew(actor_id, [row.memory_id for row in rows], now=now)
-
-
-def begin_clock(actor_id: UUID, policy: StrengthPolicy, now: datetime) -> None:
-    """Begin an actor's clock, unless it was begun, and mark the memories by it."""
-    run_query(QUERIES["begin_clock"], {**policy_values(policy), "actor_id": actor_id, "now": now})
-    mark_anew(actor_id, now=now)
-
-
-def mark_anew(
-    actor_id: UUID, memory_ids: Collection[UUID] | None = None, *, now: datetime, ahead: bool = False
-) -> None:
-    """Mark memories, or all of the actor, by the clock as it is; or only what is `ahead` of it."""
-    keys = None if memory_ids is None else list(memory_ids)
-    values = {"actor_id": actor_id, "memory_ids": keys, "now": now, "ahead": ahead}
-    execute_all(QUERIES["mark_anew"], values)
 
 
 STRENGTH_OF_NUMBERS: Final = StrengthNow(

@@ -12,9 +12,10 @@ from django.db.models.functions import Now
 
 from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor, ActorRow, OwnedRow
-from strength.domain.policy import LEVELS
+from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger
 from strength.domain.strength import Clock, new_clock
+from strength.sql import QUERIES, execute_all, policy_values, run_query
 
 
 def choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -70,9 +71,22 @@ class SleepState(OwnedRow):
 
     @classmethod
     def after_import(cls, actor_id: UUID, rows: Collection["SleepState"], now: datetime) -> None:
-        from strength.models.memory import mark_anew
-
         mark_anew(actor_id, now=now)
+
+
+def begin_clock(actor_id: UUID, policy: StrengthPolicy, now: datetime) -> None:
+    """Begin an actor's clock, unless it was begun, and mark the memories by it."""
+    run_query(QUERIES["begin_clock"], {**policy_values(policy), "actor_id": actor_id, "now": now})
+    mark_anew(actor_id, now=now)
+
+
+def mark_anew(
+    actor_id: UUID, memory_ids: Collection[UUID] | None = None, *, now: datetime, ahead: bool = False
+) -> None:
+    """Mark memories, or all of the actor, by the clock as it is; or only what is `ahead` of it."""
+    keys = None if memory_ids is None else list(memory_ids)
+    values = {"actor_id": actor_id, "memory_ids": keys, "now": now, "ahead": ahead}
+    execute_all(QUERIES["mark_anew"], values)
 
 
 class SleepRun(ActorRow):

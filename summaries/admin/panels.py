@@ -14,10 +14,11 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import Session
-from memoryhub.admin.base import Page, clock, grouped, principal
+from memoryhub.admin.base import clock, grouped, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.object_actions import next_url, report_done
 from memoryhub.errors import DomainError
+from memoryhub.unfold import Page
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import CONFIDENCES
 from summaries.domain.compaction import Outcome

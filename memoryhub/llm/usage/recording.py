@@ -15,8 +15,9 @@ from django.utils import timezone
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Completion
 from memoryhub.llm.usage.calibration import calibrate_when_due
-from memoryhub.llm.usage.domain import OK, Payer, PriceList, Size
+from memoryhub.llm.usage.domain import OK, Payer, Size
 from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.prices import PriceList
 from memoryhub.tenancy.models import Actor
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryhub.admin.base import PAGES
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.importexport.demo import load_demo
 from memoryhub.tenancy.models import Actor
+from memoryhub.unfold import PAGES
 from strength.actions.sleep import SleepRequest, sleep
 from strength.admin.review import badge
 from strength.domain.sleep import Trigger

@@ -15,12 +15,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from memoryhub.admin.base import PAGES, policy_errors
+from memoryhub.admin.base import policy_errors
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
 from memoryhub.jobs.registry import KINDS
 from memoryhub.tenancy.domain import PolicyError, Trust
 from memoryhub.tenancy.policies import check_overrides
+from memoryhub.unfold import PAGES
 from memoryhub.zones import known_zones
 from strength.actions.curation import apply_transition
 from strength.domain.memories import WrongState

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memoryhub.env import CHECKOUT, EnvironmentProblem, database_settings, read_environment, secret_key
+from memoryhub.env import CHECKOUT, EnvironmentProblem, read_environment, secret_key
+from memoryhub.runtime.database import database_settings
 
 
 def test_defaults_are_as_documented() -> None:

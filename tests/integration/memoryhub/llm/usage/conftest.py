@@ -7,7 +7,7 @@ import pytest
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.llm.usage.domain import PriceList
+from memoryhub.prices import PriceList
 from memoryhub.tenancy.models import Actor, Agent
 from tests.fakes.plugin import embeddings_server, llm, llm_server
 

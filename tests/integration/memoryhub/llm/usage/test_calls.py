@@ -14,9 +14,9 @@ from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.retry import pause_after
 from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Operation
-from memoryhub.llm.usage.domain import PriceList
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.spending import spent_in
+from memoryhub.prices import PriceList
 from memoryhub.tenancy.models import Actor
 from tests.fakes.llm_server import LLMServer, Reply
 

@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from memoryhub.llm.usage.domain import (
-    BudgetPolicy,
-    PriceList,
-    Spent,
-    reached_cap,
-)
+from memoryhub.llm.usage.domain import BudgetPolicy, Spent, reached_cap
+from memoryhub.prices import PriceList
 from memoryhub.tenancy.domain import PolicyError
 
 PRICES = PriceList.from_json(
