@@ -37,7 +37,7 @@ def parse_json(body: bytes) -> Any:
         raise UnusableJSON(f"The body is not UTF-8 (byte {error.start}).") from None
     _check_shape(text)
     try:
-        document = _decoded(text)
+        document = decode_json(text)
     except json.JSONDecodeError as error:
         raise UnusableJSON(
             f"The body is not JSON: {error.msg} (line {error.lineno}, column {error.colno})."
@@ -48,13 +48,17 @@ def parse_json(body: bytes) -> Any:
     return document
 
 
-def _decoded(text: str) -> Any:
+def decode_json(text: str, name: str = "body") -> Any:
+    """Return the document; raises UnusableJSON for numbers that are none, too long or infinite, and for repeated keys.
+
+    Raises json.JSONDecodeError and RecursionError as `json.loads` does.
+    """
     read = partial(json.loads, text, parse_constant=_refuse_constant, parse_int=_integer, parse_float=_finite)
     try:
         return read(object_pairs_hook=_object)
     except _RepeatedKey:
         # The decoder knows no places: those are found by reading once more, with all members kept.
-        place = _repeated_key(read(object_pairs_hook=_Members), "body")
+        place = _repeated_key(read(object_pairs_hook=_Members), name)
         raise UnusableJSON(f"{place}: the key is given more than once.") from None
 
 

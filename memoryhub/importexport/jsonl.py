@@ -6,14 +6,13 @@ Lines are `{"memoryhub": …}` (version, counts), `{"agent": …}`, `{"actor": �
 
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, BinaryIO, Final
 
-from memoryhub.validators import UnusableJSON, check_storable
+from memoryhub.validators import UnusableJSON, check_storable, decode_json
 
 VERSION: Final = 1
 LONGEST_LINE: Final = 64 * 2**20
@@ -105,27 +104,19 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
 
 def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
     """Parse JSON. Raises UnusableJSON for invalid input or, with `is_stored`, for values the database cannot hold."""
-
-    def refuse_constant(name: str) -> float:
-        raise UnusableJSON(f"{name} is no JSON number.")
-
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=refuse_constant, parse_float=_finite)
+        value = decode_json(raw.decode(), "the line")
         # Neither NUL nor half a surrogate pair can stand in JSON but as an escape.
         if is_stored and b"\\u" in raw:
             check_storable(value, "the line")
         if is_stored and raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
             _check_depth(value)
-    except UnusableJSON:
-        raise
     except UnicodeDecodeError as error:
         raise UnusableJSON(f"no UTF-8 (byte {error.start}).") from None
     except json.JSONDecodeError as error:
         raise UnusableJSON(f"no JSON: {error.msg} (column {error.colno}).") from None
     except RecursionError:
         raise UnusableJSON("nested too deep.") from None
-    except ValueError:  # an integer of thousands of digits
-        raise UnusableJSON("a number is too large.") from None
     return value
 
 
@@ -162,13 +153,6 @@ def _line(number: int, raw: bytes) -> Line:
 
 def _dumped(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode()
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise UnusableJSON("a number is too large.")
-    return value
 
 
 MOST_NOTES: Final = 1_000
