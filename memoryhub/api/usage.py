@@ -52,8 +52,8 @@ class UsageRow(serializers.Serializer):
     """A day's calls of one operation to one model."""
 
     day = serializers.DateField()
-    operation = serializers.CharField(source="operation_")
-    model = serializers.CharField(source="model_")
+    operation = serializers.CharField()
+    model = serializers.CharField()
     calls = serializers.IntegerField()
     failures = serializers.IntegerField()
     input_tokens = serializers.IntegerField(source="read")

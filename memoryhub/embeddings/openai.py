@@ -28,9 +28,7 @@ from memoryhub.embeddings.base import (
 )
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderTimeout
-from memoryhub.llm.openai import DIALECT
-from memoryhub.llm.remote import translated_from
-from memoryhub.llm.retry import Budget, Clock, call_within
+from memoryhub.llm.remote import Budget, Clock, call_within, translated_from
 from memoryhub.llm.tokens import CL100K, UNKNOWN, TokenCounter
 
 
@@ -160,7 +158,7 @@ class OpenAIProvider(EmbeddingProvider):
         # `encoding_format` is left to the SDK: its default is base64, which every server must cope with.
         create = self._client.embeddings.with_streaming_response.create
         with (
-            translated_from(DIALECT),
+            translated_from(openai),
             create(
                 # Lone surrogates cannot be written as JSON in UTF-8.
                 input=[text.encode("utf-8", "replace").decode("utf-8") for text in texts],

@@ -1,38 +1,15 @@
-"""Answers from Anthropic's Messages API, or from any server that speaks it, and the errors of its SDK and streams."""
+"""Answers from Anthropic's Messages API, or from any server that speaks it."""
 
 import json
+from types import ModuleType
 from typing import Any, ClassVar
 
 import anthropic
 
 from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, shape_of, within
-from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderMisconfigured, ProviderRejected
-from memoryhub.llm.remote import Dialect, Exchange, RemoteProvider, no_quota, overloaded, rate_limited, run
+from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured
+from memoryhub.llm.remote import Exchange, RemoteProvider, from_event, run
 from memoryhub.llm.types import CompletionRequest, Form
-
-DIALECT = Dialect(
-    status=anthropic.APIStatusError,
-    timeout=anthropic.APITimeoutError,
-    connection=anthropic.APIConnectionError,
-    anything=anthropic.AnthropicError,
-    is_out_of_quota=lambda error: error.status_code == 402 or error.type == "billing_error",
-)
-
-
-def from_event(kind: object) -> ProviderError:
-    """Return the error that the type of an `error` event inside a stream stands for."""
-    if kind == "billing_error":
-        return no_quota()
-    if kind == "rate_limit_error":
-        return rate_limited()
-    if kind in ("authentication_error", "permission_error"):
-        return ProviderMisconfigured("The provider refuses our key.", code="unauthorized")
-    if kind == "not_found_error":
-        return ProviderMisconfigured("The provider has no such address or model.", code="not_found")
-    if kind in ("invalid_request_error", "request_too_large"):
-        return ProviderRejected("The provider refuses the request.", code="rejected")
-    return overloaded()
-
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
@@ -50,7 +27,7 @@ INPUT_PARTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_
 
 class AnthropicProvider(RemoteProvider):
     name: ClassVar[str] = "anthropic"
-    dialect: ClassVar[Dialect] = DIALECT
+    sdk: ClassVar[ModuleType] = anthropic
     form: ClassVar[Form] = "anthropic"
     requires_final_event: ClassVar[bool] = True
 
@@ -125,7 +102,7 @@ class AnthropicProvider(RemoteProvider):
         content = parsed(event.data)
         kind = content.get("type")
         if kind == "error":
-            raise from_event(within(content, "error", "type"))
+            raise from_event(content.get("error"))
         if kind == "message_start":
             draft.model = within(content, "message", "model")
             _take_usage(draft, within(content, "message", "usage"))

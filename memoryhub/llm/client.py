@@ -2,7 +2,7 @@
 
 One policy for calls that fail and for answers that cannot be used (`BadAnswer`: not JSON, another schema, empty):
 
-1. *At once*, inside the call and its deadline (`memoryhub.llm.retry`): a provider that is unreachable, slow or busy is
+1. *At once*, inside the call and its deadline (`memoryhub.llm.remote`): a provider that is unreachable, slow or busy is
    tried three times, a bad answer asked for once more. A truncated answer, a refusal and a configuration error are
    permanent: the same request would end the same way.
 2. *The job's next attempt*: whatever `complete`, `complete_json` or `complete_in_halves` raises ends the attempt. The
@@ -33,7 +33,6 @@ from memoryhub.jobs.context import JobContext
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
-from memoryhub.llm.retry import OnFailed, ignore_failure
 from memoryhub.llm.tokens import Script, TokenCounter, counter_for, raw_counts
 from memoryhub.llm.types import (
     IMAGE_TOKENS,
@@ -43,7 +42,9 @@ from memoryhub.llm.types import (
     Content,
     Delta,
     LLMProvider,
+    OnFailed,
     Operation,
+    ignore_failure,
 )
 from memoryhub.llm.usage.calibration import calibrated, prior_of
 from memoryhub.llm.usage.domain import Size

@@ -1,40 +1,13 @@
-"""Answers from OpenAI's chat completions, or from any server that speaks them (Ollama, vLLM, LM Studio, …).
+"""Answers from OpenAI's chat completions, or from any server that speaks them (Ollama, vLLM, LM Studio, …)."""
 
-Also translates the errors of the `openai` SDK and of error objects inside a stream, for the embedding provider too.
-"""
-
-from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, ClassVar
 
 import openai
 
 from memoryhub.llm.answers import Draft, Event, Stop, amount, is_strict, parsed, shape_of, within
-from memoryhub.llm.errors import ProviderError, ProviderRejected
-from memoryhub.llm.remote import Dialect, Exchange, RemoteProvider, no_quota, overloaded, rate_limited
+from memoryhub.llm.remote import Exchange, RemoteProvider, from_event
 from memoryhub.llm.types import CompletionRequest, Form, Operation
-
-DIALECT = Dialect(
-    status=openai.APIStatusError,
-    timeout=openai.APITimeoutError,
-    connection=openai.APIConnectionError,
-    anything=openai.OpenAIError,
-    is_out_of_quota=lambda error: error.status_code == 402 or error.code == "insufficient_quota",
-)
-
-
-def from_event(error: Mapping[str, Any]) -> ProviderError:
-    """Return the error that an error object inside a stream stands for."""
-    named = {str(error.get("type")), str(error.get("code"))}
-    if "insufficient_quota" in named:
-        return no_quota()
-    if named & {"rate_limit_exceeded", "rate_limit_error", "429"}:
-        return rate_limited()
-    if "content_filter" in named:
-        return ProviderRejected("The provider refuses to answer.", code="refused")
-    if named & {"invalid_request_error", "context_length_exceeded", "invalid_prompt", "400"}:
-        return ProviderRejected("The provider refuses the request.", code="rejected")
-    return overloaded()
-
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -51,7 +24,7 @@ REASONING_FAMILIES = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 
 class OpenAIProvider(RemoteProvider):
     name: ClassVar[str] = "openai"
-    dialect: ClassVar[Dialect] = DIALECT
+    sdk: ClassVar[ModuleType] = openai
     form: ClassVar[Form] = "openai"
     requires_final_event: ClassVar[bool] = False  # servers of others forget it
 
@@ -116,7 +89,7 @@ class OpenAIProvider(RemoteProvider):
             return ""
         content = parsed(event.data)
         if error := content.get("error"):
-            raise from_event(error if isinstance(error, dict) else {})
+            raise from_event(error)
         draft.model = content.get("model") or draft.model
         choice = within(content, "choices", 0)
         draft.stop = _stop(choice) or draft.stop

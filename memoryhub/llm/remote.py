@@ -5,12 +5,16 @@ a deadline holds whatever the network does; a thread that waits for an answer ru
 exchange has a connection of its own: a pooled one belongs to one event loop and outlives it badly, and a new client
 costs 0.2 ms once the certificates are loaded (40 ms), a handshake little beside the seconds that a model takes.
 
-A vendor's message may quote the request, so nothing of it is passed on but the status. What differs between the
-vendors (their exceptions' classes, how they say that an account is empty) is given as a `Dialect`.
+A call is tried a few times inside one deadline; the vendors' own retries are switched off. The SDKs would wait 600 s an
+attempt, twice, and obey any `Retry-After`. Who asks us to wait longer than is left gets no second attempt: the caller
+learns the wait instead.
+
+A vendor's message may quote the request, so nothing of it is passed on but the status.
 """
 
 import asyncio
 import ssl
+import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import (
@@ -22,11 +26,12 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from types import ModuleType
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import httpx2
 
-from memoryhub.llm.answers import Draft, Event, EventDecoder, completion, parsed
+from memoryhub.llm.answers import Draft, Event, EventDecoder, completion, parsed, within
 from memoryhub.llm.config import LLMConfig, default_model
 from memoryhub.llm.errors import (
     BadAnswer,
@@ -36,55 +41,48 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.retry import (
-    Budget,
-    Clock,
+from memoryhub.llm.types import (
+    Completion,
+    CompletionRequest,
+    Delta,
+    LLMProvider,
     OnFailed,
-    call_within,
-    deadline_passed,
+    Operation,
     ignore_failure,
-    pause_after,
 )
-from memoryhub.llm.types import Completion, CompletionRequest, Delta, LLMProvider, Operation
+
+Result = TypeVar("Result")
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """A longer wait is cut to this; a server cannot switch a job off for a year."""
+
+EMPTY_ACCOUNT = frozenset({"billing_error", "insufficient_quota"})
+"""How Anthropic and OpenAI name an account with nothing left to spend."""
 
 WAIT_FOR_QUOTA_SECONDS = 600.0
 """How long an empty account is left alone: somebody has to fill it, and what was asked is as good then as now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """The classes of one SDK's exceptions, and how it says that nothing is left to spend."""
-
-    status: type[Exception]
-    timeout: type[Exception]
-    connection: type[Exception]
-    anything: type[Exception]
-    is_out_of_quota: Callable[[Any], bool]
-
-
 @contextmanager
-def translated_from(dialect: Dialect) -> Iterator[None]:
-    """Raise a ProviderError for whatever the SDK or the transport raises inside."""
+def translated_from(sdk: Any) -> Iterator[None]:
+    """Raise a ProviderError for whatever a vendor's SDK or the transport raises inside; both SDKs name errors alike."""
     try:
         yield
-    except dialect.status as error:
-        raise from_status(error, dialect) from None
-    except (dialect.timeout, httpx2.TimeoutException):
+    except sdk.APIStatusError as error:
+        raise from_status(error) from None
+    except (sdk.APITimeoutError, httpx2.TimeoutException):
         raise ProviderTimeout("The provider did not answer in time.", code="timeout") from None
-    except (dialect.connection, httpx2.TransportError):
+    except (sdk.APIConnectionError, httpx2.TransportError):
         raise ProviderUnavailable("The connection to the provider failed.", code="connection") from None
-    except (dialect.anything, httpx2.HTTPError, httpx2.InvalidURL) as error:
+    except (sdk.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
         kind = type(error).__name__
         raise ProviderUnavailable(f"The call to the provider failed with {kind}.", code="sdk_error") from None
 
 
-def from_status(error: Any, dialect: Dialect) -> ProviderError:
+def from_status(error: Any) -> ProviderError:
     status = error.status_code
     wait = retry_after_seconds(error.response.headers)
-    if dialect.is_out_of_quota(error):
+    if status == 402 or EMPTY_ACCOUNT & {str(error.type), str(getattr(error, "code", None))}:
         return no_quota()
     if status == 429:
         return rate_limited(wait)
@@ -96,6 +94,30 @@ def from_status(error: Any, dialect: Dialect) -> ProviderError:
     if status in (408, 409, 425) or status >= 500:
         return overloaded(status, wait)
     return ProviderRejected(f"The provider refuses the request ({status}).", code="rejected")
+
+
+def from_event(error: object) -> ProviderError:
+    """Return the error that an error object inside a stream stands for."""
+    names = {str(within(error, "type")), str(within(error, "code"))}
+    if names & EMPTY_ACCOUNT:
+        return no_quota()
+    if names & {"rate_limit_error", "rate_limit_exceeded", "429"}:
+        return rate_limited()
+    if names & {"authentication_error", "permission_error"}:
+        return ProviderMisconfigured("The provider refuses our key.", code="unauthorized")
+    if "not_found_error" in names:
+        return ProviderMisconfigured("The provider has no such address or model.", code="not_found")
+    if "content_filter" in names:
+        return ProviderRejected("The provider refuses to answer.", code="refused")
+    if names & {
+        "invalid_request_error",
+        "request_too_large",
+        "context_length_exceeded",
+        "invalid_prompt",
+        "400",
+    }:
+        return ProviderRejected("The provider refuses the request.", code="rejected")
+    return overloaded()
 
 
 def no_quota() -> ProviderError:
@@ -131,10 +153,71 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
+FIRST_PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 10.0
+"""Longest `Retry-After` that is waited for in place; a job can wait longer, a thread should not."""
+MAX_BAD_ANSWERS = 2
+"""An answer that cannot be used was paid for; asking a third time seldom brings a better one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Time limits of one call."""
+
+    deadline_seconds: float
+    attempt_timeout_seconds: float
+    attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Monotonic time and sleeping, replaceable in tests."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    sleep_in_loop: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+def call_within(
+    budget: Budget, attempt: Callable[[float], Result], clock: Clock, on_failed: OnFailed = ignore_failure
+) -> Result:
+    """Return what `attempt(timeout_seconds)` returns, repeating it while that may help.
+
+    Repeated are errors that are not permanent, a bad answer only once. Raises the last ProviderError.
+    """
+    ends_at = clock.now() + budget.deadline_seconds
+    for number in range(budget.attempts):
+        remaining = ends_at - clock.now()
+        if remaining <= 0:
+            break
+        try:
+            return attempt(min(budget.attempt_timeout_seconds, remaining))
+        except ProviderError as error:
+            pause = pause_after(error, number=number, budget=budget, seconds_left=ends_at - clock.now())
+            if pause is None:
+                raise
+            on_failed(error, pause)
+        clock.sleep(pause)
+    raise deadline_passed()
+
+
+def pause_after(error: ProviderError, *, number: int, budget: Budget, seconds_left: float) -> float | None:
+    """Return how long to wait after attempt `number` (from 0) failed; None where no other attempt may follow."""
+    attempts = min(budget.attempts, MAX_BAD_ANSWERS) if isinstance(error, BadAnswer) else budget.attempts
+    pause = error.retry_after_seconds
+    if pause is None:
+        pause = FIRST_PAUSE_SECONDS * float(2**number)
+    if error.permanent or number + 1 >= attempts or pause > min(MAX_PAUSE_SECONDS, seconds_left):
+        return None
+    return pause
+
+
+def deadline_passed() -> ProviderTimeout:
+    return ProviderTimeout("The provider did not answer before the deadline.", code="timeout")
+
+
 PROBE_SECONDS = 5.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-
-Result = TypeVar("Result")
 
 
 class Body(Protocol):
@@ -149,7 +232,7 @@ Exchange = AbstractAsyncContextManager[Body]
 class RemoteProvider(LLMProvider):
     """Asks a server; the vendors differ in what they send and in how they write their answers."""
 
-    dialect: ClassVar[Dialect]
+    sdk: ClassVar[ModuleType]
     requires_final_event: ClassVar[bool]
     """A stream that lacks the vendor's final event counts as cut, even after a reason to stop."""
 
@@ -229,17 +312,17 @@ class RemoteProvider(LLMProvider):
         return Budget(deadline_seconds, self._config.attempt_timeout_seconds)
 
     async def _body(self, exchange: Exchange, seconds: float) -> bytes:
-        with translated_from(self.dialect):
+        with translated_from(self.sdk):
             return await _in_time(seconds, _whole(exchange))
 
     async def _streamed(
         self, request: CompletionRequest, ends_at: float
     ) -> AsyncGenerator[Delta | Completion, None]:
         draft = Draft()
-        timeouts = StreamTimeouts(self._clock.now, self._config.attempt_timeout_seconds, ends_at)
-        exchange = self._open(request, timeouts.seconds_left(), stream=True)
-        with translated_from(self.dialect):
-            async with aclosing(_events(exchange, timeouts)) as events:
+        now, stall_seconds = self._clock.now, self._config.attempt_timeout_seconds
+        exchange = self._open(request, min(stall_seconds, ends_at - now()), stream=True)
+        with translated_from(self.sdk):
+            async with aclosing(_events(exchange, now, stall_seconds, ends_at)) as events:
                 async for event in events:
                     draft.has_begun = True
                     if piece := self._take(draft, event):
@@ -253,34 +336,26 @@ class RemoteProvider(LLMProvider):
         yield completion(draft, request, model=self.model_for(request.operation))
 
 
-class StreamTimeouts:
-    """Time-outs of a stream: between events, and the deadline of the whole."""
-
-    def __init__(self, now: Callable[[], float], stall_seconds: float, ends_at: float) -> None:
-        self._now = now
-        self._stall_seconds = stall_seconds
-        self._ends_at = ends_at
-        self._stalls_at = now() + stall_seconds
-
-    def seconds_left(self) -> float:
-        return min(self._stalls_at, self._ends_at) - self._now()
-
-    def renew(self) -> None:
-        self._stalls_at = self._now() + self._stall_seconds
-
-
-async def _events(exchange: Exchange, timeouts: StreamTimeouts) -> AsyncGenerator[Event, None]:
+async def _events(
+    exchange: Exchange, now: Callable[[], float], stall_seconds: float, ends_at: float
+) -> AsyncGenerator[Event, None]:
     """Yield the events of a stream. Raises ProviderTimeout where none comes in time; a ping is none."""
-    decoder, size = EventDecoder(), 0
+    decoder, size, stalls_at = EventDecoder(), 0, now() + stall_seconds
+
+    def seconds_left() -> float:
+        return min(stalls_at, ends_at) - now()
+
     async with AsyncExitStack() as stack:
-        body = await _in_time(timeouts.seconds_left(), stack.enter_async_context(exchange))
+        body = await _in_time(seconds_left(), stack.enter_async_context(exchange))
         chunks = await stack.enter_async_context(aclosing(_chunks(body)))
-        while chunk := await _in_time(timeouts.seconds_left(), anext(chunks, b"")):
+        while chunk := await _in_time(seconds_left(), anext(chunks, b"")):
             size = _checked(size + len(chunk))
             for event in decoder.feed(chunk):
                 if event.name != "ping":
                     yield event
-                    timeouts.renew()  # after the yield: a slow reader is not the provider's fault
+                    stalls_at = (
+                        now() + stall_seconds
+                    )  # after the yield: a slow reader is not the provider's fault
 
 
 async def _whole(exchange: Exchange) -> bytes:

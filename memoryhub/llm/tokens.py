@@ -62,11 +62,7 @@ _fence = re.compile(r"\s{0,3}(```|~~~)")
 _symbol = re.compile(r"[{}()\[\]<>=;_/\\|&*$#@%^~`+]")
 
 
-def split_by_script(text: str) -> list[tuple[Script, str]]:
-    return list(_split(text))
-
-
-def _split(text: str) -> Iterator[tuple[Script, str]]:
+def split_by_script(text: str) -> Iterator[tuple[Script, str]]:
     def classified() -> Iterator[tuple[Script, str]]:
         for is_code, line in _lines(text):
             if is_code:
@@ -384,7 +380,7 @@ def raw_counts(text: str) -> RawCounts:
 
 
 def _raw_counts(text: str) -> RawCounts:
-    pieces = list(islice(_split(text), MAX_PIECES + 1))
+    pieces = list(islice(split_by_script(text), MAX_PIECES + 1))
     whole = count_raw(text) if len(pieces) > 1 else 0
     by_script: dict[Script, int] = dict.fromkeys(SCRIPTS, 0)
     if len(pieces) > MAX_PIECES:

@@ -1,12 +1,12 @@
 """Types of requests and answers, and the interface of language model providers. No vendor, no prompt."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
 
-from memoryhub.llm.retry import OnFailed, ignore_failure
+from memoryhub.llm.errors import ProviderError
 
 
 class Operation(StrEnum):
@@ -115,6 +115,13 @@ class Delta:
     text: str = field(repr=False)
 
 
+OnFailed = Callable[[ProviderError, float], None]
+"""Called after a failed attempt that another one follows: with its error, and the seconds until that one begins."""
+
+
+def ignore_failure(error: ProviderError, pause_seconds: float) -> None: ...
+
+
 class LLMProvider(ABC):
     """Answers prompts. Instances are shared by all threads of a process."""
 
@@ -151,6 +158,3 @@ class LLMProvider(ABC):
 
     def probe(self) -> None:  # noqa: B027 - what needs no network is always there
         """Look whether the provider can be reached and takes our key, at no cost. Raises ProviderError."""
-
-    def close(self) -> None:  # noqa: B027 - most hold none
-        """Close connections."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncDate
 from prometheus_client.core import GaugeMetricFamily
 
@@ -136,10 +136,7 @@ def usage(*, agent_id: str, actor_id: UUID | None, first: date, last: date) -> I
     rows = between(first, last, zone).filter(agent_id=agent_id)
     if actor_id is not None:
         rows = rows.filter(actor_id=actor_id)
-    days = rows.order_by().values(
-        day=TruncDate("created_at", tzinfo=zone), operation_=F("operation"), model_=F("model")
-    )
-    return days.annotate(**TOTALS).order_by("-day", "operation_", "model_")
+    return by_day(rows, zone, "operation", "model")
 
 
 def by_day(rows: QuerySet[LedgerEntry], zone: tzinfo, *names: str) -> QuerySet[LedgerEntry, dict[str, Any]]:

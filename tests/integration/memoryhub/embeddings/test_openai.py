@@ -20,7 +20,7 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.retry import Clock
+from memoryhub.llm.remote import Clock
 from tests.fakes import embeddings_server as fake
 from tests.fakes.embeddings_server import Behaviour, EmbeddingsServer
 

@@ -19,7 +19,7 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.retry import Clock
+from memoryhub.llm.remote import Clock
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, LLMProvider, Operation
 from tests.fakes.llm_server import FAILURES, SECRET, LLMServer, Reply
 from tests.verification.contract import PROVIDERS, both_ways, last, streamed, whole
@@ -48,6 +48,7 @@ EXPECTED: dict[str, tuple[Kind, str, str]] = {
     "503": (ProviderUnavailable, "overloaded", "overloaded"),
     "529": (ProviderUnavailable, "overloaded", "overloaded"),
     "billing": (ProviderUnavailable, "quota", "quota"),
+    "quota": (ProviderUnavailable, "quota", "quota"),
     "retry_after_1": (ProviderUnavailable, "rate_limited", "rate_limited"),
     "retry_after_9": (ProviderUnavailable, "rate_limited", "rate_limited"),
     "retry_after_3600": (ProviderUnavailable, "rate_limited", "rate_limited"),
@@ -70,8 +71,6 @@ EXPECTED: dict[str, tuple[Kind, str, str]] = {
     "wrong_schema": (BadAnswer, "wrong_schema", "wrong_schema"),
 }
 OF_ONE_VENDOR = {
-    ("openai", "quota"): (ProviderUnavailable, "quota", "quota"),
-    ("anthropic", "quota"): (ProviderUnavailable, "rate_limited", "rate_limited"),
     ("openai", "missing_fields"): (BadAnswer, "unfinished", "cut_stream"),
     ("anthropic", "missing_fields"): (BadAnswer, "unfinished", "unfinished"),
 }

@@ -11,8 +11,7 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.remote import retry_after_seconds
-from memoryhub.llm.retry import Budget, Clock, call_within
+from memoryhub.llm.remote import Budget, Clock, call_within, retry_after_seconds
 
 BUDGET = Budget(deadline_seconds=60, attempt_timeout_seconds=20)
 

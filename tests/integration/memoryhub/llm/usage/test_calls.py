@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.llm.client import complete, size_of, stream
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.retry import pause_after
+from memoryhub.llm.remote import pause_after
 from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Operation
 from memoryhub.llm.usage.models import LedgerEntry

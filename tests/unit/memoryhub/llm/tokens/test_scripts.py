@@ -34,12 +34,14 @@ from memoryhub.llm.tokens import SCRIPTS, Script, looks_like_code, script_sizes,
     ],
 )
 def test_split_by_script_classifies(text: str, expected: list[tuple[Script, str | None]]) -> None:
-    assert split_by_script(text) == [(script, text if piece is None else piece) for script, piece in expected]
+    assert list(split_by_script(text)) == [
+        (script, text if piece is None else piece) for script, piece in expected
+    ]
 
 
 @given(st.text(max_size=400) | st.text("aあж{};\n `~\r\u2028", max_size=80))
 def test_split_by_script_loses_nothing(text: str) -> None:
-    pieces = split_by_script(text)
+    pieces = list(split_by_script(text))
 
     assert "".join(piece for _, piece in pieces) == text
     assert all(piece and script in SCRIPTS for script, piece in pieces)
@@ -51,7 +53,7 @@ def test_split_by_script_loses_nothing(text: str) -> None:
     | st.text(st.characters(exclude_categories=["Z", "C"]))
 )
 def test_sizes_of_a_line_are_those_of_its_pieces(line: str) -> None:
-    pieces = [] if looks_like_code(line) else split_by_script(line)
+    pieces = [] if looks_like_code(line) else list(split_by_script(line))
     expected = {script: sum(len(piece) for each, piece in pieces if each == script) for script in SCRIPTS}
 
     assert looks_like_code(line) or script_sizes(line) == (expected, len(pieces))
@@ -60,7 +62,7 @@ def test_sizes_of_a_line_are_those_of_its_pieces(line: str) -> None:
 @given(st.lists(st.text("aあб \n{}=", max_size=20), max_size=20).map("\n".join) | st.text(max_size=400))
 def test_sizes_are_of_all_characters_and_code_is_code(text: str) -> None:
     sizes, cuts = script_sizes(text)
-    pieces = split_by_script(text)
+    pieces = list(split_by_script(text))
 
     assert sum(sizes.values()) == len(text)
     assert sizes["code"] == sum(len(piece) for script, piece in pieces if script == "code")
