@@ -18,12 +18,11 @@ def main() -> None:
     from django.db import OperationalError
 
     from memoryhub.env import EnvironmentProblem
-    from memoryhub.llm.errors import ConfigurationError
     from memoryhub.runtime.postgres import PostgresError, explain_outage
 
     try:
         execute_from_command_line(sys.argv)
-    except (EnvironmentProblem, ConfigurationError, PostgresError) as error:
+    except (EnvironmentProblem, PostgresError) as error:
         raise SystemExit(f"memoryhub: {error}") from None
     except OperationalError as error:
         raise SystemExit(f"memoryhub: {explain_outage(error)}") from None

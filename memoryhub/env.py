@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from memoryhub.prices import PriceList
 from memoryhub.zones import is_zone
@@ -83,9 +84,6 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     source = os.environ if variables is None else variables
     pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
     web_processes = _integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64)
-    log_format = source.get("MEMORYHUB_LOG_FORMAT") or "json"
-    if log_format not in ("json", "plain"):
-        raise EnvironmentProblem(f"MEMORYHUB_LOG_FORMAT must be one of json, plain, not {log_format!r}.")
     time_zone = source.get("MEMORYHUB_TIME_ZONE") or "UTC"
     if not is_zone(time_zone):
         raise EnvironmentProblem(
@@ -118,7 +116,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         min_free_mb=_integer(source, "MEMORYHUB_MIN_FREE_MB", 200, low=0, high=10_000_000),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
-        log_format=log_format,
+        log_format=read_choice(source, "MEMORYHUB_LOG_FORMAT", ("json", "plain"), default="json"),
         time_zone=time_zone,
         prices=_prices(source),
         web_processes=web_processes,
@@ -210,3 +208,41 @@ def _addresses(source: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 def read_words(source: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in source.get(name, "").split(",") if word.strip())
+
+
+def read_value(source: Mapping[str, str], *names: str) -> str | None:
+    return next((value for name in names if (value := source.get(name, "").strip())), None)
+
+
+def _name_of(source: Mapping[str, str], *names: str) -> str:
+    return next((name for name in names if source.get(name, "").strip()), names[0])
+
+
+def read_choice(source: Mapping[str, str], name: str, choices: tuple[str, ...], *, default: str) -> str:
+    value = (read_value(source, name) or default).lower()
+    if value not in choices:
+        raise EnvironmentProblem(f"{name} is {value!r}; it must be one of {', '.join(choices)}.")
+    return value
+
+
+def read_key(source: Mapping[str, str], *names: str) -> str | None:
+    value = read_value(source, *names)
+    if value and not (value.isascii() and value.isprintable() and " " not in value):
+        name = _name_of(source, *names)
+        raise EnvironmentProblem(f"{name} holds blanks or other characters that no key has. Copy it again.")
+    return value
+
+
+def read_url(source: Mapping[str, str], *names: str) -> str | None:
+    value = read_value(source, *names)
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket that never closes
+        is_http = False
+    if not is_http or " " in value:
+        name = _name_of(source, *names)
+        raise EnvironmentProblem(f"{name} is not an address such as http://127.0.0.1:11434/v1.")
+    return value.rstrip("/")

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from memoryhub.llm.config import read_choice, read_key, read_url, read_value
-from memoryhub.llm.errors import ConfigurationError
+from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value
 
 EMBEDDING_PROVIDERS = (
     "hashing",
@@ -59,7 +58,7 @@ class EmbeddingConfig:
         model = read_value(environ, "MEMORYHUB_EMBEDDING_MODEL")
         size = read_value(environ, "MEMORYHUB_EMBEDDING_DIMENSION")
         if size and not (size.isascii() and size.isdigit() and 1 <= int(size) <= MAX_DIMENSION):
-            raise ConfigurationError(
+            raise EnvironmentProblem(
                 f"MEMORYHUB_EMBEDDING_DIMENSION is {size!r}; it must be a whole number from 1 to {MAX_DIMENSION}."
             )
         config = cls(provider, model, int(size) if size else None)
@@ -67,7 +66,7 @@ class EmbeddingConfig:
             base_url = read_url(environ, "MEMORYHUB_EMBEDDING_BASE_URL")
             api_key = read_key(environ, "MEMORYHUB_EMBEDDING_API_KEY", "OPENAI_API_KEY")
             if not base_url and not api_key:
-                raise ConfigurationError(
+                raise EnvironmentProblem(
                     "The embedding provider 'openai' needs MEMORYHUB_EMBEDDING_API_KEY or OPENAI_API_KEY, "
                     "or MEMORYHUB_EMBEDDING_BASE_URL for a server of your own that asks for no key."
                 )
@@ -75,7 +74,7 @@ class EmbeddingConfig:
         if provider == "azure":
             return _with_azure(config, environ)
         if provider in WITHOUT_MODELS and model:
-            raise ConfigurationError(
+            raise EnvironmentProblem(
                 f"MEMORYHUB_EMBEDDING_MODEL is set, but the provider {provider!r} has no models. "
                 "Remove it, or set MEMORYHUB_EMBEDDING_PROVIDER to the provider of that model."
             )
@@ -92,7 +91,7 @@ def _with_azure(config: EmbeddingConfig, environ: Mapping[str, str]) -> Embeddin
     }
     missing = [name for name, value in found.items() if not value]
     if missing:
-        raise ConfigurationError(f"The embedding provider 'azure' needs {', '.join(missing)}.")
+        raise EnvironmentProblem(f"The embedding provider 'azure' needs {', '.join(missing)}.")
     base_url, api_key, deployment = found.values()
     return replace(
         config,

@@ -1,16 +1,15 @@
 """Configuration of the language models from the environment, and the default models of each vendor.
 
 No Django here: `settings.py` keeps the result of `LLMConfig.from_env(os.environ)` as `settings.LLM`. Keys are left out
-of every repr. The `read_*` functions serve `memoryhub.embeddings.config` too.
+of every repr.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
-from urllib.parse import urlsplit
 
-from memoryhub.llm.errors import ConfigurationError
+from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value
 from memoryhub.llm.types import Operation
 
 LLM_PROVIDERS = ("anthropic", "openai", "none")
@@ -29,7 +28,7 @@ class LLMConfig:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
-        """Read the configuration. Raises ConfigurationError naming the variable that is wrong."""
+        """Read the configuration. Raises EnvironmentProblem naming the variable that is wrong."""
         provider = cls._provider(environ)
         base_url = read_url(environ, "MEMORYHUB_LLM_BASE_URL")
         api_key = None
@@ -37,7 +36,7 @@ class LLMConfig:
             vendor_key = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[provider]
             api_key = read_key(environ, "MEMORYHUB_LLM_API_KEY", vendor_key)
             if not api_key and not base_url:
-                raise ConfigurationError(
+                raise EnvironmentProblem(
                     f"MEMORYHUB_LLM_PROVIDER is {provider!r}, but there is no key. Set MEMORYHUB_LLM_API_KEY or "
                     f"{vendor_key}, or MEMORYHUB_LLM_BASE_URL for a server of your own that asks for no key."
                 )
@@ -55,7 +54,7 @@ class LLMConfig:
             return "openai"
         for name in ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY"):
             if read_value(environ, name):
-                raise ConfigurationError(
+                raise EnvironmentProblem(
                     f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well."
                 )
         return "none"
@@ -75,44 +74,6 @@ class LLMConfig:
         """
         is_chosen = model == self.model or model in self.models.values()
         return model if is_chosen or not self.base_url else None
-
-
-def read_value(environ: Mapping[str, str], *names: str) -> str | None:
-    return next((value for name in names if (value := environ.get(name, "").strip())), None)
-
-
-def _name_of(environ: Mapping[str, str], *names: str) -> str:
-    return next((name for name in names if environ.get(name, "").strip()), names[0])
-
-
-def read_choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...], *, default: str) -> str:
-    value = (read_value(environ, name) or default).lower()
-    if value not in choices:
-        raise ConfigurationError(f"{name} is {value!r}; it must be one of {', '.join(choices)}.")
-    return value
-
-
-def read_key(environ: Mapping[str, str], *names: str) -> str | None:
-    value = read_value(environ, *names)
-    if value and not (value.isascii() and value.isprintable() and " " not in value):
-        name = _name_of(environ, *names)
-        raise ConfigurationError(f"{name} holds blanks or other characters that no key has. Copy it again.")
-    return value
-
-
-def read_url(environ: Mapping[str, str], *names: str) -> str | None:
-    value = read_value(environ, *names)
-    if value is None:
-        return None
-    try:
-        parts = urlsplit(value)
-        is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket that never closes
-        is_http = False
-    if not is_http or " " in value:
-        name = _name_of(environ, *names)
-        raise ConfigurationError(f"{name} is not an address such as http://127.0.0.1:11434/v1.")
-    return value.rstrip("/")
 
 
 CHAT_MODELS: Mapping[str, str] = MappingProxyType({"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.6-sol"})

@@ -5,10 +5,6 @@ text of a user, so they are never copied from a vendor's answer.
 """
 
 
-class ConfigurationError(Exception):
-    """A setting is missing or wrong; the message names the variable and what to do about it."""
-
-
 class EmptyText(ValueError):
     """A text to embed is empty or blank; there is nothing that a vector could stand for."""
 

@@ -23,11 +23,10 @@ from memoryhub.auth.config import SignInConfig
 from memoryhub.auth.domain import Scope, command
 from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
-from memoryhub.env import CHECKOUT, read_environment, secret_key
+from memoryhub.env import CHECKOUT, EnvironmentProblem, read_environment, secret_key
 from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.status import BACKGROUND
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
-from memoryhub.llm.errors import ConfigurationError
 from memoryhub.llm.usage.spending import CALLS
 from memoryhub.tenancy.policies import policy_classes
 from memoryhub.unfold import SCREENS
@@ -181,7 +180,7 @@ def _variables(tmp_path: Path) -> set[str]:
     ):
         for values in ({}, *({name: provider} for provider in providers)):
             variables = Noted(**values)
-            with suppress(ConfigurationError):  # what is missing was asked for all the same
+            with suppress(EnvironmentProblem):  # what is missing was asked for all the same
                 read(variables)
             asked |= variables.asked
     return asked

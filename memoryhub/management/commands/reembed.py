@@ -13,7 +13,7 @@ from memoryhub.embeddings.spaces import (
     switch,
     target_space,
 )
-from memoryhub.llm.errors import ConfigurationError, ProviderError
+from memoryhub.llm.errors import ProviderError
 from memoryhub.management import ResumableCommand
 
 
@@ -33,7 +33,7 @@ class Command(ResumableCommand):
             raise CommandError("--batch-size must be 1 or more.")
         try:
             self._change(options["batch_size"], dry_run=options["dry_run"], keep_old=options["keep_old"])
-        except (ProviderError, ConfigurationError) as error:
+        except ProviderError as error:
             raise CommandError(
                 f"{error} What was embedded is kept; run the command again to go on."
             ) from error

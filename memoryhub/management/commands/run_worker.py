@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.worker import WorkerPool
-from memoryhub.llm.errors import ConfigurationError, ProviderError
+from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.runtime.processes import Wakeups
 from memoryhub.runtime.supervisor import HEARTBEAT
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         # Load what jobs need before the workers are forked, so that no job waits for it and the processes share it: a
         # vendor's library takes seconds to import. Frozen objects are left alone by the garbage collector, which would
         # write to their pages and so copy them into each process.
-        with suppress(ProviderError, ConfigurationError):
+        with suppress(ProviderError):
             embedding_provider()
         count_raw("memoryhub")
         gc.collect()

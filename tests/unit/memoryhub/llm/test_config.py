@@ -3,8 +3,8 @@
 import pytest
 
 from memoryhub.embeddings.config import EmbeddingConfig, azure_address_parts
+from memoryhub.env import EnvironmentProblem
 from memoryhub.llm.config import LLMConfig, default_model
-from memoryhub.llm.errors import ConfigurationError
 from memoryhub.llm.tokens import factors_for
 from memoryhub.llm.types import Operation
 
@@ -126,7 +126,7 @@ WRONG_EMBEDDINGS = [
 
 @pytest.mark.parametrize(("environ", "message"), WRONG_EMBEDDINGS)
 def test_a_wrong_embedding_setting_is_named(environ: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message) as caught:
+    with pytest.raises(EnvironmentProblem, match=message) as caught:
         EmbeddingConfig.from_env(environ)
 
     assert "se cret" not in str(caught.value)
@@ -164,7 +164,7 @@ def test_the_language_model_is_chosen(environ: dict[str, str], provider: str, ke
     ],
 )
 def test_a_wrong_language_model_setting_is_named(environ: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(EnvironmentProblem, match=message):
         LLMConfig.from_env(environ)
 
 
