@@ -442,12 +442,11 @@ class InvitationAdmin(ActionAdmin):
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Invitation:
         """Make the invitation; its token stays on the form's row until the response is written."""
         values = form.cleaned_data
-        new = invite(
+        invitation, row.token = invite(
             email=values["email"], role=values["role"], lasts=timedelta(days=values["lasts"]),
             inviter=cast(User, request.user), by=principal(request), now=clock(),
         )  # fmt: skip
-        row.token = new.token
-        return new.row
+        return invitation
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None

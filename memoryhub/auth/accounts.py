@@ -10,7 +10,6 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,19 +41,11 @@ class IdentityTaken(DomainError):
     """Another account has this identity, or the account has another one."""
 
 
-@dataclass(frozen=True)
-class NewInvitation:
-    """An invitation whose link is shown once: only the token's digest is stored."""
-
-    row: Invitation
-    token: str
-
-
 @transaction.atomic
 def invite(
     *, email: str, role: str, lasts: timedelta, inviter: User, by: Principal, now: datetime
-) -> NewInvitation:
-    """Make a link by which one person gets an account with a role.
+) -> tuple[Invitation, str]:
+    """Return an invitation, by which one person gets an account with a role, and the token of its link, shown once.
 
     Raises Forbidden for a role that holds more than the inviter may do.
     """
@@ -70,7 +61,7 @@ def invite(
         expires_at=now + lasts,
     )
     audit.record(by=by, verb="issue", row=row, details={"role": role}, now=now)
-    return NewInvitation(row, token)
+    return row, token
 
 
 def open_invitation(token: str, *, now: datetime, rows: QuerySet[Invitation] | None = None) -> Invitation:

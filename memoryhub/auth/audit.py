@@ -51,21 +51,12 @@ def record_each(
 ) -> None:
     """Write an entry for each id, or one without an id for a change that has no single row."""
     entries = [
-        AuditEntry(
-            at=now,
-            who_kind=by.kind,
-            who_id=by.id,
-            who_name=by.name[:150],
-            verb=verb,
-            object_kind=object_kind,
-            object_id=str(object_id)[:255],
-            agent_id=actor.agent_id if actor else agent_id,
-            user_id=actor.user_id if actor else "",
-            reason=str(reason),
-            details=dict(details or {}),
+        _entry(
+            by, verb, object_kind, object_id, now, agent_id=actor.agent_id if actor else agent_id,
+            user_id=actor.user_id if actor else "", reason=str(reason), details=dict(details or {}),
         )
         for object_id in object_ids
-    ]
+    ]  # fmt: skip
     copy_models(entries)
 
 
@@ -74,11 +65,19 @@ def record_rows(
 ) -> None:
     """Write that somebody did something to rows of actors, with the details of each, in one statement."""
     entries = [
-        AuditEntry(
-            at=now, who_kind=by.kind, who_id=by.id, who_name=by.name[:150], verb=verb,
-            object_kind=KINDS.get(row._meta.model_name, row._meta.model_name), object_id=str(row.pk),
+        _entry(
+            by, verb, KINDS.get(row._meta.model_name, row._meta.model_name), row.pk, now,
             agent_id=row.actor.agent_id, user_id=row.actor.user_id, details=dict(details),
         )
         for row, details in rows
     ]  # fmt: skip
     copy_models(entries)
+
+
+def _entry(
+    by: Principal, verb: str, kind: str, object_id: object, now: datetime, **values: Any
+) -> AuditEntry:
+    return AuditEntry(
+        at=now, who_kind=by.kind, who_id=by.id, who_name=by.name[:150], verb=verb, object_kind=kind,
+        object_id=str(object_id)[:255], **values,
+    )  # fmt: skip

@@ -122,12 +122,12 @@ def test_an_invited_person_gets_in_and_sets_up_what_is_required(
     settings.SIGN_IN = SignInConfig(needs_second_factor=True)
     cache.clear()
     name, now = f"rin-{seen['language']}", datetime.now(UTC)
-    made = invite(
+    _, token = invite(
         email=f"{name}@example.org", role="curator", lasts=timedelta(days=1), inviter=User.objects.get(username="aya"),
         by=BY, now=now,
     )  # fmt: skip
     page = page_as(None, **seen)
-    page.goto(f"/admin/invitation/{made.token}/")
+    page.goto(f"/admin/invitation/{token}/")
     fine(page)
     assert page.locator("#id_username").input_value() == name
     for field in ("#id_password1", "#id_password2"):
@@ -138,7 +138,7 @@ def test_an_invited_person_gets_in_and_sets_up_what_is_required(
     page.locator("#code-form button[type=submit]").click()
     page.locator("a[href='/admin/']").click()
     expect(page).to_have_url(re.compile("/admin/$"))
-    page.goto(f"/admin/invitation/{made.token}/")
+    page.goto(f"/admin/invitation/{token}/")
     fine(page)
 
 
