@@ -28,6 +28,7 @@ from conversations.domain.layers import (
     USER_MESSAGE,
     WORKING,
 )
+from conversations.domain.policy import LAYER_NAMES
 from memoryhub.admin.base import excerpt, grouped
 
 Item = Mapping[str, Any]
@@ -37,13 +38,7 @@ ORDER: Final = (SYSTEM, PINNED, PROFILE, SEMANTIC, RECALL, PROJECT, SESSION_SUMM
 
 LAYERS: Final[Mapping[str, Any]] = {
     SYSTEM: _("System prompt"),
-    PINNED: _("Pinned memories"),
-    PROFILE: _("About the user"),
-    SEMANTIC: _("Related memories"),
-    RECALL: _("Earlier messages"),
-    PROJECT: _("Project memory"),
-    SESSION_SUMMARY: _("Session summary"),
-    WORKING: _("Last messages"),
+    **LAYER_NAMES,
     USER_MESSAGE: _("The user’s message"),
 }
 FRAME: Final = "frame"

@@ -52,7 +52,6 @@ from conversations.admin.playground_form import (
     NO_PROJECT,
     OPTIONS,
     OWN,
-    SWITCHES,
     PlaygroundForm,
     receipt_settings,
     session_label,
@@ -216,7 +215,7 @@ def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, st
         settings = receipt_settings(receipt)
         return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
-        settings = {name: request.POST.get(name, "") for name in (*PlaygroundForm.base_fields, *SWITCHES)}
+        settings = {name: request.POST.get(name, "") for name in (*PlaygroundForm.base_fields, *OPTIONS)}
         name, _sep, value = submitted_text(request, "instead").partition("=")
         return before, {**settings, name: value} if name in OPTIONS else settings
     if before:
@@ -356,7 +355,9 @@ def _result_context(
         "prompt": prompt_preview(result.context.assembly),
         "latency": result.context.metadata["assembly_latency_ms"],
         "budgets": [each for each in TOKENS_TO_TRY if each != form.cleaned_data["max_tokens"]],
-        "without": [(name, SWITCHES[name]) for name in LEFT_OUT_TO_TRY if form.cleaned_data[name] != "false"],
+        "without": [
+            (name, form.fields[name].label) for name in LEFT_OUT_TO_TRY if form.cleaned_data[name] != "false"
+        ],
     }
 
 

@@ -9,45 +9,23 @@ from django import forms
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-)
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from conversations.actions.context import UNNAMED
-from conversations.domain.policy import AUTO_PLACEMENT, BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
+from conversations.domain.policy import CALL_OPTIONS, ContextPolicy
 from conversations.models import Receipt
 from memoryhub.admin.base import as_uuid, truncated
 from memoryhub.admin.fields import ProseField
+from memoryhub.admin.policy_form import SWITCH, field_of
+from memoryhub.tenancy.domain import Check, Input
 from memoryhub.tenancy.models import Agent
 
 NO_PROJECT: Final = "-"
 OWN: Final = _("none: the agent itself")
 LONGEST_MESSAGE: Final = 100_000
 
-SWITCHES: Final = {
-    "include_pinned": _("Pinned memories"),
-    "include_profile": _("About the user"),
-    "include_semantic_memory": _("Related memories"),
-    "include_recall": _("Earlier messages"),
-    "include_project": _("Project memory"),
-    "include_session_summary": _("Session summary"),
-    "include_clock": _("Date and time"),
-    "include_relevance": _("Relevance"),
-    "include_tools": _("Tool use"),
-    "cache": _("Caching"),
-}
-RANGES: Final = {
-    "working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "profile_max_tokens": (0, 4_000),
-    "recall_limit": (0, 100),
-}  # fmt: skip
-OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
-FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
-
-_AS_SET = ("", _("as in the policy"))
-_SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
+OPTIONS: Final = tuple(name for name in ContextPolicy.CHECKS if name in CALL_OPTIONS)
+FURTHER: Final = ("perspective", *(name for name in OPTIONS if name != "max_tokens"))
 
 
 def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
@@ -67,15 +45,12 @@ def _choice(label: Any, choices: Any) -> forms.ChoiceField:
     )
 
 
-def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.IntegerField:
-    return forms.IntegerField(
-        required=False,
-        label=label,
-        min_value=low,
-        max_value=high,
-        help_text=help_text,
-        widget=UnfoldAdminIntegerFieldWidget(),
-    )
+def _option(check: Check) -> forms.Field:
+    """Return the field of a policy value for one context; what it allows is checked where the context is assembled."""
+    choices = SWITCH if check.input is Input.SWITCH else check.choices
+    if choices:
+        return _choice(check.title, [("", _("as in the policy")), *choices.items()])
+    return field_of(check, required=False, label=check.title)
 
 
 class PlaygroundForm(forms.Form):
@@ -91,35 +66,12 @@ class PlaygroundForm(forms.Form):
         suggestions="projects",
     )
     message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
-    max_tokens = _whole(
-        _("Token limit"), 1000, LARGEST_MAX_TOKENS, _("The safety margin is subtracted from it.")
-    )
     format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
-    token_safety_margin = forms.FloatField(
-        required=False,
-        min_value=0.5,
-        max_value=0.95,
-        label=_("Safety margin"),
-        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
-    )
-    memory_placement = _choice(
-        _("Position of memories"),
-        [
-            _AS_SET,
-            (AUTO_PLACEMENT, _("with the user’s message where caching is on")),
-            (BEFORE_HISTORY, _("before the last messages")),
-            (WITH_USER_MESSAGE, _("with the user’s message")),
-        ],
-    )
     perspective = _text(_("Perspective"), longest=100)
-    working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
-    semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
-    profile_max_tokens = _whole(_("Tokens about the user, at most"), *RANGES["profile_max_tokens"])
-    recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields |= {name: _choice(label, _SWITCH) for name, label in SWITCHES.items()}
+        self.fields |= {name: _option(ContextPolicy.CHECKS[name]) for name in OPTIONS}
         self.sessions: list[tuple[str, str]] = []
         agents: Any = self.fields["agent"]
         agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
@@ -141,9 +93,11 @@ class PlaygroundForm(forms.Form):
 
     def options(self) -> dict[str, Any]:
         values = {name: self.cleaned_data[name] for name in OPTIONS}
-        switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
-        others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
-        return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
+        return {
+            name: value == "true" if ContextPolicy.CHECKS[name].input is Input.SWITCH else value
+            for name, value in values.items()
+            if value not in (None, "")
+        }
 
     def offer_users(self, users: Sequence[str]) -> None:
         """Make the user a list to choose from; one that was asked for stays in it."""

@@ -101,6 +101,11 @@ class Phrases:
     gap_session: str
 
 
+ENGLISH_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
 ENGLISH: Final = Phrases(
     language="en",
     headings={
@@ -133,20 +138,7 @@ ENGLISH: Final = Phrases(
     ),
     clock="(Now: {weekday} {date} {zone})",
     weekdays=("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
-    months=(
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ),
+    months=ENGLISH_MONTHS,
     speakers="(Answer without a name.)",
     speaker="(From {name}.)",
     unnamed={"user": "user", "assistant": "assistant"},

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from conversations.domain.layers import ENGLISH_MONTHS
 from memoryhub.search.analysis import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS, UNSPACED, is_unspaced
 
 
@@ -96,11 +97,6 @@ _ENDS_ASKING: Final = re.compile(r"(?:[?？]|か)\W*$")
 _TAIL_CHARACTERS: Final = 50
 """As much of a message's end as can matter; a page of question marks must not take long."""
 
-_ENGLISH_MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
-
 # Clients put these where a name could stand; whoever asks about "the user" means nobody.
 _ROLES: Final = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot"})
 # And whoever asks "What did they say?" does not mean somebody who calls themselves "What The".
@@ -132,7 +128,7 @@ def findable_words(content: str, *, author: str, said_at: datetime) -> str:
     if is_unspaced(content):
         day = f"{said_at.year}年{said_at.month}月{said_at.day}日"
     else:
-        day = f"{said_at.day} {_ENGLISH_MONTHS[said_at.month - 1]} {said_at.year}"
+        day = f"{said_at.day} {ENGLISH_MONTHS[said_at.month - 1]} {said_at.year}"
     return f"{author}: {content} {day}" if author else f"{content} {day}"
 
 

@@ -33,13 +33,13 @@ PLACEMENTS: Final = {
 }
 
 LAYER_NAMES: Final = {
-    PINNED: _("Pinned"),
-    WORKING: _("Conversation"),
-    SEMANTIC: _("Memories"),
-    PROFILE: _("Profile"),
+    PINNED: _("Pinned memories"),
+    WORKING: _("Last messages"),
+    SEMANTIC: _("Related memories"),
+    PROFILE: _("About the user"),
     RECALL: _("Earlier messages"),
-    PROJECT: _("Project"),
-    SESSION_SUMMARY: _("Session summaries"),
+    PROJECT: _("Project memory"),
+    SESSION_SUMMARY: _("Session summary"),
 }
 
 LARGEST_MAX_TOKENS: Final = 2**53

@@ -21,8 +21,6 @@ from conversations.actions.sessions import open_session
 from conversations.admin import playground
 from conversations.admin.context_breakdown import SOURCE_PAGES
 from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, TOKENS_TO_TRY
-from conversations.admin.playground_form import RANGES
-from conversations.domain.policy import ContextPolicy
 from conversations.models import Receipt
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
@@ -189,14 +187,6 @@ def test_anothers_session_is_refused(boss: Client, hub: Hub) -> None:
     other = actor_for_writing(BY, hub.agent.pk, "somebody-else", now=NOW)
     session, _ = open_session(actor=other, session_id=None, channel="api", by=BY, now=NOW)
     assert list(run(boss, hub, session=str(session.pk)).context["form"].errors) == ["session"]
-
-
-def test_ranges_are_those_of_the_policy() -> None:
-    for name, (low, high) in RANGES.items():
-        check = ContextPolicy.CHECKS[name]
-        assert (
-            check.holds(low) and check.holds(high) and not check.holds(low - 1) and not check.holds(high + 1)
-        )
 
 
 def test_layers_are_switched_and_options_sent(boss: Client, hub: Hub) -> None:
