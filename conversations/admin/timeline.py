@@ -242,7 +242,7 @@ def _link(address: str, query: TimelineQuery, **where: int | None) -> str | None
 def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]) -> dict[str, Any]:
     """Return a page's messages, the entries before the first, and the labels of kinds that have more entries."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    part = _search(rows, query) if query.words else _page(rows, query)
+    part = _slice(rows, query, session.message_count)
     messages, has_earlier = part.messages, part.earlier is not None
     following = rows.filter(seq__gt=messages[-1].seq).order_by("seq") if messages else rows.none()
     window = TimelineWindow(
@@ -277,63 +277,43 @@ def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
     )  # fmt: skip
 
 
-def _page(rows: QuerySet[Message], query: TimelineQuery) -> MessageSlice:
-    shown = _with_openings(rows)
-    if query.is_last or query.before is not None:
-        earlier = shown if query.is_last else shown.filter(seq__lt=query.before)
-        backwards = list(earlier.order_by("-seq")[: PAGE + 1])
-        return _slice(backwards[:PAGE][::-1], len(backwards) > PAGE, bool(backwards) and not query.is_last)
-    after = _begin(rows, query)
-    onwards = list(shown.filter(seq__gt=after).order_by("seq")[: PAGE + 1])
-    if not onwards and after > 0:  # beyond the end: the last page is nearest
-        return _page(rows, TimelineQuery(is_last=True))
-    has_earlier = after > 0 and rows.filter(seq__lte=after).exists()
-    return _slice(onwards[:PAGE], has_earlier, len(onwards) > PAGE)
+def _slice(rows: QuerySet[Message], query: TimelineQuery, last: int) -> MessageSlice:
+    """Return a page of the messages, or of those that contain the words, of `last` in the session.
 
-
-def _slice(messages: list[Any], has_earlier: bool, has_later: bool) -> MessageSlice:
-    return MessageSlice(
-        messages, messages[0].seq if has_earlier else None, messages[-1].seq if has_later else None
-    )
-
-
-def _search(rows: QuerySet[Message], query: TimelineQuery) -> MessageSlice:
-    """Return a page of the messages that contain the words; at most SEARCHED_AT_ONCE messages are read."""
-    last = rows.aggregate(last=Max("seq"))["last"] or 0
+    A search reads at most SEARCHED_AT_ONCE messages.
+    """
+    most = SEARCHED_AT_ONCE if query.words else last
     after = last if query.is_last or query.before is not None else _begin(rows, query)
-    if after >= last:  # backwards, or beyond the end
-        return _search_backwards(
-            rows, query, min(last + 1 if query.before is None else query.before, last + 1), last
+    if after >= last:  # backwards, or beyond the end: the last page is nearest
+        before = last + 1 if query.before is None else min(query.before, last + 1)
+        begin = max(0, before - 1 - most)
+        found = list(_between(rows, query, begin, before - 1).order_by("-seq")[: PAGE + 1])
+        reached = found[PAGE - 1].seq if len(found) > PAGE else begin + 1
+        return MessageSlice(
+            messages=found[:PAGE][::-1],
+            earlier=reached if reached > 1 else None,
+            later=before - 1 if 0 < before <= last else None,
+            searched=_searched_part(query, reached, before - 1, last),
         )
-    end = min(after + SEARCHED_AT_ONCE, last)
-    found = list(_with_words(rows, query, after, end).order_by("seq")[: PAGE + 1])
+    end = min(after + most, last)
+    found = list(_between(rows, query, after, end).order_by("seq")[: PAGE + 1])
     reached = found[PAGE - 1].seq if len(found) > PAGE else end
     return MessageSlice(
         messages=found[:PAGE],
         earlier=after + 1 if after > 0 else None,
         later=reached if reached < last else None,
-        searched=_searched_part(after + 1, reached, last),
+        searched=_searched_part(query, after + 1, reached, last),
     )
 
 
-def _search_backwards(rows: QuerySet[Message], query: TimelineQuery, before: int, last: int) -> MessageSlice:
-    begin = max(0, before - 1 - SEARCHED_AT_ONCE)
-    found = list(_with_words(rows, query, begin, before - 1).order_by("-seq")[: PAGE + 1])
-    reached = found[PAGE - 1].seq if len(found) > PAGE else begin + 1
-    return MessageSlice(
-        messages=found[:PAGE][::-1],
-        earlier=reached if reached > 1 else None,
-        later=before - 1 if 0 < before <= last else None,
-        searched=_searched_part(reached, before - 1, last),
-    )
+def _between(rows: QuerySet[Message], query: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
+    rows = rows.filter(seq__gt=after, seq__lte=end)
+    return _with_openings(rows.filter(content__icontains=query.words) if query.words else rows)
 
 
-def _with_words(rows: QuerySet[Message], query: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
-    return _with_openings(rows.filter(seq__gt=after, seq__lte=end, content__icontains=query.words))
-
-
-def _searched_part(first: int, end: int, last: int) -> tuple[int, int] | None:
-    return None if first > end or (first == 1 and end == last) else (first, end)
+def _searched_part(query: TimelineQuery, first: int, end: int, last: int) -> tuple[int, int] | None:
+    is_whole = not query.words or first > end or (first == 1 and end == last)
+    return None if is_whole else (first, end)
 
 
 def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:

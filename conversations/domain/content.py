@@ -80,10 +80,14 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in lines[filled[0] : filled[-1] + 1])
 
 
+LONGEST_LABEL: Final = 60
+LONGEST_EXCERPT: Final = 200
+
+
 @lru_cache(maxsize=1_000)
-def label(text: str, longest: int = 60) -> str:
-    """Return a name for use inside brackets: one line, none of its own, at most `longest` characters."""
-    return one_line(text).translate({ord("["): "(", ord("]"): ")"})[:longest].rstrip()
+def label(text: str) -> str:
+    """Return a name for use inside brackets: one line, none of its own, at most LONGEST_LABEL characters."""
+    return one_line(text).translate({ord("["): "(", ord("]"): ")"})[:LONGEST_LABEL].rstrip()
 
 
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
@@ -319,8 +323,8 @@ def plain_text(content: Content, language: Language) -> str:
     return "\n".join([*words, *(f"({line})" for line in traces(content, language))])
 
 
-def excerpt(content: Content, language: Language, longest: int = 200) -> str:
-    return one_line(plain_text(content, language)[: longest * 8])[:longest]
+def excerpt(content: Content, language: Language) -> str:
+    return one_line(plain_text(content, language)[: 8 * LONGEST_EXCERPT])[:LONGEST_EXCERPT]
 
 
 def trace(call: Block, result: Block | None, language: str) -> str:

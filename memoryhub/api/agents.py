@@ -30,7 +30,7 @@ from memoryhub.api.fields import (
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
 from memoryhub.auth import audit
-from memoryhub.auth.actions import AgentUnknown, create_agent, set_actor_policy, update_agent
+from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.tenancy import Tenant, UnknownRow
@@ -148,7 +148,7 @@ class OneAgent(ApiView):
         """Return an agent."""
         agent = Agent.objects.among(self.principal.agent_ids).filter(agent_id=agent_id).first()
         if agent is None:
-            raise AgentUnknown(f"No agent {agent_id!r}.")
+            raise UnknownRow(f"No agent {agent_id!r}.")
         return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
 
     @operation("agent_update", Scope.ADMIN, request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)

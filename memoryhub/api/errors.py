@@ -17,8 +17,7 @@ from psycopg import errors as postgres_errors
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from memoryhub.api.problems import PROBLEM_JSON, DiskFull, PayloadTooLarge, Problem, Unavailable, problem
-from memoryhub.auth.actions import AgentUnknown
+from memoryhub.api.problems import PROBLEM_JSON, Problem, disk_full, payload_too_large, problem, unavailable
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
@@ -114,7 +113,7 @@ STATUS: Final[Mapping[str, int]] = {
 def problem_for(exc: Exception) -> exceptions.APIException | None:
     """Return the API exception of an error; None where it is unexpected."""
     match exc:
-        case UnknownRow() | AgentUnknown():
+        case UnknownRow():
             return exceptions.NotFound(str(exc.args[0]))
         case Forbidden():
             return exceptions.PermissionDenied(str(exc))
@@ -129,7 +128,7 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
                 {"policy": {key: [str(text)] for key, text in exc.errors.items()}}
             )
         case RequestDataTooBig():
-            return PayloadTooLarge()
+            return payload_too_large()
         case ObjectDoesNotExist():
             return exceptions.NotFound("It was deleted while you wrote.")
         case IntegrityError() if isinstance(exc.__cause__, postgres_errors.ForeignKeyViolation):
@@ -139,10 +138,10 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
             sqlstate = getattr(exc.__cause__, "sqlstate", None)
             log.warning("database unavailable", extra={"error": type(exc).__name__, "sqlstate": sqlstate})
             if sqlstate == postgres_errors.DiskFull.sqlstate:
-                return DiskFull("The database's disk is full; nothing was written.")
-            return Unavailable("database_unavailable", "The database is busy or away; try again shortly.")
+                return disk_full("The database's disk is full; nothing was written.")
+            return unavailable("database_unavailable", "The database is busy or away; try again shortly.")
         case ProviderError():
-            return Unavailable("provider_unavailable", str(exc))
+            return unavailable("provider_unavailable", str(exc))
     return None
 
 
@@ -153,9 +152,5 @@ def is_model_missing(error: ProviderError) -> bool:
 def llm_problem(error: ProviderError, *, wait_seconds: int | None, **members: Any) -> Problem:
     """Return 503 where no model is configured or the spending cap is reached, 502 where the model failed."""
     status_code, code = (503, "llm_unavailable") if is_model_missing(error) else (502, "llm_failed")
-    failed = Problem(
-        status_code, code, str(error), reason=error.code, retryable=not error.permanent, **members
-    )
-    if wait_seconds is not None:
-        failed.wait = wait_seconds  # type: ignore[attr-defined]
-    return failed
+    members = {"reason": error.code, "retryable": not error.permanent, **members}
+    return Problem(status_code, code, str(error), wait_seconds=wait_seconds, **members)

@@ -21,7 +21,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.fields import empty, get_error_detail
 from rest_framework.parsers import BaseParser
 
-from memoryhub.api.problems import PayloadTooLarge
+from memoryhub.api.problems import payload_too_large
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.namespaces import LONGEST_OWNER, namespace_owner
 from memoryhub.validators import UnusableJSON, parse_json
@@ -34,13 +34,13 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None) -> Any:
-        """Return the parsed body; an empty body is an empty object. Raises ParseError, PayloadTooLarge."""
+        """Return the parsed body; an empty body is an empty object. Raises ParseError, Problem (413)."""
         try:
             body = stream.read(settings.MAX_BODY_BYTES + 1)
         except RequestDataTooBig:
-            raise PayloadTooLarge() from None
+            raise payload_too_large() from None
         if len(body) > settings.MAX_BODY_BYTES:
-            raise PayloadTooLarge()
+            raise payload_too_large()
         try:
             return parse_json(body)
         except UnusableJSON as error:

@@ -99,8 +99,7 @@ def _embedder() -> Verdict:
     if not provider.is_local:
         # A remote provider is not asked here: a probe every few seconds would cost money.
         return True, f"{provider.name} with {provider.model}; `manage.py doctor` asks it."
-    availability = provider.probe()
-    return availability.available, availability.detail
+    return provider.probe()
 
 
 def _workers() -> Verdict:
@@ -192,10 +191,8 @@ def workers() -> Iterator[Finding]:
 def embeddings() -> Iterator[Finding]:
     """Probe the embedder, and check that searches read the configured space."""
     try:
-        availability = embedding_provider().probe()
-        yield Finding(
-            Level.FINE if availability.available else Level.WARNING, "embedder", availability.detail
-        )
+        is_available, detail = embedding_provider().probe()
+        yield Finding(Level.FINE if is_available else Level.WARNING, "embedder", detail)
         plan, unfinished = plan_change(), list(leftovers())
     except ProviderError as error:
         yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")

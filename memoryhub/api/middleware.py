@@ -20,7 +20,7 @@ from django.middleware.locale import LocaleMiddleware
 from django.urls import set_script_prefix
 from django.utils import timezone, translation
 
-from memoryhub.api.problems import PayloadTooLarge, plain_problem, send_problem
+from memoryhub.api.problems import payload_too_large, plain_problem, send_problem
 from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.validators import text_problem
 from memoryhub.zones import DisplayZone, is_zone
@@ -131,7 +131,7 @@ class BodyLimit:
 
         await self.application(scope, counted, send)
         if received > settings.MAX_BODY_BYTES:
-            error = PayloadTooLarge()
+            error = payload_too_large()
             code, detail = str(error.get_codes()), str(error.detail)
             await send_problem(send, error.status_code, code, detail, (b"connection", b"close"))
 

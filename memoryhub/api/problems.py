@@ -7,45 +7,33 @@ import json
 from typing import Any
 
 from django.http import HttpResponse, JsonResponse
-from rest_framework import exceptions, status
+from rest_framework import exceptions
 
 PROBLEM_JSON = "application/problem+json"
 
 
 class Problem(exceptions.APIException):
-    """API error with status, stable code, and additional members."""
+    """API error with status, stable code, and additional members; `wait_seconds` becomes `Retry-After`."""
 
-    def __init__(self, status_code: int, code: str, detail: str, **members: Any) -> None:
+    def __init__(
+        self, status_code: int, code: str, detail: str, *, wait_seconds: int | None = None, **members: Any
+    ) -> None:
         super().__init__(detail=detail, code=code)
-        self.status_code = status_code
-        self.members = members
+        self.status_code, self.members = status_code, members
+        if wait_seconds is not None:
+            self.wait = wait_seconds
 
 
-class PayloadTooLarge(Problem):
-    """413: the body exceeds the limit."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "payload_too_large",
-            "The body is too large; send it in smaller parts.",
-        )  # fmt: skip
+def payload_too_large() -> Problem:
+    return Problem(413, "payload_too_large", "The body is too large; send it in smaller parts.")
 
 
-class DiskFull(Problem):
-    """507: the database's disk is full, or nearly; reads go on."""
-
-    wait = 30
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(status.HTTP_507_INSUFFICIENT_STORAGE, "disk_full", detail)
+def disk_full(detail: str) -> Problem:
+    return Problem(507, "disk_full", detail, wait_seconds=30)
 
 
-class Unavailable(Problem):
-    """503 with `Retry-After`: a required component is temporarily unavailable."""
-
-    def __init__(self, code: str, detail: str, *, wait_seconds: int = 2) -> None:
-        super().__init__(status.HTTP_503_SERVICE_UNAVAILABLE, code, detail)
-        self.wait = wait_seconds
+def unavailable(code: str, detail: str) -> Problem:
+    return Problem(503, code, detail, wait_seconds=2)
 
 
 def problem(

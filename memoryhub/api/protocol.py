@@ -21,6 +21,7 @@ HEALTH: Final = "/healthz"
 SPARE_FILES: Final = 200
 """Descriptors that are left to the database, static files and spooled bodies."""
 
+WANTED_FILES: Final = 4_096
 RETRY_AFTER_SECONDS: Final = 2
 
 
@@ -168,9 +169,9 @@ def fitting_connections(wanted: int) -> int:
     return wanted if files == resource.RLIM_INFINITY else min(wanted, max(50, files - SPARE_FILES))
 
 
-def raise_file_limit(wanted: int = 4_096) -> None:
+def raise_file_limit() -> None:
     """Raise the soft limit of open files, which is 256 or 1024 on most systems; each connection takes one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    most = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -32,7 +32,7 @@ from rest_framework.views import APIView
 
 from memoryhub.api.idempotency import LONGEST_KEY, answer_once
 from memoryhub.api.pagination import ByCursor
-from memoryhub.api.problems import DiskFull, Problem
+from memoryhub.api.problems import Problem, disk_full
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_for_reading
 from memoryhub.runtime.postgres import disk_space
@@ -184,10 +184,10 @@ def _getter(field: Field[Any, Any, Any, Any]) -> Getter:
 
 
 def check_disk() -> None:
-    """Raise DiskFull while the disk of the embedded database is nearly full."""
+    """Raise Problem (507) while the disk of the embedded database is nearly full."""
     space = disk_space(settings.ENVIRONMENT)
     if space is not None and space.is_full:
-        raise DiskFull(f"{space.detail}. Reads go on.")
+        raise disk_full(f"{space.detail}. Reads go on.")
 
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])

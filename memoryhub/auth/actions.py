@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, draw_key
 from memoryhub.auth.models import ApiKey
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError, Message
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
@@ -28,10 +29,6 @@ class AgentExists(DomainError):
 
     code = "agent_exists"
     field = "agent_id"
-
-
-class AgentUnknown(DomainError, LookupError):
-    """No such agent, or none that the key may touch."""
 
 
 class VersionMismatch(DomainError):
@@ -77,7 +74,7 @@ def update_agent(
 ) -> Agent:
     """Change an agent's fields.
 
-    Raises AgentUnknown, VersionMismatch, PolicyError for overrides that cannot be used, and Forbidden for
+    Raises UnknownRow, VersionMismatch, PolicyError for overrides that cannot be used, and Forbidden for
     a key that is bound to one user or untrusted.
     """
     by.check_agent(agent_id)
@@ -87,7 +84,7 @@ def update_agent(
         raise Forbidden(_("An untrusted key may not change agents."))
     agent = Agent.objects.select_for_update().filter(agent_id=agent_id).first()
     if agent is None:
-        raise AgentUnknown(format_lazy(_("No agent {agent}."), agent=repr(agent_id)))
+        raise UnknownRow(format_lazy(_("No agent {agent}."), agent=repr(agent_id)))
     if expected_version is not None and agent.version != expected_version:
         raise VersionMismatch(agent.version)
     check_overrides(values.get("policy", {}))
@@ -111,13 +108,13 @@ def set_actor_policy(
 ) -> Actor:
     """Replace what a user overrides.
 
-    Raises VersionMismatch, AgentUnknown where the user was erased meanwhile, PolicyError for overrides
+    Raises VersionMismatch, UnknownRow where the user was erased meanwhile, PolicyError for overrides
     that cannot be used, and Forbidden for an untrusted key, or one that lacks the scope `admin` and would
     change what only an operator decides: the prompt, and whom to trust.
     """
     locked = Actor.objects.select_for_update(of=["self"]).select_related("agent").filter(pk=actor.pk).first()
     if locked is None:
-        raise AgentUnknown(_("The user was erased meanwhile."))
+        raise UnknownRow(_("The user was erased meanwhile."))
     actor = locked
     if expected_version is not None and actor.version != expected_version:
         raise VersionMismatch(actor.version)

@@ -164,7 +164,7 @@ def _one_login() -> Iterator[None]:
 
 
 @transaction.atomic
-def unlock(*, username: str = "", address: str = "", by: Principal, reason: str = "", now: datetime) -> int:
+def unlock(*, username: str, address: str, by: Principal, now: datetime) -> int:
     """Forget failed logins of an account, an address, or, without either, all; return how many rows there were."""
     wanted: Mapping[str, str] = {"username": username, "ip_address": address}
     rows = FailedLogin.objects.filter(**{name: value for name, value in wanted.items() if value})
@@ -174,6 +174,6 @@ def unlock(*, username: str = "", address: str = "", by: Principal, reason: str 
         details = {"address": address} if address else {}
         audit.record_each(
             by=by, verb="unlock", object_kind="person", object_ids=[(account and account.first()) or ""],
-            reason=reason, details=details, now=now,
+            details=details, now=now,
         )  # fmt: skip
     return forgotten

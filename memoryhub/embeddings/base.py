@@ -27,14 +27,6 @@ Vectors = NDArray[np.float32]
 PROBE_TEXT = "memoryhub"
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Result of a probe, with one sentence for people."""
-
-    available: bool
-    detail: str
-
-
 class EmbeddingProvider(ABC):
     """Turns texts into unit vectors. Instances are shared by all threads of a process."""
 
@@ -79,15 +71,15 @@ class EmbeddingProvider(ABC):
     def close(self) -> None:  # noqa: B027  most providers hold nothing open
         """Close connections; the instance is not used afterwards."""
 
-    def probe(self) -> Availability:
-        """Say whether the provider works right now. Never raises."""
+    def probe(self) -> tuple[bool, str]:
+        """Say whether the provider works right now, and a sentence for people. Never raises."""
         try:
             dimension = self._probe_dimension()
         except ProviderError as error:
-            return Availability(False, str(error))
+            return False, str(error)
         except Exception as error:  # a probe reports, whatever a vendor's library throws
-            return Availability(False, f"{self.name} failed with {type(error).__name__}.")
-        return Availability(True, f"{self.name} with {self.model}, {dimension} dimensions.")
+            return False, f"{self.name} failed with {type(error).__name__}."
+        return True, f"{self.name} with {self.model}, {dimension} dimensions."
 
     def _probe_dimension(self) -> int:
         return int(self.embed([PROBE_TEXT]).shape[1])

@@ -114,7 +114,7 @@ class Call:
         self.principal = self.api_key.principal()
 
     def require(self, scope: Scope) -> None:
-        """Raise PermissionDenied where the key lacks a scope, and DiskFull for a write while the disk is full."""
+        """Raise PermissionDenied where the key lacks a scope, and Problem (507) for a write while the disk is full."""
         if scope not in self.principal.scopes:
             raise PermissionDenied(f"This call needs the scope `{scope}`, which the key does not have.")
         if scope is not Scope.READ:

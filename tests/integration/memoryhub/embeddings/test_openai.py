@@ -320,9 +320,9 @@ def test_probe_reports_and_never_raises(embeddings_server: EmbeddingsServer, pro
 
     reports = [provider.probe() for _ in range(4)]
 
-    assert [report.available for report in reports] == [False, False, False, True]
-    assert "401" in reports[2].detail
-    assert "8 dimensions" in reports[3].detail
+    assert [is_available for is_available, _ in reports] == [False, False, False, True]
+    assert "401" in reports[2][1]
+    assert "8 dimensions" in reports[3][1]
 
 
 def test_the_key_is_sent_and_a_server_without_keys_needs_none(

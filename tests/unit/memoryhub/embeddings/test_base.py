@@ -56,7 +56,4 @@ def test_probe_reports_an_exception_that_nobody_foresaw() -> None:
     def explode(count: int) -> Vectors:
         raise RuntimeError("with a text of a user")
 
-    report = Odd(explode).probe()
-
-    assert not report.available
-    assert report.detail == "odd failed with RuntimeError."
+    assert Odd(explode).probe() == (False, "odd failed with RuntimeError.")

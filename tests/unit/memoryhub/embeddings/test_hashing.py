@@ -127,8 +127,8 @@ def test_too_few_dimensions_are_refused() -> None:
 
 
 def test_probe_says_what_it_is() -> None:
-    assert PROVIDER.probe().available
-    assert PROVIDER.probe().detail == "hashing with ngrams-1, 384 dimensions."
+    assert PROVIDER.probe()[0]
+    assert PROVIDER.probe()[1] == "hashing with ngrams-1, 384 dimensions."
 
 
 def test_the_figures_of_the_space_are_in_order() -> None:

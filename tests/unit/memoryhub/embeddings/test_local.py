@@ -109,7 +109,7 @@ def test_embed_returns_unit_vectors(kind: type[LocalProvider]) -> None:
     assert vectors.shape == (2, provider.dimension) == (2, 4)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
     assert provider.is_local
-    assert provider.probe().available
+    assert provider.probe()[0]
 
 
 @pytest.mark.parametrize(
