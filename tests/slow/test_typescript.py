@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -57,9 +58,29 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recipe() -> str:
     """Return the program of docs/howto/connect.md."""
-    page = (CHECKOUT / "docs/howto/connect.md").read_text("utf-8")
-    [program] = re.findall(r"^```ts\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    [program] = re.findall(r"^```ts\n(.*?)^```", connecting(), re.MULTILINE | re.DOTALL)
     return str(program).replace('"memoryhub-client"', '"../src/index.js"')
+
+
+def connecting() -> str:
+    return (CHECKOUT / "docs/howto/connect.md").read_text("utf-8")
+
+
+def test_it_is_installed_by_the_commands_of_the_page(tmp_path: Path, web: Web, key: str) -> None:
+    kept = shutil.ignore_patterns("node_modules", "dist", "build")
+    shutil.copytree(CHECKOUT / CLIENT, tmp_path / "memoryhub" / CLIENT, ignore=kept)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "package.json").write_text('{"type": "module"}', "utf-8")
+    [block] = re.findall(r"^```sh\n(npm .*?)^```", connecting(), re.MULTILINE | re.DOTALL)
+    for line in block.splitlines():
+        _npm, *arguments = shlex.split(line, comments=True)
+        run(npm, *arguments, folder=project)
+    (project / "recipe.js").write_text(recipe().replace("../src/index.js", "memoryhub-client"), "utf-8")
+    told = run(
+        node, "recipe.js", folder=project, environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key}
+    )
+    assert told == "Hiroki likes matcha ice cream\n"
 
 
 def test_it_is_generated_from_the_schema_as_it_is(built: Path) -> None:

@@ -73,6 +73,10 @@ export class Memoryhub {
     apiKey: string,
     private readonly settings: Settings = {},
   ) {
+    if (!/^https?:\/\//.test(baseUrl)) throw new TypeError(`The address "${baseUrl}" must begin with http:// or https://.`);
+    if (!/^[!-~]+$/.test(apiKey)) {
+      throw new TypeError("The API key must be the text that begins with mh_, without spaces. It is shown once.");
+    }
     this.#baseUrl = baseUrl.replace(/\/+$/, "").replace(/\/api\/v1$/, "");
     this.#headers = { Authorization: `Bearer ${apiKey}` };
     this.#retries = { ...DEFAULT_RETRIES, ...settings.retries };

@@ -33,6 +33,13 @@ function faulty(...faults: (Response | Error | "lose")[]): { hub: Memoryhub; sen
   return { hub: new Memoryhub(url, key, { ...whose, retries: quick, fetch: faultyFetch }), sent };
 }
 
+test("an address or a key that can be none is refused before anything is sent", () => {
+  for (const wrong of ["", "127.0.0.1:8000", "/api/v1"]) assert.throws(() => new Memoryhub(wrong, key), /must begin with http/);
+  for (const wrong of ["", "mh_1 2", "mh_鍵"]) {
+    assert.throws(() => new Memoryhub(url, wrong), (error: Error) => /API key/.test(error.message) && !error.message.includes("鍵"));
+  }
+});
+
 test("lists are iterators over all pages", async () => {
   for (let number = 0; number < 5; number += 1) {
     await hub.POST("/api/v1/memories", { body: { content: `Keeps a boat with the number ${number}`, kind: "fact" } });

@@ -59,6 +59,13 @@ class _Client(Operations):
 
 
 def _connection(base_url: str, api_key: str, settings: Settings) -> dict[str, Any]:
+    """Return the arguments of the HTTP client. Raises ValueError for what no server or key can be."""
+    if not base_url.startswith(("http://", "https://")):
+        raise ValueError(f"The address {base_url!r} must begin with http:// or https://.")
+    if not api_key or not api_key.isascii() or any(letter <= " " for letter in api_key):
+        raise ValueError(
+            "The API key must be the text that begins with mh_, without spaces. It is shown once."
+        )
     return {
         "base_url": base_url.rstrip("/").removesuffix("/api/v1"),
         "headers": {"Authorization": f"Bearer {api_key}", "User-Agent": USER_AGENT},
