@@ -17,7 +17,7 @@ from django.core.exceptions import ValidationError as InvalidValue
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import ErrorDetail, ParseError
 from rest_framework.fields import empty, get_error_detail
 from rest_framework.parsers import BaseParser
 
@@ -247,7 +247,8 @@ class EntriesField(serializers.DictField):
 
 def _unknown_field(name: Any, known: Sequence[str]) -> str:
     nearest = get_close_matches(str(name)[:100].lower(), known, n=1)
-    return f"is not a known field. Did you mean {nearest[0]}?" if nearest else "is not a known field."
+    hint = f"Did you mean {nearest[0]}?" if nearest else f"There are: {', '.join(known)}." if known else ""
+    return f"is not a known field. {hint}".rstrip()
 
 
 class StrictSerializer(serializers.Serializer):
@@ -265,12 +266,22 @@ class StrictSerializer(serializers.Serializer):
             if not field.read_only
         }
 
+    def _missing(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the errors of required fields that are missing: an unknown one may stand in the place of one."""
+        needed = {name: field for name, (field, _check) in self._readers.items() if field.required}
+        return {
+            name: [ErrorDetail(field.error_messages["required"], "required")]
+            for name, field in needed.items()
+            if name not in data
+        }
+
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
             return super().to_internal_value(data)
         if unknown := data.keys() - self._readers.keys():
             named, known = nsmallest(MOST_UNKNOWN, unknown), list(self._readers)
-            raise serializers.ValidationError({name: [_unknown_field(name, known)] for name in named})
+            problems: dict[str, Any] = {name: [_unknown_field(name, known)] for name in named}
+            raise serializers.ValidationError(problems | self._missing(data))
         values: dict[str, Any] = {}
         errors: dict[str, Any] = {}
         for name, (field, check) in self._readers.items():

@@ -86,6 +86,20 @@ def test_unknown_keys_are_refused(client: APIClient) -> None:
     ]
 
 
+def test_a_field_that_resembles_none_is_answered_with_those_there_are_and_what_is_missing(
+    client: APIClient,
+) -> None:
+    refused = client.post(f"{API}/sessions", {"agent_id": "kana", "user": "hiroki", "zzz": 1}).json()
+    assert refused["errors"][0]["detail"] == "is not a known field. Did you mean user_id?"
+    assert refused["errors"][1]["detail"].startswith("is not a known field. There are: agent_id, user_id,")
+    asked = client.post(f"{API}/context", {**NAMES, "query": "Which ice cream?"}).json()
+    assert [(error["field"], error["code"]) for error in asked["errors"]] == [
+        ("query", "invalid"),
+        ("message", "required"),
+    ]
+    assert "message" in asked["errors"][0]["detail"]
+
+
 def test_sessions_are_listed_newest_first(client: APIClient) -> None:
     ids = [opened(client, title=str(number))["id"] for number in range(5)]
     opened(client, user_id="aoi")
