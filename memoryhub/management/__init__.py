@@ -12,6 +12,10 @@ from rich.progress import Progress, TaskID
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Selection
+from memoryhub.tenancy.models import Agent
+
+MOST_NAMED: Final = 20
+"""Agents that a message names."""
 
 STOPPED: Final = 130
 """Exit code of a program that Ctrl-C has ended."""
@@ -47,8 +51,16 @@ def selection_of(options: Mapping[str, Any]) -> Selection:
     try:
         whose.check()
     except UnknownRow as error:
-        raise CommandError(str(error)) from error
+        hint = "" if whose.agents().exists() else f" {agents_there_are()}"
+        raise CommandError(f"{error}{hint}") from error
     return whose
+
+
+def agents_there_are() -> str:
+    """Return the names of the first agents, for who has named one that does not exist."""
+    names = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[: MOST_NAMED + 1])
+    more = ", …" if len(names) > MOST_NAMED else ""
+    return f"There are: {', '.join(names[:MOST_NAMED])}{more}." if names else "There is none yet."
 
 
 class ResumableCommand(BaseCommand):

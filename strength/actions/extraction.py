@@ -456,7 +456,8 @@ def diagnose() -> Iterator[Finding]:
     counts = ", ".join(f"{number} for {strategy}" for strategy, number in sorted(unread.items()))
     level, text = Level.WARNING, f"messages wait: {counts}"
     if unread and settings.LLM.provider == "none":
-        text = f"messages wait for a language model: {counts}; configure one, and they are read"
+        advice = "set ANTHROPIC_API_KEY or OPENAI_API_KEY for the server, then run `manage.py backfill --extraction`"
+        text = f"messages wait for a language model: {counts}; {advice}"
     elif max(unread.values(), default=0) >= MOST_UNREAD:
         advice = "see whether jobs of the kind `extract` end, and whether a cap is reached"
         text = f"many messages wait: {counts}; {advice}"

@@ -13,13 +13,12 @@ from django.utils import timezone
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
-from memoryhub.management import moment_option
+from memoryhub.management import agents_there_are, moment_option
 from memoryhub.tenancy.models import Agent
 from memoryhub.validators import text_problem
 
 BY: Final = command("keys")
 DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
-MOST_NAMED: Final = 20
 LONGEST_REASON: Final = 1000
 SCOPE_HELP: Final = (
     f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
@@ -132,12 +131,9 @@ def _check_agents(wanted: Sequence[str]) -> None:
     unknown = [agent for agent in wanted if agent not in known]
     if not unknown:
         return
-    names = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[: MOST_NAMED + 1])
-    more = ", …" if len(names) > MOST_NAMED else ""
-    there = f"There are: {', '.join(names[:MOST_NAMED])}{more}." if names else "There is none yet."
     raise CommandError(
-        f"No agent {', '.join(map(repr, unknown))}. {there} The admin, `POST /api/v1/agents`, or the first write of "
-        "a key for all agents creates one."
+        f"No agent {', '.join(map(repr, unknown))}. {agents_there_are()} The admin, `POST /api/v1/agents`, "
+        "or the first write of a key for all agents creates one."
     )
 
 

@@ -46,7 +46,7 @@ def test_without_a_file_it_is_printed(planted: Planted) -> None:
     ("arguments", "why"),
     [
         (("--user", "hiroki"), "--user needs --agent"),
-        (("--agent", "nobody"), "No such agent"),
+        (("--agent", "nobody"), "No such agent. There are: kana"),
         (("--agent", "kana", "--user", "nobody"), "No such user"),
     ],
 )
