@@ -31,6 +31,7 @@ from memoryhub.admin.base import (
     link_to,
     principal,
     render_page,
+    short_time,
     title_with_time,
     truncated,
 )
@@ -84,13 +85,15 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Any) -> str:
         """Return the title; without one the first message, for who may read it, else channel and time."""
-        return excerpt(session.title or getattr(session, "opening", None) or self.title_of(session), 80)
+        return excerpt(self.title_of(session))
 
     def title_of(self, row: Any) -> str:
-        return truncated(row.title) if row.title else title_with_time(row.channel, row.started_at)
+        if words := row.title or getattr(row, "opening", None):
+            return truncated(words)
+        return gettext("%(what)s, %(time)s") % {"what": row.channel, "time": short_time(row.started_at)}
 
     def words_of(self, row: Any) -> str:
-        return truncated(row.title or getattr(row, "opening", None) or self.title_of(row), LONGEST_NAME)
+        return truncated(self.title_of(row), LONGEST_NAME)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
@@ -107,7 +110,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         return render_page(
             request,
             "admin/conversations/session/timeline.html",
-            title=self.shown_title(session),
+            title=session.page_title,
             opts=self.opts,
             original=session,
             session=session,

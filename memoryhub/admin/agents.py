@@ -6,6 +6,7 @@ from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -157,20 +158,20 @@ class ActorAdmin(ActionAdmin):
 
     form = ActorForm
     allows = frozenset({"change"})
-    list_display = ("id", "agent", "shown_user", "overrides", "created_at")
+    list_display = ("whose", "overrides", "created_at")
     list_filter = ("agent",)
     search_fields = ("agent__agent_id", "user_id")
     readonly_fields = ("id", "agent", "user_id", "created_at")
-    fields = ("id", ("agent", "user_id"), "created_at")
+    fields = (("agent", "user_id"), ("created_at", "id"))
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_after_template = "admin/memoryhub/includes/policies.html"
     list_select_related = ("agent",)
 
-    shown_user = column(
-        _("user"),
-        lambda actor: excerpt(actor.user_id, 60) if actor.user_id else _("the agent itself"),
-        ordering="user_id",
-    )
+    @admin.display(description=_("agent and user"), ordering="agent__agent_id")
+    def whose(self, actor: Actor) -> str:
+        itself = gettext("the agent itself")
+        return actor_title(actor) if actor.user_id else f"{actor.agent_id} ({itself})"
+
     overrides = column(_("overrides"), lambda actor: len(actor.policy))
 
     def title_of(self, row: Actor) -> str:

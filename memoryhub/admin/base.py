@@ -387,8 +387,11 @@ def actor_title(actor: Actor) -> str:
 
 def title_with_time(what: Any, at: datetime) -> str:
     """Return a title for a row without a name: what it is and when it was created."""
-    when = date_format(timezone.localtime(at), "SHORT_DATETIME_FORMAT")
-    return capfirst(gettext("%(what)s, %(time)s") % {"what": what, "time": when})
+    return capfirst(gettext("%(what)s, %(time)s") % {"what": what, "time": short_time(at)})
+
+
+def short_time(at: datetime) -> str:
+    return date_format(timezone.localtime(at), "SHORT_DATETIME_FORMAT")
 
 
 def truncated(text: str, length: int = LONGEST_TITLE) -> str:

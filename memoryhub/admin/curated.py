@@ -235,7 +235,7 @@ TEXT_VERBS: Final[Mapping[str, Any]] = {
 }
 GENERATORS: Final[Mapping[str, Any]] = {
     "llm": _("model"),
-    "extractive": _("extracted sentences"),
+    "extractive": _("extract"),
     "person": _("a person"),
 }
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 from conversations.admin.context_breakdown import LAYERS, PARTS, REASONS, WEIGHTED
 from conversations.models import Message, Receipt
 from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt, link_to
-from memoryhub.admin.columns import full_time
+from memoryhub.admin.columns import full_time, relative_time
 from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import submitted_number
@@ -107,7 +107,7 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
         **_merges(request, memory),
         "succession": _succession(memory),
         **(_life(memory, now) if numbers else {}),
-        **(_latest_contexts(memory) if request.user.has_perm("conversations.view_receipt") else {}),
+        **(_latest_contexts(memory, now) if request.user.has_perm("conversations.view_receipt") else {}),
     }
 
 
@@ -196,7 +196,7 @@ def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
     ]
 
 
-def _latest_contexts(memory: Memory) -> dict[str, Any]:
+def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
     """Return how many of the actor's latest contexts the memory entered, and the last of those."""
     latest = Receipt.objects.filter(actor_id=memory.actor_id).order_by("-created_at", "-id")
     own = [{"source_id": str(memory.pk), "included": True}]
@@ -211,7 +211,10 @@ def _latest_contexts(memory: Memory) -> dict[str, Any]:
     return {
         "contexts": len(found),
         "entered_count": len(entered),
-        "entered": [(each, excerpt(each.opening, 90)) for each in entered[:SHOWN_CONTEXTS]],
+        "entered": [
+            (each, excerpt(each.opening, 90), relative_time(each.created_at, now))
+            for each in entered[:SHOWN_CONTEXTS]
+        ],
     }
 
 

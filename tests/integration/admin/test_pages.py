@@ -26,6 +26,7 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.importexport.models import Import, ImportedRow
 from memoryhub.search.models import ClusteringState, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.unfold import ADMINISTRATION, AREAS, address_of
 from strength.models import (
     Memory,
     MemoryChange,
@@ -257,9 +258,32 @@ def test_an_untitled_session_is_called_by_its_first_message_for_who_may_read_it(
     stranger = staff("view_session").get(list_of(Session)).content.decode()
     assert (
         "I moved to Kyoto" not in stranger
-        and "Slack, " in stranger
+        and "slack, " in stranger
         and str(hub.session.pk) + "</a>" not in stranger
     )
+
+
+def test_pages_are_called_what_people_wrote(boss: Client, hub: Hub) -> None:
+    Session.objects.update(title="")
+    session = boss.get(page_of(hub.session)).content.decode()
+    assert re.search(r"<title>\s*I moved to Kyoto", session)
+    agent = boss.get(page_of(hub.agent)).content.decode()
+    assert "<bdi>kana</bdi>" in agent and ">Kana<" not in agent
+
+
+def test_every_tab_leads_to_the_others(boss: Client, hub: Hub) -> None:
+    for area in (*AREAS, *ADMINISTRATION):
+        addresses = [address_of(name) for _title, name in area["screens"]]
+        for address in addresses if len(addresses) > 1 else ():
+            text = boss.get(address).content.decode()
+            tabs = text.partition('id="tabs-items"')[2].partition("</nav>")[0]
+            assert re.findall(r'href="([^"]+)"', tabs) == addresses, address
+
+
+def test_actors_are_listed_by_agent_and_user(boss: Client, hub: Hub) -> None:
+    text = boss.get(list_of(Actor)).content.decode()
+    row = text.partition("<tbody")[2].partition("</th>")[0]
+    assert f"kana / \u2068{SECRET_USER}\u2069" in re.sub(r"<[^>]*>", "", row)
 
 
 def test_session_page_shows_messages_in_order_and_the_way_to_the_others(boss: Client, hub: Hub) -> None:
