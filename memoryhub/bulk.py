@@ -4,8 +4,9 @@ In PostgreSQL's binary form: a vector of 384 numbers is then copied, neither wri
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Any, Final
 
 from django.db import DataError, connection
@@ -22,18 +23,20 @@ VECTORS: Final = (HalfVectorField, SparseVectorField)
 _LENGTH: Final = re.compile(r"\([\d, ]+\)|(?<=\[)\d+(?=])")
 
 
-def copy_rows(model: type[Model], rows: Sequence[Mapping[str, Any]]) -> None:
+def copy_rows(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
     """Insert rows, given by the names of their columns' attributes, all alike; the database fills in the others.
 
+    Rows of a generator are made while the server stores those before them; it must not use the connection.
     Values are of the types that the fields' columns hold: nothing converts them. Raises DataError, as an INSERT does,
     for a text with NUL or beyond its length and for a number that the column cannot hold.
     """
-    if not rows:
+    coming = iter(rows)
+    if (first := next(coming, None)) is None:
         return
-    statement, types, adapters = _copying(model, tuple(rows[0]))
+    statement, types, adapters = _copying(model, tuple(first))
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:
         copy.set_types(types)
-        for row in rows:
+        for row in chain([first], coming):
             values = [*row.values()]
             for place, adapt in adapters:
                 if values[place] is not None:

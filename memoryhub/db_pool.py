@@ -116,6 +116,29 @@ def _room() -> threading.BoundedSemaphore:
     return threading.BoundedSemaphore(max(1, settings.ENVIRONMENT.pool_share // 2))
 
 
+def after_answer(act: Callable[[], None]) -> None:
+    """Do what no client has to wait for once this thread's answer is sent; at once where it answers nobody.
+
+    It is lost where the process ends in between.
+    """
+    acts: list[Callable[[], None]] | None = getattr(_held, "after_answer", None)
+    if acts is None:
+        act()
+    else:
+        acts.append(act)
+
+
+@contextmanager
+def answering() -> Iterator[list[Callable[[], None]]]:
+    """Collect what this thread is to do `after_answer`, in its order; whoever sends the answer does it."""
+    acts: list[Callable[[], None]] = []
+    _held.after_answer = acts
+    try:
+        yield acts
+    finally:
+        _held.after_answer = None
+
+
 async def run_in_thread(
     act: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:

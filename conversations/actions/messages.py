@@ -205,14 +205,14 @@ def insert_messages(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
 def index_messages(
     rows: Sequence[Message], entries: Sequence[IndexEntry | None], spaces: Sequence[EmbeddingSpace]
 ) -> None:
-    index_rows = [
+    index_rows = (
         {
             "actor_id": row.actor_id, "message_id": row.pk, **MessageIndex.repeated(row), **entry.row_values(space.id),
         }
         for row, entry in zip(rows, entries, strict=True)
         if entry is not None
         for space in spaces
-    ]  # fmt: skip
+    )  # fmt: skip
     copy_rows(MessageIndex, index_rows)
 
 

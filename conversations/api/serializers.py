@@ -136,6 +136,7 @@ class BatchIn(StrictSerializer):
 class MessageOut(serializers.ModelSerializer):
     """A message as it is stored; `content` is as it was sent."""
 
+    session_id = serializers.UUIDField(read_only=True)
     content = serializers.SerializerMethodField()
 
     class Meta:

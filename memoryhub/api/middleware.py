@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import IO, Any, Final
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -13,7 +14,7 @@ from django.conf import settings
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
-from django.db import OperationalError, close_old_connections
+from django.db import OperationalError, close_old_connections, transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
@@ -22,6 +23,7 @@ from django.utils import timezone, translation
 
 from memoryhub.api.problems import payload_too_large, plain_problem, send_problem
 from memoryhub.api.protocol import LimitedProtocol
+from memoryhub.db_pool import answering
 from memoryhub.validators import text_problem
 from memoryhub.zones import DisplayZone, is_zone
 
@@ -156,14 +158,25 @@ class OneHopHandler(ASGIHandler):
         except RequestAborted:
             return
         with closing(body):
-            response = await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._respond, scope, body
-            )
+            in_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads)
+            response, acts = await in_thread(self._respond_first, scope, body)
             if not response.streaming:
                 await self.send_response(response, send)
-                return
-            async with ThreadSensitiveContext():
-                await self._stream(response, receive, send)
+            else:
+                async with ThreadSensitiveContext():
+                    await self._stream(response, receive, send)
+            if acts:
+                await in_thread(self._do, acts)
+
+    def _respond_first(self, scope: Any, body: IO[bytes]) -> tuple[Any, list[Callable[[], None]]]:
+        """Return the answer, and what is to be done once it is sent."""
+        with answering() as acts:
+            return self._respond(scope, body), acts
+
+    def _do(self, acts: list[Callable[[], None]]) -> None:
+        for act in acts:
+            transaction.on_commit(act, robust=True)  # at once, for no transaction is open; errors are logged
+        close_old_connections()
 
     def _respond(self, scope: Any, body: IO[bytes]) -> Any:
         """Return the answer; unless it streams, the request is over then, and its connection given back."""

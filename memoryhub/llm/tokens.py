@@ -352,7 +352,9 @@ COMMON_RANKS = 2**15
 
 def _count(text: str) -> int:
     encoding = o200k_base()
-    cuts = [0, *_cuts(text), len(text)] if len(text) > MAX_BLANK_RUN_CHARS else [0, len(text)]
+    if len(text) <= MAX_BLANK_RUN_CHARS:
+        return len(encoding.encode_ordinary(text))
+    cuts = [0, *_cuts(text), len(text)]
     pieces = [text[start:end] for start, end in pairwise(cuts)]
     return sum(len(encoding.encode_ordinary(piece)) for piece in pieces) + len(pieces) - 1
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, Self
 
 import snowballstemmer
@@ -95,10 +95,13 @@ _ACCENT: Final = re.compile("[\u0300-\u036f]+")
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]+")
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FINAL_LONG_SOUND: Final = re.compile(f"(?<=[{KATAKANA}]{{2}})ー(?![{KATAKANA}])")
-_RUN: Final = re.compile(f"([{UNSPACED}]+)|((?:[^\\W_{UNSPACED}]|[{_MARKS}])+)")
+# Where an ASCII character ends a word, hundreds of ranges of marks need not be compared.
+_RUN: Final = re.compile(
+    f"([{UNSPACED}]+)|((?:[a-z0-9]++|(?![\\x00-\\x7f])(?:[^\\W_{UNSPACED}]|[{_MARKS}]))+)"
+)
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
 _EXPRESSION: Final = re.compile(f"[{KATAKANA}]{{2,}}|[{HAN}]+")
-_COUNTED: Final = re.compile(f"(?<!\\d)(\\d++)([{UNSPACED}])")
+_COUNTED: Final = re.compile(f"(?=\\d)(?<!\\d)(\\d++)([{UNSPACED}])")
 _NUMBERED: Final = re.compile(f"([{UNSPACED}])(\\d+)")
 _IS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 _LETTERS_AND_DIGITS: Final = re.compile(r"([^\W\d_]+)(\d+)|(\d+)([^\W\d_]+)")
@@ -112,7 +115,7 @@ def analyse(text: str) -> Counter[str]:
     """Return the terms of a document and how often each occurs; stop words are not among them."""
     folded = fold(text)
     if folded.isascii():  # one look-up a character, where those of all scripts take twenty
-        return _stemmed(Counter([word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(folded)]))
+        return _stemmed([word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(folded)])
     words: list[str] = []
     grams: list[str] = []
     for run, word in _RUN.findall(folded):
@@ -121,7 +124,7 @@ def analyse(text: str) -> Counter[str]:
         else:
             grams += run
             grams += map("".join, pairwise(run))
-    terms = _stemmed(Counter(words))
+    terms = _stemmed(words)
     if grams:
         terms.update(_meaningful(Counter(grams)))
         terms.update(_compounds(folded))
@@ -155,12 +158,11 @@ def bounded_marks(text: str) -> str:
     return _LONG_MARK_RUN.sub(r"\1", text) if _LONG_RUN_OF_OTHERS.search(text) else text
 
 
-def _stemmed(words: Counter[str]) -> Counter[str]:
-    terms: Counter[str] = Counter()
-    for word, count in words.most_common()[:MAX_DISTINCT_WORDS]:
-        for term in _terms(word):
-            terms[term] = terms.get(term, 0) + count
-    return terms
+def _stemmed(words: list[str]) -> Counter[str]:
+    if len(words) > MAX_DISTINCT_WORDS:
+        kept = {word for word, _count in Counter(words).most_common(MAX_DISTINCT_WORDS)}
+        words = [word for word in words if word in kept]
+    return Counter(chain.from_iterable(map(_terms, words)))
 
 
 @lru_cache(maxsize=20_000)

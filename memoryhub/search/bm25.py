@@ -113,10 +113,9 @@ def document_weights(terms: Counter[str], length: float | None = None) -> dict[i
     `length` is its `text_length`, where the caller knows it.
     """
     norm = ((text_length(terms) if length is None else length) / HALF_LENGTH) ** LENGTH_EXPONENT
-    weights: dict[int, float] = {}
-    for term, count in terms.most_common()[:MAX_DOCUMENT_TERMS]:
-        weights.setdefault(term_id(term), count / (count + norm))
-    return weights
+    heaviest = terms.most_common()[:MAX_DOCUMENT_TERMS]
+    # The heaviest last: where two terms have one id, it counts.
+    return {term_id(term): count / (count + norm) for term, count in reversed(heaviest)}
 
 
 @cache

@@ -5,9 +5,9 @@ precision (6e-8 to 65,504).
 
 Frequencies are counted over all texts and not per actor: an actor's first memories then already profit, and there is
 one small table to keep (what that does to recall is in docs/algorithm.md). The counts are approximate by design:
-recorded after the commit that stored the texts, and never taken back when a text goes. A process that dies between
-commit and record loses a few counts, which an idf, a logarithm, does not feel. Every query reads them anew, so that
-texts of a moment ago are ranked as they will be later.
+recorded after the commit that stored the texts and after the answer to whoever sent them, and never taken back when a
+text goes. A process that dies in between loses a few counts, which an idf, a logarithm, does not feel. Every query
+reads them anew, so that texts of a moment ago are ranked as they will be later.
 
 Counts can be made anew at any time: empty the table and `record` every text again; meanwhile
 searches take unknown terms for rare ones and still answer.
@@ -24,6 +24,7 @@ from django.db import transaction
 from numpy.typing import NDArray
 from pgvector import SparseVector
 
+from memoryhub.db_pool import after_answer
 from memoryhub.prepared import prepared_cursor
 from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import (
@@ -88,26 +89,23 @@ COUNTS: Final = "SELECT term, documents FROM memoryhub_termstatistic WHERE term 
 
 
 def record(documents: Iterable[Counter[str]]) -> None:
-    """Count the texts' terms once the surrounding transaction has committed; failure is logged, not raised.
+    """Count the texts' terms after the commit of the surrounding transaction and the answer to its request.
 
-    One statement per 5,000 terms, in a transaction of its own and in ascending order of terms: two
-    writers wait for each other at most, and never both.
+    Failure is logged, not raised.
     """
-    counts = _counts(documents)
-    if counts:
-        transaction.on_commit(lambda: _add(counts), robust=True)
+    texts = [*documents]
+    if texts:
+        transaction.on_commit(lambda: after_answer(lambda: _add(texts)), robust=True)
 
 
-def _counts(documents: Iterable[Counter[str]]) -> list[tuple[int, int]]:
+def _add(documents: list[Counter[str]]) -> None:
+    """Count by one statement per 5,000 terms, in ascending order: two writers wait for each other, and never both."""
     ids = [{TermStatistic.CORPUS, *map(term_id, terms)} for terms in documents]
-    return sorted(Counter(chain.from_iterable(ids)).items())
-
-
-def _add(counts: list[tuple[int, int]]) -> None:
+    counts = sorted(Counter(chain.from_iterable(ids)).items())
     with prepared_cursor() as cursor:
         for batch in _batches(counts):
-            terms, documents = zip(*batch, strict=True)
-            cursor.execute(ADD_COUNTS, [_array_text(terms), _array_text(documents)])
+            terms, numbers = zip(*batch, strict=True)
+            cursor.execute(ADD_COUNTS, [_array_text(terms), _array_text(numbers)])
 
 
 def _array_text(numbers: Iterable[int]) -> str:

@@ -349,14 +349,14 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
 
 def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequence[EmbeddingSpace]) -> None:
     """Add index rows of one actor's memories that have none in these spaces; inside the caller's transaction."""
-    rows = [
+    rows = (
         {
             "actor_id": memory.actor_id, "memory_id": memory.pk, **MemoryIndex.repeated(memory),
             **entry.row_values(space.id),
         }
         for memory, entry in new
         for space in spaces
-    ]  # fmt: skip
+    )  # fmt: skip
     copy_rows(MemoryIndex, rows)
     after_indexing([entry for _memory, entry in new], new[0][0].actor_id)
 

@@ -55,6 +55,30 @@ def test_rows_are_stored_as_they_were_given() -> None:
     assert (index.words.indices(), index.words.values()) == ([0, DIMENSION - 1], [0.5, 0.75])
 
 
+def test_rows_may_be_made_as_they_are_copied_and_there_may_be_none() -> None:
+    actor = Actor.objects.create(id=new_id(), agent=Agent.objects.create(agent_id="one"), user_id="u")
+    keys = [new_id() for _ in range(3)]
+
+    copy_rows(
+        Session,
+        (
+            {
+                "id": key,
+                "actor_id": actor.pk,
+                "channel": "web",
+                "title": "",
+                "metadata": {},
+                "message_count": 0,
+                "authors": [],
+            }
+            for key in keys
+        ),
+    )
+    copy_rows(Session, iter(()))
+
+    assert set(Session.objects.values_list("id", flat=True)) == set(keys)
+
+
 @pytest.mark.parametrize(("column", "number"), [("version", 2**40), ("version", -1), ("seq", 2**31)])
 def test_a_number_that_the_column_cannot_hold_is_refused_and_not_cut_off(column: str, number: int) -> None:
     actor = Actor.objects.create(id=new_id(), agent=Agent.objects.create(agent_id="one"), user_id="u")

@@ -1,16 +1,21 @@
 """Document frequencies: counted after the commit, by many at once, and read for every query."""
 
+import json
 import threading
 from collections import Counter
+from urllib.request import Request, urlopen
 
 import pytest
 from django.db import connection, transaction
 
+from memoryhub.db_pool import answering
 from memoryhub.search import index
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_id, term_ids
 from memoryhub.search.index import idf, query_idf, record
 from memoryhub.search.models import TermStatistic
+from tests.integration.clients.conftest import new_key
+from tests.serving import serving
 
 WRITERS = 8
 
@@ -35,6 +40,31 @@ def test_record_waits_for_the_commit() -> None:
         inside = TermStatistic.objects.count()
 
     assert (inside, counted("cat")) == (0, {"cat": 1})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_record_waits_for_the_answer() -> None:
+    with answering() as acts:
+        record([Counter(cat=1)])
+        before = counted("cat")
+    for act in acts:
+        act()
+    record([Counter(cat=1)])  # nobody is answered any more
+
+    assert (before, counted("cat")) == ({"cat": 0}, {"cat": 2})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_texts_that_the_web_server_stores_are_counted() -> None:
+    with serving() as web:
+        request = Request(f"{web.url}/api/v1/memories", method="POST")
+        request.add_header("Authorization", f"Bearer {new_key()}")
+        request.add_header("Content-Type", "application/json")
+        body = {"agent_id": "kana", "user_id": "u", "content": "An axolotl plays the cello."}
+        with urlopen(request, json.dumps(body).encode()) as answer:
+            assert answer.status == 201
+    # The server ends when its tasks have ended.
+    assert counted("axolotl", "cello") == {"axolotl": 1, "cello": 1}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -72,9 +102,7 @@ def test_record_by_many_writers_loses_nothing() -> None:
     def write(number: int) -> None:
         try:
             for turn in range(20):
-                index._add(
-                    index._counts([Counter(f"t{(number * turn + step) % 300}" for step in range(200))])
-                )
+                index._add([Counter(f"t{(number * turn + step) % 300}" for step in range(200))])
         except BaseException as failure:  # shown by the assertion below
             failures.append(failure)
         finally:
