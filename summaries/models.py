@@ -9,18 +9,18 @@ from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 
 from conversations.models import TRUSTS, Message, Session
-from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.domain import TextVerb
+from memoryhub.auth.models import NumberedVersion
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import ActorRow, KeyWithinActor
 from memoryhub.zones import local_time
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind, ProjectStatus
 from summaries.domain.routing import Action, Confidence
-from summaries.domain.summaries import Generator, Verb
+from summaries.domain.summaries import Generator
 
 GENERATORS = [(each.value, each.value) for each in Generator]
-VERBS = [(each.value, each.value) for each in Verb]
-WHO = [(each.value, each.value) for each in PrincipalKind]
+VERBS = [(each.value, each.value) for each in TextVerb]
 DOCUMENT_KINDS = [(each.value, each.value) for each in DocumentKind]
 EVENT_KINDS = [(each.value, each.value) for each in EventKind]
 CONFIDENCES = [(each.value, each.value) for each in Confidence]
@@ -107,11 +107,10 @@ class Summary(ActorRow):
         return local_time(self.end_time, zone, offset_minutes=self.end_offset)
 
 
-class SummaryVersion(ActorRow):
+class SummaryVersion(NumberedVersion):
     """State of a summary after one change, with author, time and reason (SPEC U1). The latest is the current state."""
 
     summary = KeyWithinActor(Summary, on_delete=models.CASCADE, related_name="versions", db_index=False)
-    number = models.PositiveIntegerField()
     verb = models.CharField(max_length=10, choices=VERBS)
     text = models.TextField()
     message_count = models.PositiveIntegerField()
@@ -121,15 +120,9 @@ class SummaryVersion(ActorRow):
     generator = models.CharField(max_length=10, choices=GENERATORS)
     trust = models.CharField(max_length=10, choices=TRUSTS)
     locked = models.BooleanField()
-    who_kind = models.CharField(max_length=10, choices=WHO)
-    who_id = models.CharField(max_length=64)
-    who_name = models.CharField(max_length=150)
-    reason = models.TextField(blank=True)
     seconds = models.FloatField(null=True, help_text="How long a program took to write it.")
-    created_at = models.DateTimeField()
 
-    class Meta:
-        ordering = ["-number"]
+    class Meta(NumberedVersion.Meta):
         constraints = [
             models.UniqueConstraint(name="summary_version_once", fields=["actor", "summary", "number"])
         ]
@@ -252,24 +245,17 @@ class Document(ActorRow):
         return f"{self._meta.verbose_name} {self.id}"
 
 
-class DocumentVersion(ActorRow):
+class DocumentVersion(NumberedVersion):
     """Former text of a document, with how, by whom, why and when it was replaced.
 
     `number` is the version that the text had. A new document replaces nothing, so its number 0 is empty.
     """
 
     document = KeyWithinActor(Document, on_delete=models.CASCADE, related_name="versions", db_index=False)
-    number = models.PositiveIntegerField()
     text = models.TextField(blank=True)
     kind = models.CharField(max_length=10, choices=DOCUMENT_KINDS)
-    who_kind = models.CharField(max_length=10, choices=WHO)
-    who_id = models.CharField(max_length=64)
-    who_name = models.CharField(max_length=150)
-    reason = models.TextField(blank=True)
-    created_at = models.DateTimeField()
 
-    class Meta:
-        ordering = ["-number"]
+    class Meta(NumberedVersion.Meta):
         constraints = [
             models.UniqueConstraint(name="document_version_once", fields=["actor", "document", "number"])
         ]

@@ -249,12 +249,8 @@ class WrittenTextAdmin(HistoryAdmin):
     stored_text: ClassVar[str]
     """Field of a version that holds its text, which lists of versions do not load."""
     versions_name: ClassVar[Any]
-
-    def edit(self, row: Any, **values: Any) -> Any:
-        raise NotImplementedError
-
-    def remove(self, row: Any, **values: Any) -> None:
-        raise NotImplementedError
+    texts: ClassVar[Any]
+    """The actions that edit, restore and delete: `conversations.actions.written_texts`."""
 
     def write_anew(self, row: Any, **values: Any) -> None:
         raise NotImplementedError
@@ -268,7 +264,7 @@ class WrittenTextAdmin(HistoryAdmin):
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Any:
         former, cleaned = row.version, form.cleaned_data
-        saved = self.edit(
+        saved = self.texts.edit(
             row, values=form.changed_values(frozenset({"text"})), expected_version=cleaned["expected_version"],
             by=principal(request), reason=cleaned["reason"], now=clock(),
         )  # fmt: skip
@@ -280,7 +276,7 @@ class WrittenTextAdmin(HistoryAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         with suppress(UnknownRow):
-            self.remove(
+            self.texts.delete(
                 obj,
                 expected_version=None,
                 by=principal(request),
@@ -300,10 +296,18 @@ class WrittenTextAdmin(HistoryAdmin):
         "generator", GENERATORS, {"llm": "success", "extractive": "info"}, description=_("written by")
     )
 
+    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+        """Restore and lock a version; with `exactly`, restore its lock state too."""
+        restored = self.texts.restore(
+            row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
+            reason=reason, with_lock=bool(submitted_text(request, "exactly")), now=clock(),
+        )  # fmt: skip
+        return restored_version(restored, number, row.version, exactly=1)
+
     @object_action()
     def lock_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
         locked, former = submitted_text(request, "locked") == "1", row.version
-        saved = self.edit(
+        saved = self.texts.edit(
             row, values={"locked": locked}, expected_version=submitted_number(request, "version"),
             by=principal(request), reason=reason, now=clock(),
         )  # fmt: skip

@@ -36,6 +36,17 @@ class PrincipalKind(StrEnum):
     COMMAND = "command"
 
 
+class TextVerb(StrEnum):
+    """Changes of texts that jobs write and people correct."""
+
+    WRITE = "write"
+    EDIT = "edit"
+    LOCK = "lock"
+    UNLOCK = "unlock"
+    RESTORE = "restore"
+    DELETE = "delete"
+
+
 class Forbidden(DomainError):
     """The key is valid but may not do this; the message says what is missing."""
 

@@ -1,7 +1,7 @@
 """API keys, invitations and the audit trail."""
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from axes.models import AccessAttempt
 from django.contrib.auth.models import User
@@ -12,6 +12,9 @@ from django.db.models.functions import Now
 
 from memoryhub.auth.domain import KeyState, Principal, PrincipalKind, Scope
 from memoryhub.ids import new_id
+from memoryhub.tenancy.models import ActorRow
+
+WHO = [(kind.value, kind.value) for kind in PrincipalKind]
 
 
 def usable_at(now: datetime) -> Q:
@@ -124,7 +127,7 @@ class AuditEntry(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     at = models.DateTimeField()
-    who_kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in PrincipalKind])
+    who_kind = models.CharField(max_length=10, choices=WHO)
     who_id = models.CharField(max_length=64)
     who_name = models.CharField(max_length=150)
     verb = models.CharField(max_length=50)
@@ -157,3 +160,24 @@ class AuditEntry(models.Model):
 
     def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
         raise TypeError("The audit trail is append-only.")
+
+
+class NumberedVersion(ActorRow):
+    """Base of the versions of an actor's rows: who made each, when and why."""
+
+    number = models.PositiveIntegerField()
+    who_kind = models.CharField(max_length=10, choices=WHO)
+    who_id = models.CharField(max_length=64)
+    who_name = models.CharField(max_length=150)
+    reason = models.TextField(blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        abstract = True
+        ordering = ["-number"]
+
+    @staticmethod
+    def made(by: Principal, reason: str, now: datetime) -> dict[str, Any]:
+        return {
+            "who_kind": by.kind, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "created_at": now
+        }  # fmt: skip

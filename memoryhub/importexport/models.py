@@ -7,10 +7,9 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope
+from memoryhub.auth.models import WHO
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import ActorRow
-
-WHO = [(each.value, each.value) for each in PrincipalKind]
 
 
 class Import(ActorRow):

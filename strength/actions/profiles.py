@@ -1,24 +1,21 @@
-"""Write, edit, lock, restore and delete the profile of a user; every change keeps a version (ADR 39).
+"""Write the profile of a user; people edit, lock, restore and delete it (ADR 39).
 
 The job reads the standing memories, asks the model outside any transaction, and writes once, if the profile is still
 the one that it read: where a person edited it meanwhile, the person wins. What is shown is decided at each read.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_source
-from memoryhub.api.idempotency import forget_answers
+from conversations.actions.written_texts import WrittenTexts
 from memoryhub.auth import audit
-from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden, Principal, job_principal
+from memoryhub.auth.domain import Forbidden, Principal, TextVerb, job_principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow, hold
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
@@ -39,9 +36,7 @@ from strength.domain.profile import (
     Line,
     Source,
     StandingMemory,
-    Verb,
     changed,
-    edited,
     entries_of,
     lines_of,
     memory_blocks,
@@ -103,7 +98,8 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
     Raises Forbidden for an untrusted key, ProfileLocked, WrongState without a model or where the policy has it off.
     """
     hold(actor.pk)
-    _check_trusted(by)
+    if not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
     if (
         settings.LLM.provider == "none"
         or not effective_policy(ProfilePolicy, actor.agent, actor).write_profile
@@ -161,7 +157,8 @@ def _store(
     profile.model = llm_provider().model_for(Operation.SUMMARIZE)[:255]
     profile.read_from = [each.as_json() for each in sources]
     profile.written_at = now
-    _save(profile, Verb.WRITE, job_principal(job.kind, job.id), "", now)
+    by = job_principal(job.kind, job.id)
+    PROFILES.save_version(profile, verb=TextVerb.WRITE, by=by, reason="", now=now)
 
 
 def _locked_profile(actor_id: UUID) -> Profile | None:
@@ -171,98 +168,18 @@ def _locked_profile(actor_id: UUID) -> Profile | None:
     return rows.filter(actor_id=actor_id).first()
 
 
-def _save(profile: Profile, verb: Verb, by: Principal, reason: str, now: datetime) -> Profile:
-    profile.version, profile.updated_at = profile.version + 1, now
-    profile.save()
-    ProfileVersion.objects.create(
-        actor_id=profile.actor_id, profile=profile, number=profile.version, verb=verb, lines=profile.lines,
-        generator=profile.generator, model=profile.model, locked=profile.locked, who_kind=by.kind, who_id=by.id,
-        who_name=by.name[:150], reason=reason, created_at=now,
-    )  # fmt: skip
-    audit.record(by=by, verb=verb, row=profile, reason=reason, now=now)
-    return profile
+class ProfileTexts(WrittenTexts[Profile]):
+    kept = ("lines", "generator", "model")
+    no_version = _("No version {number} of this profile.")
+
+    def lock(self, row: Profile) -> Profile:
+        locked = _locked_profile(row.actor_id)
+        if locked is None or locked.pk != row.pk:
+            raise UnknownRow(_("The user has no written profile."))
+        return locked
 
 
-@transaction.atomic
-def edit_profile(
-    *,
-    profile: Profile,
-    values: Mapping[str, Any],
-    expected_version: int | None,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
-) -> Profile:
-    """Change `text` or `locked`; a new text locks the profile unless the values say otherwise.
-
-    A rewritten line rests on the memories of the one that it replaces. Raises VersionMismatch, UnknownRow, and
-    Forbidden for an untrusted key.
-    """
-    profile = _held(profile, expected_version, by)
-    lines = edited(profile.written, values.get("text", profile.text))
-    is_new_text = lines != profile.written
-    locked = values.get("locked", profile.locked or is_new_text)
-    if not is_new_text and locked == profile.locked:
-        return profile
-    if is_new_text:
-        profile.written, profile.generator, profile.model = lines, Generator.PERSON, ""
-    profile.locked = locked
-    return _save(profile, Verb.EDIT if is_new_text else Verb.LOCK if locked else Verb.UNLOCK, by, reason, now)
-
-
-@transaction.atomic
-def restore_profile(
-    *,
-    profile: Profile,
-    number: int,
-    expected_version: int | None,
-    by: Principal,
-    reason: str = "",
-    with_lock: bool = False,
-    now: datetime,
-) -> Profile:
-    """Restore a version and lock it; `with_lock` restores whether it was locked. Raises as `edit_profile`."""
-    version = ProfileVersion.objects.filter(
-        actor_id=profile.actor_id, profile_id=profile.pk, number=number
-    ).first()
-    if version is None:
-        raise UnknownRow(format_lazy(_("No version {number} of this profile."), number=number))
-    profile = _held(profile, expected_version, by)
-    for name in ("lines", "generator", "model"):
-        setattr(profile, name, getattr(version, name))
-    profile.locked = version.locked if with_lock else True
-    return _save(profile, Verb.RESTORE, by, reason, now)
-
-
-@transaction.atomic
-def delete_profile(
-    *, profile: Profile, expected_version: int | None, by: Principal, reason: str = "", now: datetime
-) -> None:
-    """Delete a profile with its versions; its text leaves receipts and recorded answers too. Raises as `edit_profile`.
-
-    Contexts hold the memories themselves until enough of them change.
-    """
-    profile = _held(profile, expected_version, by)
-    forget_source(source_id=profile.pk)
-    forget_answers(actor=profile.actor, row_id=profile.pk)
-    audit.record(by=by, verb="delete", row=profile, reason=reason, now=now)
-    profile.delete()
-
-
-def _held(profile: Profile, expected_version: int | None, by: Principal) -> Profile:
-    hold(profile.actor_id)
-    _check_trusted(by)
-    locked = _locked_profile(profile.actor_id)
-    if locked is None or locked.pk != profile.pk:
-        raise UnknownRow(_("The user has no written profile."))
-    if expected_version is not None and locked.version != expected_version:
-        raise VersionMismatch(locked.version)
-    return locked
-
-
-def _check_trusted(by: Principal) -> None:
-    if not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+PROFILES: Final = ProfileTexts()
 
 
 def forget_in_profile(*, actor_id: UUID, memory_ids: Collection[UUID]) -> None:
@@ -271,7 +188,9 @@ def forget_in_profile(*, actor_id: UUID, memory_ids: Collection[UUID]) -> None:
     profile = Profile.objects.select_for_update().filter(actor_id=actor_id).first() if gone else None
     if profile is None:
         return
-    for row in (profile, *ProfileVersion.objects.filter(actor_id=actor_id, profile=profile)):
+    versions = ProfileVersion.objects.filter(actor_id=actor_id, profile=profile)
+    rows: list[Profile | ProfileVersion] = [profile, *versions]
+    for row in rows:
         kept = without(row.written, memory_ids)
         if len(kept) < len(row.lines):
             row.written = kept

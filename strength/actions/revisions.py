@@ -169,9 +169,9 @@ def new_revision(
     after = snapshot(memory)
     changed_before, changed_after = changed(before, after)
     return MemoryRevision(
-        actor_id=memory.actor_id, memory=memory, number=memory.version, verb=verb, who_kind=by.kind, who_id=by.id,
-        who_name=by.name[:150], reason=reason, changed_before=changed_before, changed_after=changed_after, after=after,
-        beside=beside or {}, batch=batch, created_at=now,
+        actor_id=memory.actor_id, memory=memory, number=memory.version, verb=verb,
+        changed_before=changed_before, changed_after=changed_after, after=after, beside=beside or {}, batch=batch,
+        **MemoryRevision.made(by, reason, now),
     )  # fmt: skip
 
 

@@ -8,20 +8,13 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock, excerpt, principal, title_with_time
+from memoryhub.admin.base import clock, excerpt, title_with_time
 from memoryhub.admin.columns import UserFilter, column
-from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, restored_version, wide
+from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, wide
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.profiles import (
-    delete_profile,
-    edit_profile,
-    enqueue_profile,
-    profile_entries,
-    restore_profile,
-)
+from strength.actions.profiles import PROFILES, enqueue_profile, profile_entries
 from strength.actions.search import standing_of
 from strength.admin.memory_detail import memory_links
 from strength.domain.policy import ProfilePolicy
@@ -54,6 +47,7 @@ class ProfileForm(VersionedForm):
 class ProfileAdmin(WrittenTextAdmin):
     version_model, version_field, stored_text = ProfileVersion, "profile", "lines"
     versions_name = _("versions of profiles")
+    texts = PROFILES
     form: type[forms.ModelForm] = ProfileForm
     list_per_page = 30  # wide rows
     list_display = ("shown_text", "owner", "shown_generator", "shown_locked", "version", "updated_at")
@@ -88,28 +82,11 @@ class ProfileAdmin(WrittenTextAdmin):
         lambda profile: wide(excerpt(" / ".join(profile.text[:LISTED_CHARACTERS].splitlines())) or "–"),
     )
 
-    # Changes: every one of them through an action.
-
     def title_of(self, row: Any) -> str:
         return title_with_time(self.opts.verbose_name, row.updated_at)
 
-    def edit(self, row: Any, **values: Any) -> Profile:
-        return edit_profile(profile=row, **values)
-
-    def remove(self, row: Any, **values: Any) -> None:
-        delete_profile(profile=row, **values)
-
     def write_anew(self, row: Any, **values: Any) -> None:
         enqueue_profile(actor=row.actor, **values)
-
-    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
-        """Restore and lock a version; with `exactly`, restore its lock state too."""
-        former = row.version
-        done = restore_profile(
-            profile=row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
-            reason=reason, with_lock=bool(submitted_text(request, "exactly")), now=clock(),
-        )  # fmt: skip
-        return restored_version(done, number, former, exactly=1)
 
     # What the page tells besides the fields.
 

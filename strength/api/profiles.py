@@ -12,14 +12,7 @@ from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from strength.actions.profiles import (
-    delete_profile,
-    edit_profile,
-    enqueue_profile,
-    profile_entries,
-    profile_of,
-    restore_profile,
-)
+from strength.actions.profiles import PROFILES, enqueue_profile, profile_entries, profile_of
 from strength.actions.search import most_shown, standing_memories
 from strength.domain.profile import LONGEST_TEXT, Entry
 from strength.models import Profile, ProfileVersion
@@ -165,8 +158,8 @@ class OneProfile(ProfileView):
         """Edit the written text, which locks it against rewriting, or lock and unlock it."""
         values = self.validated(ProfilePatch)
         tenant, reason = self.reading(self.query(TenantQuery)), values.pop("reason")
-        edit_profile(
-            profile=self.written(tenant), values=values, expected_version=expected_version(request), by=self.principal,
+        PROFILES.edit(
+            self.written(tenant), values=values, expected_version=expected_version(request), by=self.principal,
             reason=reason, now=self.now,
         )  # fmt: skip
         return self.answer(tenant)
@@ -175,8 +168,8 @@ class OneProfile(ProfileView):
     def delete(self, request: Request) -> Response:
         """Delete the written profile with its versions; contexts hold the memories themselves again."""
         tenant = self.reading(self.query(TenantQuery))
-        delete_profile(
-            profile=self.written(tenant), expected_version=expected_version(request), by=self.principal, now=self.now
+        PROFILES.delete(
+            self.written(tenant), expected_version=expected_version(request), by=self.principal, now=self.now
         )  # fmt: skip
         return Response(status=status.HTTP_204_NO_CONTENT)
 
@@ -203,8 +196,8 @@ class ProfileRestore(ProfileView):
         """Restore a version's text, and lock the profile."""
         values = self.validated(ProfileRestoreIn)
         tenant = self.reading(values)
-        restore_profile(
-            profile=self.written(tenant), number=values["number"], expected_version=expected_version(request),
+        PROFILES.restore(
+            self.written(tenant), number=values["number"], expected_version=expected_version(request),
             by=self.principal, reason=values["reason"], now=self.now,
         )  # fmt: skip
         return self.answer(tenant)

@@ -40,14 +40,6 @@ SCHEMA: Final = object_schema(
 _HEADINGS: Final[Mapping[str, str]] = {"en": "memories", "ja": "記憶"}
 
 
-class Verb(StrEnum):
-    WRITE = "write"
-    EDIT = "edit"
-    LOCK = "lock"
-    UNLOCK = "unlock"
-    RESTORE = "restore"
-
-
 class Generator(StrEnum):
     LLM = "llm"
     PERSON = "person"

@@ -4,20 +4,21 @@ from typing import ClassVar
 
 from django.db import models
 
-from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.domain import TextVerb
+from memoryhub.auth.models import NumberedVersion
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import ActorRow, KeyWithinActor
-from strength.domain.profile import Generator, Line, Source, Verb, check_lines, text_of
+from strength.domain.profile import Generator, Line, Source, check_lines, edited, text_of
 from strength.models.sleep import choices
 
 
-class WrittenLines(ActorRow):
+class WrittenLines(models.Model):
     """Lines with the memories that they rest on: `[{"text", "sources": [{"id", "digest"}]}]`."""
 
     lines = models.JSONField(default=list)
     generator = models.CharField(max_length=10, choices=choices(Generator))
     model = models.CharField(max_length=255, blank=True)
     locked = models.BooleanField(default=False, help_text="A person put it right; no job rewrites it.")
-    created_at = models.DateTimeField()
 
     class Meta:
         abstract = True
@@ -34,17 +35,26 @@ class WrittenLines(ActorRow):
     def text(self) -> str:
         return text_of(self.written)
 
+    @text.setter
+    def text(self, text: str) -> None:
+        """Write lines over the others: one that is rewritten rests on the same memories."""
+        self.written = edited(self.written, text)
+
     def check_import(self) -> None:
         """Raise UnusableLines for what a forged export may hold."""
         check_lines(self.lines, getattr(self, "read_from", []))
 
 
-class Profile(WrittenLines):
+class Profile(WrittenLines, ActorRow):
     """Text about a user, written from the standing memories `read_from` (ADR 39). Editing the text locks it."""
+
+    trust = Trust.TRUSTED
+    """Of trusted memories alone."""
 
     read_from = models.JSONField(default=list)
     version = models.PositiveIntegerField(default=1)
     written_at = models.DateTimeField(null=True, editable=False, help_text="When a model last wrote it.")
+    created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
     class Meta:
@@ -59,21 +69,17 @@ class Profile(WrittenLines):
         return [Source.read(each) for each in self.read_from]
 
 
-class ProfileVersion(WrittenLines):
+class ProfileVersion(WrittenLines, NumberedVersion):
     """State of a profile after one change, with author, time and reason. The latest is the current state."""
 
     profile = KeyWithinActor(Profile, on_delete=models.CASCADE, related_name="versions", db_index=False)
-    number = models.PositiveIntegerField()
-    verb = models.CharField(max_length=10, choices=choices(Verb))
-    who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))
-    who_id = models.CharField(max_length=64)
-    who_name = models.CharField(max_length=150)
-    reason = models.TextField(blank=True)
+    verb = models.CharField(
+        max_length=10, choices=choices(each for each in TextVerb if each is not TextVerb.DELETE)
+    )
 
     objects: ClassVar[models.Manager["ProfileVersion"]]
 
-    class Meta:
-        ordering = ["-number"]
+    class Meta(NumberedVersion.Meta):
         constraints = [
             models.UniqueConstraint(name="profile_version_once", fields=["actor", "profile", "number"])
         ]

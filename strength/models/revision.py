@@ -9,6 +9,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.models import NumberedVersion
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor
 from strength.domain.memories import FeedChange, TombstoneReason
 from strength.domain.sleep import MergeState
@@ -16,7 +17,7 @@ from strength.models.memory import Memory
 from strength.models.sleep import SleepRun, choices
 
 
-class Revision(ActorRow):
+class Revision(NumberedVersion):
     """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
     `after` holds all curated values, so that any revision can be restored by itself; `beside` the other values that the
@@ -24,12 +25,7 @@ class Revision(ActorRow):
     """
 
     memory = KeyWithinActor(Memory, on_delete=models.CASCADE, related_name="revisions")
-    number = models.PositiveIntegerField()
     verb = models.CharField(max_length=20)
-    who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))
-    who_id = models.CharField(max_length=64)
-    who_name = models.CharField(max_length=150)
-    reason = models.TextField(blank=True)
     changed_before = models.JSONField(default=dict)
     changed_after = models.JSONField(default=dict)
     after = models.JSONField()
@@ -39,11 +35,9 @@ class Revision(ActorRow):
         help_text="What stood beside these values before: taking the change back brings it back.",
     )
     batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was changed at once.")
-    created_at = models.DateTimeField()
 
-    class Meta:
+    class Meta(NumberedVersion.Meta):
         abstract = True
-        ordering = ["-number"]
 
     def __str__(self) -> str:
         return f"{self.verb} #{self.number}"

@@ -188,7 +188,7 @@ def replace_text(
     """Replace the text of a document whose project is locked, keeping the former as a version."""
     former = DocumentVersion(
         actor_id=document.actor_id, document=document, number=document.version, text=document.text, kind=kind,
-        who_kind=by.kind, who_id=by.id, who_name=by.name[:150], reason=reason, created_at=now,
+        **DocumentVersion.made(by, reason, now),
     )  # fmt: skip
     document.text = text
     document.version += 1

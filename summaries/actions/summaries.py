@@ -1,4 +1,4 @@
-"""Write, edit, lock, restore and delete session summaries (SPEC U1-U5, U7); every change keeps a version.
+"""Write session summaries; people edit, lock, restore and delete them (SPEC U1-U5, U7).
 
 A job reads the session, asks the model outside any transaction, and writes once, if the summary is still the one that
 it read. Two jobs, or a job and a person, may work on one session at a time; the second one starts again and mostly
@@ -7,28 +7,23 @@ finds nothing left to do.
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_source
 from conversations.actions.messages import texts_in_words
 from conversations.actions.sessions import SessionSummary
+from conversations.actions.written_texts import WrittenTexts
 from conversations.domain.content import TOOL_USE
 from conversations.models import Message, MessageQuerySet, Session
-from memoryhub.api.idempotency import forget_answers
-from memoryhub.auth import audit
-from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, job_principal
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.domain import TextVerb, job_principal
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.queue import enqueue_triggered
@@ -43,10 +38,8 @@ from summaries.domain.summaries import (
     Call,
     Draft,
     Extent,
-    Generator,
     SpokenMessage,
     Trigger,
-    Verb,
     call_to_condense,
     next_call,
     trigger,
@@ -58,9 +51,6 @@ CALL_SECONDS: Final = 60.0
 
 RESERVE_SECONDS: Final = 10.0
 """Time of a job that is kept for writing; no call is begun that could use it."""
-
-VERSIONED_FIELDS: Final = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
-"""Fields that a restored version brings back."""
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +93,9 @@ class SummaryRequest:
             return False
         if self.has_window or summary.written <= self.written:
             return True
-        writings = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=Verb.WRITE)
+        writings = SummaryVersion.objects.filter(
+            actor_id=summary.actor_id, summary=summary, verb=TextVerb.WRITE
+        )
         reasons = list(writings.order_by("number").values_list("reason", flat=True))
         return self.anew and Extent.ANEW not in reasons[self.written :]
 
@@ -255,8 +247,8 @@ def _first_draft(state: SessionState) -> Draft:
     if summary is None:
         return Draft()
     versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-    latest = versions.exclude(verb__in=(Verb.LOCK, Verb.UNLOCK)).order_by("-number").first()
-    is_of_window = latest is not None and latest.verb == Verb.WRITE and latest.reason == Extent.WINDOW
+    latest = versions.exclude(verb__in=(TextVerb.LOCK, TextVerb.UNLOCK)).order_by("-number").first()
+    is_of_window = latest is not None and latest.verb == TextVerb.WRITE and latest.reason == Extent.WINDOW
     has_new = _spoken(state.session, after=summary.message_count).exists()
     if is_of_window or (request is not None and (request.anew or not has_new)):
         return Draft()
@@ -314,134 +306,42 @@ def _store(
             "The summary changed while this was written; it is looked at again.", seconds=FIRST_PAUSE_SECONDS
         )
     if summary is None:
-        summary = Summary(session=session, created_at=now)
-    else:
-        summary.version += 1
-        summary.written += 1
+        summary = Summary(session=session, created_at=now, version=0, written=0)
     summary.actor = session.actor
+    summary.written += 1
     summary.text, summary.message_count = draft.text, draft.covered
     assert draft.start_time is not None and draft.end_time is not None
     summary.start_time, summary.end_time = draft.start_time, draft.end_time
     summary.model, summary.generator, summary.trust = draft.model[:255], summarizer.generator, draft.trust
-    summary.written_at = summary.updated_at = now
-    summary.save()
+    summary.written_at = now
     by = job_principal(job.kind, job.id)
-    _keep_version(summary, Verb.WRITE, by=by, reason=state.reason, seconds=seconds, now=now)
+    SUMMARIES.save_version(summary, verb=TextVerb.WRITE, by=by, reason=state.reason, now=now, seconds=seconds)
     SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
-    enqueue_triggered("summary", actor_id=session.actor_id, session_id=session.pk)
 
 
-def _keep_version(
-    summary: Summary, verb: Verb, *, by: Principal, reason: str, seconds: float | None = None, now: datetime
-) -> None:
-    """Record a change of a locked row as a version and in the audit log (SPEC U1, A11)."""
-    SummaryVersion.objects.create(
-        actor_id=summary.actor_id, summary=summary, number=summary.version, verb=verb, locked=summary.locked,
-        who_kind=by.kind, who_id=by.id, who_name=by.name[:150], reason=reason, seconds=seconds, created_at=now,
-        **{name: getattr(summary, name) for name in VERSIONED_FIELDS},
-    )  # fmt: skip
-    audit.record(by=by, verb=verb, row=summary, reason=reason, now=now)
+class SummaryTexts(WrittenTexts[Summary]):
+    kept = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
+    no_version = _("No version {number} of this summary.")
+
+    def lock(self, row: Summary) -> Summary:
+        mine = {"actor_id": row.actor_id}
+        # The session first, in the same order as the job.
+        Session.objects.select_for_update(no_key=True).filter(pk=row.session_id, **mine).first()
+        rows = Summary.objects.select_for_update(of=["self"]).select_related("actor__agent")
+        locked = rows.filter(pk=row.pk, **mine).first()
+        if locked is None:
+            raise UnknownRow(format_lazy(_("No summary {id}."), id=row.pk))
+        return locked
+
+    def changed(self, row: Summary) -> None:
+        enqueue_triggered("summary", actor_id=row.actor_id, session_id=row.session_id)
+
+    def forget(self, row: Summary) -> None:
+        """Delete the draft: the next trigger writes another summary, from the session's beginning."""
+        SummaryDraft.objects.filter(actor_id=row.actor_id, session_id=row.session_id).delete()
 
 
-@transaction.atomic
-def edit_summary(
-    *,
-    summary: Summary,
-    values: Mapping[str, Any],
-    expected_version: int | None,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
-) -> Summary:
-    """Change `text` or `locked`; a new text locks the summary unless the values say otherwise.
-
-    Raises VersionMismatch, UnknownRow, and Forbidden where an untrusted key would change a trusted summary.
-    """
-    summary = _locked(summary, expected_version, by)
-    is_new_text = values.get("text", summary.text) != summary.text
-    locked = values.get("locked", summary.locked or is_new_text)
-    if not is_new_text and locked == summary.locked:
-        return summary
-    if is_new_text:
-        summary.text = values["text"]
-        summary.generator, summary.model = Generator.PERSON, ""
-        if by.kind is PrincipalKind.CURATOR:
-            summary.trust = Trust.TRUSTED
-        elif not by.is_trusted:
-            summary.trust = Trust.UNTRUSTED
-    verb = Verb.EDIT if is_new_text else Verb.LOCK if locked else Verb.UNLOCK
-    summary.locked = locked
-    return _saved(summary, verb, by, reason, now)
-
-
-@transaction.atomic
-def restore_summary(
-    *,
-    summary: Summary,
-    number: int,
-    expected_version: int | None,
-    by: Principal,
-    reason: str = "",
-    with_lock: bool = False,
-    now: datetime,
-) -> Summary:
-    """Restore a version and lock it, so that later messages join once it is unlocked. Raises as `edit_summary`.
-
-    `with_lock` restores whether it was locked.
-    """
-    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-    version = rows.filter(number=number).first()
-    if version is None:
-        raise UnknownRow(format_lazy(_("No version {number} of this summary."), number=number))
-    summary = _locked(summary, expected_version, by)
-    for name in VERSIONED_FIELDS:
-        setattr(summary, name, getattr(version, name))
-    if not by.is_trusted:
-        summary.trust = Trust.UNTRUSTED
-    summary.locked = version.locked if with_lock else True
-    return _saved(summary, Verb.RESTORE, by, reason, now)
-
-
-@transaction.atomic
-def delete_summary(
-    *, summary: Summary, expected_version: int | None, by: Principal, reason: str = "", now: datetime
-) -> None:
-    """Delete a summary with its versions; its text leaves receipts and recorded answers too. Raises as `edit_summary`.
-
-    The next trigger writes another, from the session's beginning.
-    """
-    summary = _locked(summary, expected_version, by)
-    forget_source(source_id=summary.pk)
-    forget_answers(actor=summary.actor, row_id=summary.pk)
-    SummaryDraft.objects.filter(actor_id=summary.actor_id, session_id=summary.session_id).delete()
-    audit.record(by=by, verb=Verb.DELETE, row=summary, reason=reason, now=now)
-    enqueue_triggered("summary", actor_id=summary.actor_id, session_id=summary.session_id)
-    summary.delete()
-
-
-def _locked(summary: Summary, expected_version: int | None, by: Principal) -> Summary:
-    hold(summary.actor_id)
-    mine = {"actor_id": summary.actor_id}
-    # The session first, in the same order as the job.
-    Session.objects.select_for_update(no_key=True).filter(pk=summary.session_id, **mine).first()
-    rows = Summary.objects.select_for_update(of=["self"]).select_related("actor__agent")
-    locked = rows.filter(pk=summary.pk, **mine).first()
-    if locked is None:
-        raise UnknownRow(format_lazy(_("No summary {id}."), id=summary.pk))
-    if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
-    if expected_version is not None and locked.version != expected_version:
-        raise VersionMismatch(locked.version)
-    return locked
-
-
-def _saved(summary: Summary, verb: Verb, by: Principal, reason: str, now: datetime) -> Summary:
-    summary.version += 1
-    summary.updated_at = now
-    summary.save()
-    _keep_version(summary, verb, by=by, reason=reason, now=now)
-    enqueue_triggered("summary", actor_id=summary.actor_id, session_id=summary.session_id)
-    return summary
+SUMMARIES: Final = SummaryTexts()
 
 
 def session_summary(*, actor_id: UUID, session_id: UUID) -> SessionSummary | None:

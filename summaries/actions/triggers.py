@@ -33,7 +33,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from conversations.models import Message, Session
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.auth.domain import Forbidden, Principal, TextVerb
 from memoryhub.auth.tenancy import hold
 from memoryhub.errors import DomainError
 from memoryhub.jobs.backfill import Piece, Scope
@@ -43,7 +43,7 @@ from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.summaries import SummaryRequest
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.summaries import JOB, VISIBLE_CHARACTER, Verb
+from summaries.domain.summaries import JOB, VISIBLE_CHARACTER
 from summaries.models import Summary, SummaryVersion
 
 LOOKED_BACK: Final = timedelta(days=7)
@@ -192,7 +192,7 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     written = GaugeMetricFamily("session_summaries_written", "Summaries written in 24 hours.")
     failed = GaugeMetricFamily("session_summaries_failed", "Summaries that failed in 24 hours.")
     if now is not None:
-        rows = SummaryVersion.objects.filter(verb=Verb.WRITE, created_at__gte=now - COUNTED_WITHIN)
+        rows = SummaryVersion.objects.filter(verb=TextVerb.WRITE, created_at__gte=now - COUNTED_WITHIN)
         figures = rows.aggregate(count=Count("pk"), seconds=Avg("seconds"))
         bad = Job.objects.ended_badly().filter(kind=JOB, finished_at__gte=now - COUNTED_WITHIN).count()
         written.add_metric([], figures["count"])

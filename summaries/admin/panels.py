@@ -17,6 +17,7 @@ from conversations.models import Session
 from memoryhub.admin.base import clock, grouped, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.object_actions import next_url, report_done
+from memoryhub.auth.domain import TextVerb
 from memoryhub.errors import DomainError
 from memoryhub.unfold import Page
 from summaries.actions.triggers import enqueue_summary
@@ -24,18 +25,17 @@ from summaries.admin.base import CONFIDENCES
 from summaries.domain.compaction import Outcome
 from summaries.domain.projects import EventKind
 from summaries.domain.routing import Action, Confidence
-from summaries.domain.summaries import Verb
 from summaries.models import Project, ProjectEvent, RoutingDecision, Summary, SummaryVersion
 
 EXCERPT: Final = 300
 
 VERBS: Final = {
-    Verb.WRITE: _("The summary was written"),
-    Verb.EDIT: _("The summary was corrected"),
-    Verb.LOCK: _("The summary was locked"),
-    Verb.UNLOCK: _("The summary was unlocked"),
-    Verb.RESTORE: _("The summary was restored"),
-    Verb.DELETE: _("The summary was deleted"),
+    TextVerb.WRITE: _("The summary was written"),
+    TextVerb.EDIT: _("The summary was corrected"),
+    TextVerb.LOCK: _("The summary was locked"),
+    TextVerb.UNLOCK: _("The summary was unlocked"),
+    TextVerb.RESTORE: _("The summary was restored"),
+    TextVerb.DELETE: _("The summary was deleted"),
 }
 ACTIONS: Final = {
     Action.ROUTE: _("The message was routed to a project"),
@@ -60,7 +60,7 @@ def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     for version in rows[: MAX_ENTRIES_PER_KIND + 1]:
         covered = ngettext("covers %(count)s message", "covers %(count)s messages", version.message_count)
         yield TimelineEntry(
-            title=VERBS[Verb(version.verb)],
+            title=VERBS[TextVerb(version.verb)],
             text=version.opening,
             at=version.created_at,
             after_seq=version.message_count,

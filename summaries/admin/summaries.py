@@ -8,13 +8,12 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.sessions import OfSessionMixin
-from memoryhub.admin.base import clock, excerpt, link_to, principal, title_with_time
+from memoryhub.admin.base import excerpt, link_to, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, column
-from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, restored_version, wide
+from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, wide
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.labels import TRUST_COLOURS, TRUSTS
-from memoryhub.admin.object_actions import Done, submitted_number, submitted_text
-from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
+from summaries.actions.summaries import SUMMARIES
 from summaries.actions.triggers import enqueue_summary
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
@@ -36,6 +35,7 @@ class SummaryForm(VersionedForm):
 class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
     version_model, version_field, stored_text = SummaryVersion, "summary", "text"
     versions_name = _("versions of summaries")
+    texts = SUMMARIES
     form = SummaryForm
     list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (
@@ -81,29 +81,12 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
     shown_text = column(_("summary"), lambda summary: wide(excerpt(summary.opening)))
     shown_trust, trusted = choice_displays("trust", TRUSTS, TRUST_COLOURS, description=_("trust"))
 
-    # Changes: every one of them through an action.
-
     def title_of(self, row: Any) -> str:
         return title_with_time(self.opts.verbose_name, row.written_at)
-
-    def edit(self, row: Any, **values: Any) -> Summary:
-        return edit_summary(summary=row, **values)
-
-    def remove(self, row: Any, **values: Any) -> None:
-        delete_summary(summary=row, **values)
 
     def write_anew(self, row: Any, **values: Any) -> None:
         row.session.actor = row.actor
         enqueue_summary(session=row.session, anew=True, **values)
-
-    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
-        """Restore and lock a version; with `exactly`, restore its lock state too."""
-        former = row.version
-        done = restore_summary(
-            summary=row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
-            reason=reason, with_lock=bool(submitted_text(request, "exactly")), now=clock(),
-        )  # fmt: skip
-        return restored_version(done, number, former, exactly=1)
 
     # What the page tells besides the fields.
 

@@ -28,7 +28,7 @@ from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, opera
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.errors import ProviderError
-from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
+from summaries.actions.summaries import SUMMARIES
 from summaries.actions.summarizers import digest
 from summaries.actions.triggers import enqueue_summary
 from summaries.domain.summaries import LONGEST_TEXT
@@ -184,8 +184,8 @@ class OneSummary(SummaryView):
         reason = values.pop("reason")
         if "summary" in values:
             values["text"] = values.pop("summary")
-        edited = edit_summary(
-            summary=self.summary(session_id), values=values, expected_version=expected_version(request),
+        edited = SUMMARIES.edit(
+            self.summary(session_id), values=values, expected_version=expected_version(request),
             by=self.principal, reason=reason, now=self.now,
         )  # fmt: skip
         return self.answer(edited)
@@ -193,8 +193,8 @@ class OneSummary(SummaryView):
     @operation("summary_delete", Scope.WRITE, responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Delete the summary with its versions; its text is removed from receipts as well."""
-        delete_summary(
-            summary=self.summary(session_id), expected_version=expected_version(request), by=self.principal,
+        SUMMARIES.delete(
+            self.summary(session_id), expected_version=expected_version(request), by=self.principal,
             now=self.now,
         )  # fmt: skip
         return Response(status=status.HTTP_204_NO_CONTENT)
@@ -218,8 +218,8 @@ class SummaryRestore(SummaryView):
     def post(self, request: Request, session_id: UUID) -> Response:
         """Restore a version's text, and lock the summary."""
         values = self.validated(SummaryRestoreIn)
-        restored = restore_summary(
-            summary=self.summary(session_id), number=values["number"], expected_version=expected_version(request),
+        restored = SUMMARIES.restore(
+            self.summary(session_id), number=values["number"], expected_version=expected_version(request),
             by=self.principal, reason=values["reason"], now=self.now,
         )  # fmt: skip
         return self.answer(restored)

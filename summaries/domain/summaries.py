@@ -42,15 +42,6 @@ class Generator(StrEnum):
     PERSON = "person"
 
 
-class Verb(StrEnum):
-    WRITE = "write"
-    EDIT = "edit"
-    LOCK = "lock"
-    UNLOCK = "unlock"
-    RESTORE = "restore"
-    DELETE = "delete"
-
-
 class Extent(StrEnum):
     """Reason of a version that no trigger explains: of a time window alone, or from the session's beginning."""
 

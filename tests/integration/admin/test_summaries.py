@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
-from summaries.actions.summaries import edit_summary
+from summaries.actions.summaries import SUMMARIES
 from summaries.models import Summary, SummaryVersion
 from tests.integration.admin.conftest import NOW, SCRIPT, Hub, form_of, page_of
 
@@ -30,8 +30,8 @@ def undo_of(answer: Any) -> str:
 
 def edited(hub: Hub, text: str) -> Summary:
     summary = Summary.objects.get()
-    return edit_summary(
-        summary=summary,
+    return SUMMARIES.edit(
+        summary,
         values={"text": text},
         expected_version=None,
         by=BY,

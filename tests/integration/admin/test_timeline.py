@@ -26,7 +26,7 @@ from memoryhub.tenancy.models import Actor
 from strength.admin.panels import USED
 from strength.models import Memory, UseReport
 from summaries.actions.routing import route_message
-from summaries.actions.summaries import edit_summary
+from summaries.actions.summaries import SUMMARIES
 from summaries.models import Summary
 from tests.database import prepared
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, list_of, page_of
@@ -290,9 +290,7 @@ def test_a_summary_is_ordered_by_its_button(boss: Client, hub: Hub, staff: Calla
         "will be written in the background" in answer.content.decode() and Job.objects.count() == before + 1
     )
     hub.summary.refresh_from_db()
-    edit_summary(
-        summary=hub.summary, values={"locked": True}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    SUMMARIES.edit(hub.summary, values={"locked": True}, expected_version=None, by=BY, reason="", now=NOW)
     assert "unlock it first" in boss.post(address, follow=True).content.decode()
     missing = reverse("summaries_session_summarise", args=[hub.memory.pk])
     assert boss.post(missing).status_code == 404

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from inspect import ismethod
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,8 @@ def _calls(taking: Taking) -> Iterator[tuple[str, tuple[Function, ...], ast.Call
         if name != taking.function or (name.startswith("_") and module != taking.module):
             continue
         called = _value(module, call.func)
-        if called is meant or (called is None and isinstance(call.func, ast.Name)):
+        is_method = meant is None and ismethod(called)
+        if called is meant or is_method or (called is None and isinstance(call.func, ast.Name)):
             yield module, inside, call
 
 

@@ -21,7 +21,7 @@ from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.memories import NewMemory, supersede_memory
-from strength.actions.profiles import edit_profile, orders_due, profile_of
+from strength.actions.profiles import PROFILES, orders_due, profile_of
 from strength.actions.usage import entered_memories
 from strength.models import Memory, Profile, ProfileVersion
 from tests.conftest import client_with_key, run_jobs
@@ -163,7 +163,7 @@ def test_a_line_goes_with_any_of_its_memories_at_once(
 ) -> None:
     if locked:
         stored = Profile.objects.get()
-        edit_profile(profile=stored, values={"locked": True}, expected_version=None, by=ANN, now=NOW)
+        PROFILES.edit(stored, values={"locked": True}, expected_version=None, by=ANN, now=NOW)
     assert shown(actor) == [JOINED]
     CHANGES[change](likings[1])
     left = shown(actor)
@@ -379,8 +379,8 @@ def test_an_edit_while_the_model_writes_wins(
 
     def meanwhile(asked: Asked) -> Reply:
         try:
-            edit_profile(
-                profile=Profile.objects.get(), values={"text": "Mine"}, expected_version=None, by=ANN, now=NOW
+            PROFILES.edit(
+                Profile.objects.get(), values={"text": "Mine"}, expected_version=None, by=ANN, now=NOW
             )
         finally:
             connection.close()

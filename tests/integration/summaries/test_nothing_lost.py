@@ -12,7 +12,7 @@ from conversations.domain.content import one_line
 from conversations.models import Message, Session
 from memoryhub.jobs.backfill import Scope
 from memoryhub.jobs.models import Job
-from summaries.actions.summaries import edit_summary
+from summaries.actions.summaries import SUMMARIES
 from summaries.actions.triggers import backfill_pieces, due_sessions
 from summaries.domain.summaries import VISIBLE_CHARACTER
 from summaries.models import Summary, SummaryVersion
@@ -111,7 +111,7 @@ def test_a_persons_words_on_a_summary_of_a_time_are_gone_on_from(
     order(client, talk, start_time=NOW.isoformat())
     assert talk.summary is not None
     values = {"text": "As I say.", "locked": False}
-    edit_summary(summary=talk.summary, values=values, expected_version=None, by=BY, now=NOW)
+    SUMMARIES.edit(talk.summary, values=values, expected_version=None, by=BY, now=NOW)
     talk.say_many(1, first=11)
     talk.end()
     talk.summarize()
@@ -207,8 +207,8 @@ def test_all_that_a_person_wrote_is_read_before_messages_join(talk: Talk, llm: L
     talk.summarize()
     assert talk.summary is not None
     text = " ".join(f"Fact p{number:04}q of the harbour." for number in range(300))
-    edit_summary(
-        summary=talk.summary, values={"text": text, "locked": False}, expected_version=None, by=BY, now=NOW
+    SUMMARIES.edit(
+        talk.summary, values={"text": text, "locked": False}, expected_version=None, by=BY, now=NOW
     )
     talk.say_many(20, first=21)
     llm.asked.clear()

@@ -16,7 +16,7 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.tokens import counter_for
-from summaries.actions.summaries import edit_summary
+from summaries.actions.summaries import SUMMARIES
 from summaries.actions.summarizers import LLMSummarizer, SummaryText
 from summaries.actions.triggers import due_sessions, sessions_to_summarize
 from summaries.domain.summaries import Call
@@ -195,8 +195,8 @@ def test_what_was_written_before_an_edit_is_not_gone_on_from(talk: Talk, llm: LL
     job = talk.summarize()
     summary = talk.summary
     assert summary is not None
-    edit_summary(
-        summary=summary, values={"text": "Put right.", "locked": False}, expected_version=1, by=BY, now=NOW
+    SUMMARIES.edit(
+        summary, values={"text": "Put right.", "locked": False}, expected_version=1, by=BY, now=NOW
     )
     llm.asked.clear()
     Job.objects.filter(pk=job.pk).update(state="queued", due_at=timezone.now())
@@ -294,13 +294,13 @@ def test_what_a_person_locked_is_not_rewritten_until_it_is_unlocked(talk: Talk, 
     talk.say_many(20)
     talk.summarize()
     assert talk.summary is not None
-    edit_summary(summary=talk.summary, values={"text": "As I say."}, expected_version=None, by=BY, now=NOW)
+    SUMMARIES.edit(talk.summary, values={"text": "As I say."}, expected_version=None, by=BY, now=NOW)
     talk.say_many(20, first=21)
     assert talk.summarize().state == "done"
     assert (talk.summary.text, talk.summary.locked, talk.summary.message_count) == ("As I say.", True, 20)
     assert len(llm.asked) == 1
 
-    edit_summary(summary=talk.summary, values={"locked": False}, expected_version=None, by=BY, now=NOW)
+    SUMMARIES.edit(talk.summary, values={"locked": False}, expected_version=None, by=BY, now=NOW)
     talk.summarize()
     assert talk.summary.message_count == 40 and "As I say." in llm.asked[-1].text
     verbs = list(SummaryVersion.objects.order_by("number").values_list("verb", flat=True))
@@ -319,7 +319,7 @@ def test_an_edit_while_the_model_writes_wins(
     def edited_meanwhile(writer: LLMSummarizer, call: Call, **options: Any) -> SummaryText:
         written = write(writer, call, **options)
         assert talk.summary is not None
-        edit_summary(summary=talk.summary, values={"text": "Mine."}, expected_version=None, by=BY, now=NOW)
+        SUMMARIES.edit(talk.summary, values={"text": "Mine."}, expected_version=None, by=BY, now=NOW)
         return written
 
     monkeypatch.setattr(LLMSummarizer, "write", edited_meanwhile)
