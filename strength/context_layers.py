@@ -21,6 +21,7 @@ from strength.actions.search import (
     search_memories,
     standing_memories,
 )
+from strength.actions.selection import MemorySelection
 from strength.domain.memories import Kind
 from strength.domain.profile import Entry, StandingMemory
 from strength.models import Memory, MemoryRevision, Profile
@@ -50,7 +51,8 @@ def semantic(request: LayerRequest) -> LayerResult:
         return LayerResult()
     search = MemorySearch(
         query=request.query, perspective=request.perspective, project=request.project,
-        limit=policy.semantic_memory_limit, exclude_pinned=policy.include_pinned,
+        limit=policy.semantic_memory_limit,
+        filters=MemorySelection(pinned=False if policy.include_pinned else None),
         relevance_floor=policy.semantic_relevance_floor, share_of_best=COMPANION_SHARE, details=False,
     )  # fmt: skip
     mark = Scope.WRITE in request.by.scopes and not request.dry_run

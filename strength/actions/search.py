@@ -19,9 +19,9 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, expand_prefix, namespace_queries
+from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.selection import metadata_matches, of_status, valid_at
+from strength.actions.selection import MemorySelection, facets_match, metadata_matches, of_status, valid_at
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import STANDING, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
@@ -42,20 +42,6 @@ MOST_OF_LEVEL = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryFilters:
-    """Filters of a search; empty values do not filter. `as_of` finds what was valid at a time."""
-
-    kinds: Sequence[str] = ()
-    namespace: str | None = None
-    tags: Sequence[str] = ()
-    status: str = Status.ACTIVE
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    as_of: datetime | None = None
-    metadata: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class MemorySearch:
     """A search; a number that is None is taken from the policy."""
 
@@ -65,8 +51,8 @@ class MemorySearch:
     limit: int | None = None
     candidate_limit: int | None = None
     similarity_threshold: float | None = None
-    filters: MemoryFilters = field(default_factory=MemoryFilters)
-    exclude_pinned: bool = False
+    filters: MemorySelection = field(default_factory=MemorySelection)
+    """Those of the fields that index rows repeat, and of the metadata."""
     relevance_floor: float = 0.0
     share_of_best: float = 0.0
     """What is less than this share as relevant as the best is not found."""
@@ -143,7 +129,7 @@ def retrieve_memories(
             continue
         search = MemorySearch(
             query=query, limit=each.top_k, relevance_floor=each.relevance_score,
-            filters=MemoryFilters(namespace=each.prefix),
+            filters=MemorySelection(namespace=each.prefix),
         )  # fmt: skip
         whose = visible & _matching(tenant, search, now)
         found[each.prefix], _count = _found(whose, search, policy, now)
@@ -252,20 +238,9 @@ def _found(
 
 
 def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
-    filters, names = search.filters, {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
-    optional: dict[str, Any] = {
-        "kind__in": list(filters.kinds),
-        "namespace__startswith": filters.namespace and expand_prefix(filters.namespace, **names),
-        "tags__contains": list(filters.tags),
-        "created_at__gte": filters.created_after,
-        "created_at__lte": filters.created_before,
-    }
-    columns = {name: value for name, value in optional.items() if value}
-    if search.exclude_pinned:
-        columns["pinned"] = False
-    status = of_status(filters.status, as_of=filters.as_of, now=now)
-    metadata = metadata_matches("memory__metadata", filters.metadata)
-    return status & Q(**columns) & metadata & valid_at(filters.as_of or now)
+    filters = search.filters
+    at = valid_at(filters.as_of or now) & of_status(filters.status, as_of=filters.as_of, now=now)
+    return at & facets_match(tenant, filters) & metadata_matches("memory__metadata", filters.metadata)
 
 
 def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:

@@ -25,7 +25,7 @@ READ_BY_STRENGTH: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySelection:
-    """Filters of a list; empty values do not filter.
+    """Filters of a list or a search; empty values do not filter.
 
     Memories that have ended are left out, unless `ended` or an `as_of`, which selects what was valid then.
     """
@@ -55,32 +55,39 @@ class MemorySelection:
 def select_memories(tenant: Tenant, selection: MemorySelection, *, now: datetime) -> MemoryQuerySet:
     """Return an actor's memories that match. Raises NamespaceError, MemoryRefused."""
     rows = Memory.objects.of([tenant.actor_id]).filter(_status_and_validity(selection, now))
-    rows = rows.filter(metadata_matches("metadata", selection.metadata))
-    names = {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
+    rows = rows.filter(metadata_matches("metadata", selection.metadata) & facets_match(tenant, selection))
     lookups: dict[str, Any] = {
-        "kind__in": selection.kind,
-        "namespace__startswith": selection.namespace and expand_prefix(selection.namespace, **names),
-        "tags__contains": list(selection.tag),
         "source__in": selection.source,
         "trust": selection.trust,
         "content__icontains": selection.text,
-        "created_at__gte": selection.created_after,
-        "created_at__lte": selection.created_before,
         "updated_at__gte": selection.updated_after,
         "updated_at__lte": selection.updated_before,
         "numbers__last_accessed_at__gte": selection.used_after,
         "numbers__last_accessed_at__lte": selection.used_before,
     }
     rows = rows.filter(**{name: value for name, value in lookups.items() if value})
-    # A channel may be empty, a strength 0, and what is not pinned is False.
+    # A channel may be empty, and a strength 0.
     rows = rows.alias(strength_of=STRENGTH_OF_MEMORY)
     exact = {
         "channel": selection.channel,
-        "pinned": selection.pinned,
         "strength_of__gte": selection.min_strength,
         "strength_of__lte": selection.max_strength,
     }
     return rows.filter(**{name: value for name, value in exact.items() if value is not None})
+
+
+def facets_match(tenant: Tenant, selection: MemorySelection) -> Q:
+    """Filter memories, or their index rows, by what both have besides status and validity. Raises NamespaceError."""
+    names = {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
+    lookups: dict[str, Any] = {
+        "kind__in": list(selection.kind),
+        "namespace__startswith": selection.namespace and expand_prefix(selection.namespace, **names),
+        "tags__contains": list(selection.tag),
+        "created_at__gte": selection.created_after,
+        "created_at__lte": selection.created_before,
+    }
+    pinned = {} if selection.pinned is None else {"pinned": selection.pinned}
+    return Q(**{name: value for name, value in lookups.items() if value}, **pinned)
 
 
 def strengths_of(actors: Q, status: str) -> QuerySet[MemoryNumbers]:

@@ -97,12 +97,10 @@ def use_memories(
     With a `task`, stored as a hash, each counts once per task. Pending and rejected memories are left out. Raises
     Forbidden where an untrusted key would reinforce trusted memories.
     """
-    _check_trust(memories, by)
-    known_as = None if task is None else task_digest(task)
-    given = {"perspective": perspective, "task": known_as}
+    given = {"perspective": perspective, "task": None if task is None else task_digest(task)}
     return sum(
         write_numbers(group, policy, now=now, kind=PointKind.USED, **_use(policy, now), **given)
-        for policy, group in _by_actor(memories)
+        for policy, group in _by_actor(memories, by)
     )
 
 
@@ -138,9 +136,8 @@ def _audit_person(memory: Memory, verb: str, by: Principal, now: datetime, **det
 @transaction.atomic
 def apply_impact(*, memories: Sequence[Memory], impact: Impact, by: Principal, now: datetime) -> int:
     """Add an impact to memories, and a share of it to their strength; return how many (SPEC S3). Raises Forbidden."""
-    _check_trust(memories, by)
     done = 0
-    for policy, group in _by_actor(memories):
+    for policy, group in _by_actor(memories, by):
         value = impact_value(policy, impact)
         grown = {"impact": value, "increment": value * policy.impact_to_strength_ratio}
         done += write_numbers(group, policy, now=now, kind=PointKind.IMPACT, **grown)
@@ -159,12 +156,12 @@ def set_strengths(
     *, memories: Sequence[Memory], strengths: Mapping[UUID, float], by: Principal, now: datetime
 ) -> int:
     """Set the strengths of memories, by their ids; return how many. Raises Forbidden."""
-    _check_trust(memories, by)
-    done = 0
-    for policy, group in _by_actor(memories):
-        stated = [strengths[memory.pk] for memory in group]
-        done += write_numbers(group, policy, now=now, kind=PointKind.SET, strengths=stated)
-    return done
+    return sum(
+        write_numbers(
+            group, policy, now=now, kind=PointKind.SET, strengths=[strengths[each.pk] for each in group]
+        )
+        for policy, group in _by_actor(memories, by)
+    )
 
 
 def reinforce(memories: Sequence[Memory], *, now: datetime) -> None:
@@ -177,7 +174,10 @@ def reinforce(memories: Sequence[Memory], *, now: datetime) -> None:
         memory._state.fields_cache.pop("numbers", None)  # read before, perhaps
 
 
-def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:
+def _by_actor(memories: Sequence[Memory], by: Principal) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:
+    """Yield the memories of each actor with its policy, locked. Raises Forbidden before any."""
+    if not by.is_trusted and any(memory.trust == Trust.TRUSTED for memory in memories):
+        raise Forbidden(_("An untrusted key may not change the strength of trusted memories."))
     groups: dict[UUID, dict[UUID, Memory]] = defaultdict(dict)
     for memory in memories:
         groups[memory.actor_id][memory.pk] = memory
@@ -213,11 +213,6 @@ def write_numbers(
     }  # fmt: skip
     [(count,)] = run_query(QUERIES["write_numbers"], values)
     return int(count)
-
-
-def _check_trust(memories: Iterable[Memory], by: Principal) -> None:
-    if not by.is_trusted and any(memory.trust == Trust.TRUSTED for memory in memories):
-        raise Forbidden(_("An untrusted key may not change the strength of trusted memories."))
 
 
 def _check_usable(memory: Memory) -> None:

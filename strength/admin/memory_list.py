@@ -23,8 +23,8 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.search import FoundMemory, MemoryFilters, MemorySearch, SearchResults, search_memories
-from strength.actions.selection import ALL, page_by_strength, strengths_of
+from strength.actions.search import FoundMemory, MemorySearch, SearchResults, search_memories
+from strength.actions.selection import ALL, MemorySelection, page_by_strength, strengths_of
 from strength.admin.bulk import LABELS
 from strength.admin.labels import STATUSES
 from strength.domain.memories import Kind, Status
@@ -102,7 +102,7 @@ def search_semantically(
     tenant = tenant_for_reading(by, question.agent_id, question.user_id)
     search = MemorySearch(
         query=text_query(question.words, payer=tenant.payer), limit=MOST_FOUND,
-        filters=MemoryFilters(status=question.status), details=False,
+        filters=MemorySelection(status=question.status), details=False,
     )  # fmt: skip
     return search_memories(
         tenant=tenant, search=search, by=by, mark=False, now=now, all_users=question.of_all_users

@@ -28,11 +28,11 @@ from memoryhub.embeddings.spaces import text_query, vector_query
 from memoryhub.tenancy.policies import zone_of
 from strength.actions.search import (
     FoundMemory,
-    MemoryFilters,
     MemorySearch,
     retrieve_memories,
     search_memories,
 )
+from strength.actions.selection import MemorySelection
 from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _values
 from strength.domain.memories import LONGEST_CONTENT, Kind, Status
 
@@ -59,12 +59,12 @@ class FiltersIn(StrictSerializer):
     metadata = ObjectField(required=False)
 
     @staticmethod
-    def filters(values: dict[str, Any], zone: tzinfo) -> MemoryFilters:
+    def filters(values: dict[str, Any], zone: tzinfo) -> MemorySelection:
         """Return validated values as filters."""
-        renamed = {"kind": "kinds"}
+        renamed = {"tags": "tag"}
         if "as_of" in values:
             values = {**values, "as_of": moment_of(values["as_of"], zone)}
-        return MemoryFilters(**{renamed.get(key, key): value for key, value in values.items()})
+        return MemorySelection(**{renamed.get(key, key): value for key, value in values.items()})
 
 
 class SearchIn(TenantSerializer):

@@ -1,7 +1,7 @@
 """Reports of use, impacts, strengths and tasks over REST."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -173,18 +173,18 @@ class ManyMemoriesView(MemoryView):
 
     scopes = {"POST": Scope.WRITE}
 
-    def known(self, wanted: Sequence[UUID]) -> dict[UUID, Memory]:
-        """Return the memories with these ids that the key may see. Raises UnknownRow where it may see none."""
-        found = {memory.pk: memory for memory in resolve_many(Memory.objects.all(), self.principal, wanted)}
-        if wanted and not found:
-            raise UnknownRow("None of these ids is of a memory.")
-        return found
+    def counted(self, name: str, wanted: Sequence[UUID], act: Callable[[list[Memory]], int]) -> Response:
+        """Return the count of an action on the memories that the key may see, and the other ids, each once, in order.
 
-    @staticmethod
-    def counted(name: str, count: int, wanted: list[UUID], known: dict[UUID, Memory]) -> Response:
-        """Return a count, and the ids that name nothing the key may see, each once, in the order given."""
-        unknown = [str(key) for key in dict.fromkeys(wanted) if key not in known]
-        return Response({name: count, "unknown": unknown})
+        Raises UnknownRow where it may see none.
+        """
+        known = {memory.pk: memory for memory in resolve_many(Memory.objects.all(), self.principal, wanted)}
+        if wanted and not known:
+            raise UnknownRow("None of these ids is of a memory.")
+        count = act(list(known.values()))
+        return Response(
+            {name: count, "unknown": [str(key) for key in dict.fromkeys(wanted) if key not in known]}
+        )
 
 
 class MemoryUsed(MemoryView):
@@ -205,22 +205,23 @@ class MemoriesUsed(ManyMemoriesView):
     def post(self, request: Request) -> Response:
         """Strengthen the memories that were used; with a `task_id`, each once for that task."""
         values = self.validated(ManyUsedIn)
-        known = self.known(values["ids"])
-        _usable, count = report_use(
-            memories=list(known.values()), perspective=values["perspective"], task=values["task_id"],
-            by=self.principal, now=self.now,
+        report = {"perspective": values["perspective"], "task": values["task_id"], "now": self.now}
+        return self.counted(
+            "reinforced", values["ids"],
+            lambda memories: report_use(memories=memories, by=self.principal, **report)[1],
         )  # fmt: skip
-        return self.counted("reinforced", count, values["ids"], known)
 
 
 class MemoriesCandidates(ManyMemoriesView):
     @extend_schema(operation_id="memories_candidates", request=IdsIn, responses=UpdatedOut)
     def post(self, request: Request) -> Response:
         """Count the memories as candidates; their strength stays as it is."""
-        wanted = self.validated(IdsIn)["ids"]
-        known = self.known(wanted)
-        mark_candidates(memories=list(known.values()))
-        return self.counted("updated", len(known), wanted, known)
+
+        def mark(memories: list[Memory]) -> int:
+            mark_candidates(memories=memories)
+            return len(memories)
+
+        return self.counted("updated", self.validated(IdsIn)["ids"], mark)
 
 
 class MemoriesArchive(ManyMemoriesView):
@@ -228,11 +229,10 @@ class MemoriesArchive(ManyMemoriesView):
     def post(self, request: Request) -> Response:
         """Archive those of the memories that are active."""
         values = self.validated(ArchiveIn)
-        known = self.known(values["ids"])
-        count = archive_memories(
-            memories=list(known.values()), by=self.principal, reason=values["reason"], now=self.now
+        given = {"by": self.principal, "reason": values["reason"], "now": self.now}
+        return self.counted(
+            "updated", values["ids"], lambda memories: archive_memories(memories=memories, **given)
         )
-        return self.counted("updated", count, values["ids"], known)
 
 
 class MemoriesStrengths(ManyMemoriesView):
@@ -240,11 +240,12 @@ class MemoriesStrengths(ManyMemoriesView):
     def post(self, request: Request) -> Response:
         """Set the strengths of several memories; they decay from now on."""
         strengths = {each["id"]: each["strength"] for each in self.validated(StrengthsIn)["updates"]}
-        known = self.known(list(strengths))
-        count = set_strengths(
-            memories=list(known.values()), strengths=strengths, by=self.principal, now=self.now
-        )
-        return self.counted("updated", count, list(strengths), known)
+        return self.counted(
+            "updated", list(strengths),
+            lambda memories: set_strengths(
+                memories=memories, strengths=strengths, by=self.principal, now=self.now
+            ),
+        )  # fmt: skip
 
 
 class MemoryImpact(MemoryView):
