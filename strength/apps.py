@@ -17,19 +17,18 @@ class StrengthConfig(AppConfig):
         from memoryhub.importexport.records import ImportedMemory
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.unfold import PAGES
-        from strength.actions import imports
-        from strength.actions.exports import export_notes, memories_as_csv
+        from strength.actions import importexport
         from strength.actions.extraction import backfill_pieces, diagnose
         from strength.admin import nights, panels, review
 
         SOURCES["extraction"] = backfill_pieces
         DIAGNOSES.append(diagnose)
         LEFT_OUT["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
-        WRITERS[ImportedMemory] = imports.write_imported
-        UNDOERS[imports.KIND] = imports.undo_memories
-        UNDONE.append(imports.undo_drawn)
-        TREE_EXPORTS.append(export_notes)
-        EXPORT_FORMATS["csv"] = memories_as_csv
+        WRITERS[ImportedMemory] = importexport.write_imported
+        UNDOERS[importexport.KIND] = importexport.undo_memories
+        UNDONE.append(importexport.undo_drawn)
+        TREE_EXPORTS.append(importexport.export_notes)
+        EXPORT_FORMATS["csv"] = importexport.memories_as_csv
         PAGES.extend([*review.PAGES, *nights.PAGES])
         dashboard.PANELS.append(panels.tiles)
         ENTRY_KINDS.extend([panels.BORN, panels.USED])

@@ -114,7 +114,7 @@ def dismiss_merge(
 ) -> Merge:
     """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden."""
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
-    _audit(proposal, "dismiss", by, reason, now)
+    audit.record(by=by, verb="dismiss", row=proposal, reason=reason, now=now)
     proposal.batch = batch
     return _decide(proposal, MergeState.DISMISSED, by, reason, now)
 
@@ -138,7 +138,7 @@ def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) 
         proposal.kept_version, proposal.absorbed_version = (each.version for each in _lock_pair(proposal))
     else:
         proposal = _lock_proposal(decided, MergeState.DISMISSED, by)
-    _audit(proposal, "reopen", by, reason, now)
+    audit.record(by=by, verb="reopen", row=proposal, reason=reason, now=now)
     proposal.undo, proposal.batch, proposal.state = {}, None, MergeState.PROPOSED
     proposal.decided_by, proposal.reason, proposal.decided_at = "", "", None
     proposal.save()
@@ -230,11 +230,6 @@ def is_as_compared(proposal: Merge, now: datetime) -> bool:
     versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
     holds = kept.valid_to is None or kept.valid_to > now
     return versions and holds and kept.status == absorbed.status == Status.ACTIVE
-
-
-def _audit(proposal: Merge, verb: str, by: Principal, reason: str, now: datetime) -> None:
-    """Write the audit entry of a decision that changes no memory; the others have the memories' entries."""
-    audit.record(by=by, verb=verb, row=proposal, reason=reason, now=now)
 
 
 def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:

@@ -111,36 +111,17 @@ def store_change(
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
     sync_facets(memory)
-    keep_revision(
-        memory=memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
+    revision = new_revision(
+        memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
     )
+    revision.save(force_insert=True)
+    details = {"fields": sorted(revision.changed_after)}
+    audit.record(by=by, verb=verb, row=memory, reason=reason, details=details, now=now)
 
 
 def write_archivings(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
     """Write the revisions of the sleeps that archived locked memories, before these change."""
     execute_all(QUERIES["write_archivings"], {"actor_id": actor_id, "memory_ids": list(memory_ids)})
-
-
-def keep_revision(
-    *,
-    memory: Memory,
-    verb: str,
-    before: Mapping[str, Any],
-    by: Principal,
-    reason: str,
-    now: datetime,
-    beside: Mapping[str, Any] | None = None,
-    batch: UUID | None = None,
-) -> MemoryRevision:
-    revision = new_revision(
-        memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
-    )
-    revision.save(force_insert=True)
-    audit.record(
-        by=by, verb=verb, row=memory, reason=reason,
-        details={"fields": sorted(revision.changed_after)}, now=now,
-    )  # fmt: skip
-    return revision
 
 
 def keep_creations(

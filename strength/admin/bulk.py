@@ -43,7 +43,7 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, OPEN
 from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
 from strength.actions.duplicates import kept_and_absorbed, likeness_of
-from strength.actions.exports import rows_as_csv, some_as_lines
+from strength.actions.importexport import rows_as_csv, some_as_lines
 from strength.actions.large_batches import DELETE as DELETE_BATCH
 from strength.actions.large_batches import (
     MOST_IN_BATCH,

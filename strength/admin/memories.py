@@ -47,10 +47,9 @@ from strength.actions.curation import (
 )
 from strength.actions.memories import write_memory
 from strength.actions.merges import undo_merge
-from strength.actions.review import open_merges
+from strength.actions.review import UnusableView, delete_view, open_merges, save_view
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
-from strength.actions.workroom import UnusableView, delete_view, save_view
 from strength.admin.bulk import DELETE, LABELS, batch_view, bulk, take_back_many
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
 from strength.admin.memory_detail import memory_context, retrieved

@@ -30,19 +30,17 @@ from strength.actions.review import (
     MOST_COUNTED,
     QueueFilter,
     count_pending,
+    held_by_others,
+    hold_item,
     next_item,
     open_merges,
     pending_memories,
-    still_pending,
-)
-from strength.actions.revisions import undo_revision
-from strength.actions.workroom import (
-    held_by_others,
-    hold_item,
     release_items,
     review_instructions,
+    still_pending,
     write_review_instructions,
 )
+from strength.actions.revisions import undo_revision
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import about_item
 from strength.domain.memories import (
