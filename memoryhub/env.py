@@ -84,11 +84,6 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     source = os.environ if variables is None else variables
     pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
     web_processes = _integer(source, "MEMORYHUB_WEB_PROCESSES", min(4, _cores()), low=1, high=64)
-    time_zone = source.get("MEMORYHUB_TIME_ZONE") or "UTC"
-    if not is_zone(time_zone):
-        raise EnvironmentProblem(
-            f"MEMORYHUB_TIME_ZONE must be the name of a time zone, such as Asia/Tokyo, not {time_zone!r}."
-        )
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
@@ -117,11 +112,19 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
         log_format=read_choice(source, "MEMORYHUB_LOG_FORMAT", ("json", "plain"), default="json"),
-        time_zone=time_zone,
+        time_zone=_time_zone(source),
         prices=_prices(source),
         web_processes=web_processes,
         cluster_tables=read_switch(source, "MEMORYHUB_CLUSTER_TABLES", True),
     )
+
+
+def _time_zone(source: Mapping[str, str]) -> str:
+    name = source.get("MEMORYHUB_TIME_ZONE") or "UTC"
+    if not is_zone(name):
+        must = "MEMORYHUB_TIME_ZONE must be the name of a time zone, such as Asia/Tokyo"
+        raise EnvironmentProblem(f"{must}, not {name!r}.")
+    return name
 
 
 def _cores() -> int:

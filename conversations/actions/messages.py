@@ -94,13 +94,11 @@ def add_messages(
         known = _known(locked, batch)
         _check_repeats(batch, known)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
-        rows = insert_messages(
-            [
-                message_values(locked, numbered, tokens[id(numbered.message)], trust, now)
-                for numbered in placement.new
-            ]
-        )
-        new_entries = [entries.get(id(numbered.message)) for numbered in placement.new]
+        values = [
+            message_values(locked, each, tokens[id(each.message)], trust, now) for each in placement.new
+        ]
+        rows = insert_messages(values)
+        new_entries = [entries.get(id(each.message)) for each in placement.new]
         index_messages(rows, new_entries, spaces)
         _extend(locked, rows, now)
         after_indexing([entry for entry in new_entries if entry is not None], locked.actor_id)

@@ -62,7 +62,8 @@ FORECAST_LINE: Final = {"borderColor": "#a78bfa", "borderDash": [2, 4], "borderW
 
 
 def _mark(style: str, colour: str, **values: Any) -> dict[str, Any]:
-    return {"pointStyle": style, "borderColor": colour, "backgroundColor": colour, **values}
+    look = {"pointStyle": style, "pointRadius": 5, "borderColor": colour, "backgroundColor": colour}
+    return {"showLine": False, **look, **values}
 
 
 # Told apart by form, not by colour alone.
@@ -74,7 +75,7 @@ MARKS: Final = {
     PointKind.SLEPT: _mark("line", _GREY, rotation=90),
     PointKind.NOW: _mark("rectRot", "var(--color-primary-600)"),
 }
-ARCHIVED_MARK: Final = {"pointRadius": 6, **_mark("crossRot", "#c2410c"), "borderWidth": 2}
+ARCHIVED_MARK: Final = _mark("crossRot", "#c2410c", pointRadius=6, borderWidth=2)
 LONGEST_HEAD: Final = 2_000
 LATEST_CONTEXTS: Final = 40
 SHOWN_CONTEXTS: Final = 3
@@ -239,29 +240,35 @@ def strength_chart(
     def slot_of(at: datetime) -> int:
         return round((slots - 1) * ((at - start) / span)) if span else 0
 
-    last = slot_of(now)
     held, marks = _strengths_and_marks(points, slots, slot_of)
-    shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
-    moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
     datasets: list[dict[str, Any]] = [
-        {"label": str(POINTS[kind]), "data": values, "showLine": False, "pointRadius": 5, **MARKS[kind]}
-        for kind, values in marks.items()
+        {"label": str(POINTS[kind]), "data": values, **MARKS[kind]} for kind, values in marks.items()
     ]
     datasets.append({"label": gettext("strength"), "data": held, **AS_LINE, **LINE})
     if archived := {slot_of(at) for at in archived_at if span and start <= at <= now}:
         at_archiving = [held[slot] if slot in archived else None for slot in range(slots)]
-        datasets.append(
-            {"label": gettext("archived"), "data": at_archiving, "showLine": False, **ARCHIVED_MARK}
-        )
-    if fades_at is not None and end > now and threshold > 0 and points[-1].strength > threshold:
+        datasets.append({"label": gettext("archived"), "data": at_archiving, **ARCHIVED_MARK})
+    foreseen = None
+    if fades_at is not None and end > now and 0 < threshold < points[-1].strength:
+        last = slot_of(now)
         at_fading = last + (slots - 1) * ((fades_at - now) / span)
         foreseen = _foreseen(points[-1].strength, threshold, last, at_fading, slots)
-        datasets.append({"label": gettext("forecast"), "data": foreseen, **AS_LINE, **FORECAST_LINE})
-    if threshold > 0:
-        label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
-        datasets.append({"label": label, "data": [threshold] * slots, **AS_LINE, **THRESHOLD_LINE})
-    labels = [date_format(localtime(moment), shape) for moment in moments]
-    return json.dumps({"labels": labels, "datasets": datasets})
+    datasets += _threshold_lines(threshold, foreseen, slots)
+    moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
+    shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
+    return json.dumps(
+        {"labels": [date_format(localtime(each), shape) for each in moments], "datasets": datasets}
+    )
+
+
+def _threshold_lines(threshold: float, foreseen: list[float | None] | None, slots: int) -> list[Any]:
+    """Return the strength at which it is archived, and the way there, where there is one."""
+    if threshold <= 0:
+        return []
+    label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
+    forecast = {"label": gettext("forecast"), "data": foreseen, **AS_LINE, **FORECAST_LINE}
+    line = {"label": label, "data": [threshold] * slots, **AS_LINE, **THRESHOLD_LINE}
+    return [line] if foreseen is None else [forecast, line]
 
 
 def _foreseen(

@@ -162,8 +162,7 @@ def put_document(
     check_trusted(by)
     check_document_name(name)
     project = locked_project(project)
-    document = _document_for_update(project, name)
-    _check_version(document, expected_version)
+    document = _document_for_update(project, name, expected_version)
     if document is not None and is_new:
         raise DocumentExists(document.version)
     if document is not None and keeps_pending:
@@ -197,21 +196,19 @@ def append_entry(
     trust = trust if by.is_trusted else Trust.UNTRUSTED
     at = said_at or local_time(now, zone_of(project.actor.agent, project.actor))
     line = entry_line(text, pinned=pinned, document=document_name, at=at)
-    document = _document_for_update(project, document_name)
-    _check_version(document, expected_version)
-    digest, former = line_digest(line), document.text if document else ""
-    known = {line_digest(each) for each in former.splitlines()}
-    if document is not None and digest in known:
-        if trust is Trust.TRUSTED:
-            pending_entries(document, digest).update(trust=trust)
-        return document
-    unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
-    if document is not None and unpinned in known and trust is Trust.TRUSTED:
-        return _pin_line(project, document, unpinned, line, by, now)
-    text = appended(former, line)
+    document = _document_for_update(project, document_name, expected_version)
+    if document is not None:
+        known = {line_digest(each) for each in document.text.splitlines()}
+        if line_digest(line) in known:
+            pending_entries(document, line_digest(line)).update(trust=trust)
+            return document
+        unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
+        if trust is Trust.TRUSTED and unpinned in known:
+            return _pin_line(project, document, unpinned, line, by, now)
+    text = appended(document.text if document else "", line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
     DocumentEntry.objects.update_or_create(
-        actor_id=project.actor_id, document=document, text_digest=digest,
+        actor_id=project.actor_id, document=document, text_digest=line_digest(line),
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
     )  # fmt: skip
     return document
@@ -267,11 +264,13 @@ def _locked_with_project(document: Document, expected_version: int | None) -> tu
     return project, locked
 
 
-def _document_for_update(project: Project, name: str) -> Document | None:
+def _document_for_update(project: Project, name: str, expected_version: int | None) -> Document | None:
+    """Return the document, locked, or None. Raises VersionMismatch."""
     rows = Document.objects.of(project.actor_id).kept().select_for_update(no_key=True)
     document = rows.filter(project=project, name=name).first()
     if document is not None:
         document.project = project
+    _check_version(document, expected_version)
     return document
 
 

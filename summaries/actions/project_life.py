@@ -148,9 +148,7 @@ def merge_projects(
     check_trusted(by)
     if source.pk == into.pk:
         raise NothingToMove(_("A project cannot be merged into itself."))
-    source, into = _locked_pair(source, into)
-    check_active(source)
-    check_active(into)
+    source, into = _active_pair(source, into)
     writing = _Writing(into, DocumentKind.MERGE, by, reason, now, dry_run)
     for document in documents_of(source):
         lines = body_lines(document.text, document.name, name=source.name)
@@ -195,9 +193,7 @@ def move_entries(
         created = into = create_project(actor=source.actor, name=new_name, description="", by=by, now=now)
     if source.pk == into.pk:
         raise NothingToMove(_("The entries are in this project already."))
-    source, into = _locked_pair(source, into)
-    check_active(source)
-    check_active(into)
+    source, into = _active_pair(source, into)
     writing = _Writing(into, DocumentKind.MOVE, by, reason, now, dry_run)
     for name, digests in lines.items():
         document, wanted = find_document(project=source, name=name), set(digests)
@@ -248,6 +244,14 @@ def _locked_pair(one: Project, other: Project) -> tuple[Project, Project]:
     if one.actor_id != other.actor_id:
         raise UnknownRow(_("No such project."))
     return locked[one.pk], locked[other.pk]
+
+
+def _active_pair(one: Project, other: Project) -> tuple[Project, Project]:
+    """Return the two, locked. Raises ProjectArchived where either is archived."""
+    pair = _locked_pair(one, other)
+    for project in pair:
+        check_active(project)
+    return pair
 
 
 def _note(
