@@ -12,28 +12,24 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
-from conversations.models import Message
 from memoryhub.auth.domain import Principal
 from memoryhub.bulk import copy_models
-from memoryhub.embeddings.spaces import IndexEntry, index_entries, writing_spaces
+from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.search.index import idf
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.models import Actor
-from strength.actions.creation import complete_new, sources_of
-from strength.actions.duplicates import near_duplicates
-from strength.actions.memories import (
-    SAME_SORT,
-    WRITTEN_AGAIN,
+from strength.actions.creation import (
+    Draft,
     NewMemory,
+    complete_new,
     entry_of,
     judged_draft,
-    may_be_retry,
-    new_row,
-    sought_of,
     source_messages,
-    write_memory,
+    sources_of,
 )
+from strength.actions.duplicates import near_duplicates
+from strength.actions.memories import SAME_SORT, WRITTEN_AGAIN, may_be_retry, write_memory
 from strength.actions.usage import reinforce
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, wording_digest
 from strength.domain.memories import Source, Status
@@ -59,11 +55,8 @@ class BatchItem:
 
 
 @dataclass(frozen=True, eq=False)
-class _Draft:
+class _Draft(Draft):
     item: BatchItem
-    memory: Memory
-    messages: Sequence[Message]
-    entry: IndexEntry
 
     @property
     def digests(self) -> tuple[bytes, bytes]:
@@ -102,7 +95,7 @@ def _drafts(
         try:
             memory, messages = judged_draft(actor, item.new, by, now, known)
             memory.wording_digest = wording_digest(memory.content)
-            drafts.append(_Draft(item, memory, messages, entry_of(item.new, entry, spaces)))
+            drafts.append(_Draft(memory, item.new, messages, entry_of(item.new, entry, spaces), item))
         except DomainError as error:
             item.error = error
     return drafts
@@ -121,13 +114,13 @@ def _repeat_known(actor: Actor, drafts: Sequence[_Draft], now: datetime) -> None
     met, found = set[bytes](), list[tuple[_Draft, Memory]]()
     for draft in drafts:
         among = {each.pk: each for digest in draft.digests for each in same.get(digest, ())}
-        known = _first_of_text(draft.memory, draft.item.new.unlike, among.values())
+        known = _first_of_text(draft.memory, draft.new.unlike, among.values())
         if known is not None and known.status == Status.ACTIVE and met.isdisjoint(draft.digests):
             found.append((draft, known))
         met.update(draft.digests)
     used = []
     for (draft, known), is_new_evidence in zip(found, _add_sources(actor, found, now), strict=True):
-        is_meant = draft.item.new.is_told_from_retries or not may_be_retry(known, draft.messages, now)
+        is_meant = draft.new.is_told_from_retries or not may_be_retry(known, draft.messages, now)
         if draft.memory.status == Status.ACTIVE and is_new_evidence and is_meant:
             used.append(known)
         draft.item.memory = known
@@ -231,7 +224,7 @@ def _held_against(actor: Actor, drafts: Sequence[_Draft]) -> set[str]:
     return held | {
         draft.memory.content
         for draft in drafts
-        if draft.item.new.source is Source.EXTRACTION and messages & {each.pk for each in draft.messages}
+        if draft.new.source is Source.EXTRACTION and messages & {each.pk for each in draft.messages}
     }
 
 
@@ -239,20 +232,20 @@ def _near_others(
     actor: Actor, drafts: Sequence[_Draft], spaces: Sequence[EmbeddingSpace], now: datetime
 ) -> set[_Draft]:
     """Return the extracted drafts that say, or may say, what a memory or an earlier draft says."""
-    extracted = [draft for draft in drafts if draft.item.new.source is Source.EXTRACTION]
+    extracted = [draft for draft in drafts if draft.new.source is Source.EXTRACTION]
     if not extracted:
         return set()
     found = set[_Draft]()
     for place in range(0, len(extracted), COMPARED_AT_ONCE):
         some = extracted[place : place + COMPARED_AT_ONCE]
-        sought = [sought_of(each.memory, each.item.new, each.entry, spaces) for each in some]
+        sought = [each.sought(spaces[0]) for each in some]
         among = [Status.ACTIVE, Status.PENDING, Status.ARCHIVED]
         near = near_duplicates(sought, actor_id=actor.pk, space=spaces[0], now=now, among=among)
         found.update(draft for draft, alike in zip(some, near, strict=True) if alike)
     written = {draft: fingerprint(draft.memory.content) for draft in drafts}
     prints = _Prints((), idf(chain.from_iterable(each.terms for each in written.values())))
     for draft in drafts:
-        if draft.item.new.source is Source.EXTRACTION and prints.may_have_near(written[draft]):
+        if draft.new.source is Source.EXTRACTION and prints.may_have_near(written[draft]):
             found.add(draft)
         prints.add(written[draft].terms)
     return found
@@ -262,8 +255,7 @@ def _insert(plain: Sequence[_Draft], spaces: Sequence[EmbeddingSpace], by: Princ
     if not plain:
         return
     copy_models([draft.memory for draft in plain])
-    rows = [new_row(each.memory, each.item.new, each.entry, each.messages) for each in plain]
-    complete_new(rows, spaces, by=by, now=now)
+    complete_new(plain, spaces, by=by, now=now)
     for draft in plain:
         draft.item.memory, draft.item.is_new = draft.memory, True
 

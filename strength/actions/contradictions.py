@@ -33,8 +33,8 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_day
+from strength.actions.creation import NewMemory
 from strength.actions.memories import (
-    NewMemory,
     confirm_pending,
     repeat_memory,
     supersede_memory,

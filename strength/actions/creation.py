@@ -1,19 +1,38 @@
-"""Insert the rows beside new memories: numbers, sources, index rows, first revisions; a statement for each table."""
+"""New memories: their values, drafts of them, and the rows beside what is inserted, a statement for each table."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
+
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
 from memoryhub.auth.domain import Principal
 from memoryhub.embeddings.spaces import IndexEntry
+from memoryhub.search.index import UnusableVector, unit_vector
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.tenancy.policies import effective_policy
-from strength.actions.revisions import MARK, STRENGTH, keep_creations
+from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.namespaces import expand_namespace
+from memoryhub.tenancy.policies import effective_policy, zone_of
+from strength.actions.duplicates import Sought
+from strength.actions.revisions import MARK, RESEMBLES, STRENGTH, UNCOMPARED, keep_creations
 from strength.actions.search import index_new_memories
-from strength.domain.memories import Source
+from strength.domain.memories import (
+    Kind,
+    MemoryRefused,
+    ScopeLevel,
+    Source,
+    Status,
+    TombstoneReason,
+    check_metadata,
+    check_scope,
+    content_digest,
+    default_namespace,
+)
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import NEVER, initial_strength
 from strength.models import Memory, MemoryNumbers, MemorySource, PerspectiveStrength
@@ -21,21 +40,148 @@ from strength.models.sleep import begin_clock
 from strength.sql import QUERIES, run_query
 
 
-@dataclass(frozen=True)
-class NewRow:
-    """A memory whose row is inserted, and what the rows beside it are made of."""
+@dataclass(frozen=True, kw_only=True)
+class NewMemory:
+    """The values of a memory to write; None leaves the choice to policy and agent."""
+
+    content: str
+    kind: Kind = Kind.NOTE
+    namespace: str | None = None
+    tags: Sequence[str] = ()
+    scope_level: ScopeLevel = ScopeLevel.PROJECT
+    scope_domain: str | None = None
+    scope_project: str | None = None
+    source: Source = Source.MANUAL
+    strength: float | None = None
+    strength_by_perspective: Mapping[str, float] = field(default_factory=dict)
+    learnings: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    embedding: Sequence[float] | None = None
+    pinned: bool = False
+    source_message_ids: Sequence[UUID] = ()
+    channel: str = ""
+    confidence: float | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    needs_approval: bool = False
+    resembles: tuple[TombstoneReason, date] | None = None
+    """A decision against a text that this one may repeat, and its day: it waits for approval."""
+    is_uncompared: bool = False
+    """No model has compared it with what people decided against: it waits for that, or for approval."""
+    is_told_from_retries: bool = False
+    """The client names its retries by keys, so that a repetition within a minute is meant."""
+    unlike: frozenset[UUID] = frozenset()
+    """Memories that it contradicts: however near their words are, they are no duplicates of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A memory that is not saved yet, the values that it was made of, its source messages and its index entry."""
 
     memory: Memory
-    entry: IndexEntry
+    new: NewMemory
     messages: Sequence[Message]
-    reason: str
-    strength: float | None
-    strength_by_perspective: Mapping[str, float]
-    beside: Mapping[str, Any]
+    entry: IndexEntry
+
+    def sought(self, space: EmbeddingSpace) -> Sought:
+        vector = self.entry.vectors.get(space.id)
+        numbers = None if vector is None else list(vector)
+        return Sought(self.memory.content, self.memory.namespace, numbers, besides=self.new.unlike)
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """Return what its first revision holds beside its values."""
+        beside: dict[str, Any] = {}
+        if self.new.resembles is not None:
+            beside[RESEMBLES] = [self.new.resembles[0], self.new.resembles[1].isoformat()]
+        if self.new.is_uncompared:
+            beside[UNCOMPARED] = {"alone": not self.new.needs_approval}
+        return beside
+
+
+def source_messages(actor: Actor, ids: Iterable[UUID]) -> dict[UUID, Message]:
+    return Message.objects.of([actor.id]).select_related("session").in_bulk(set(ids)) if ids else {}
+
+
+def judged_draft(
+    actor: Actor,
+    new: NewMemory,
+    by: Principal,
+    now: datetime,
+    known: Mapping[UUID, Message] | None = None,
+) -> tuple[Memory, list[Message]]:
+    """Return the unsaved memory, no more trusted than its source messages, and these. Raises MemoryRefused.
+
+    The messages may be `known` already.
+    """
+    draft = _draft(actor, new, now)
+    ids = new.source_message_ids
+    found = source_messages(actor, ids) if known is None else known
+    messages = [found[key] for key in dict.fromkeys(ids) if key in found]
+    if missing := set(ids) - {message.id for message in messages}:
+        problem = format_lazy(_("No such message of this actor: {id}."), id=min(map(str, missing)))
+        raise MemoryRefused("source_message_ids", problem)
+    if messages:
+        latest = max(messages, key=lambda message: message.created_at)
+        draft.said_on = latest.local_time(zone_of(actor.agent, actor)).date()
+    policy = effective_policy(TrustPolicy, actor.agent, actor)
+    channels = [new.channel, *(message.session.channel for message in messages)]
+    trusts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}
+    trusts |= {Trust(message.trust) for message in messages}
+    draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
+    is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
+    if (
+        draft.trust == Trust.UNTRUSTED
+        or new.needs_approval
+        or new.resembles
+        or new.is_uncompared
+        or is_unsure
+    ):
+        draft.status, draft.pinned = Status.PENDING, False
+    return draft, messages
+
+
+def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
+    domain = new.scope_domain if new.scope_domain is not None else actor.agent.domain
+    check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
+    if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
+        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
+    check_metadata(new.metadata)
+    if new.confidence is not None and not 0 <= new.confidence <= 1:
+        raise MemoryRefused("confidence", _("A confidence lies between 0 and 1."))
+    project = new.scope_project if new.scope_project is not None else actor.agent.current_project
+    return Memory(
+        actor=actor, content=new.content, content_digest=content_digest(new.content),
+        namespace=expand_namespace(
+            new.namespace or default_namespace(new.kind), agent_id=actor.agent_id, user_id=actor.user_id
+        ),
+        kind=new.kind, tags=list(dict.fromkeys(new.tags)), scope_level=new.scope_level,
+        scope_domain=domain if new.scope_level is ScopeLevel.DOMAIN else "",
+        scope_project=project if new.scope_level is ScopeLevel.PROJECT else "",
+        pinned=new.pinned, source=new.source, channel=new.channel, confidence=new.confidence,
+        learnings=dict(new.learnings), metadata=dict(new.metadata), valid_from=new.valid_from, valid_to=new.valid_to,
+        created_at=now, updated_at=now,
+    )  # fmt: skip
+
+
+def entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
+    """Return an index entry with the vector that was stated, if any. Raises MemoryRefused."""
+    if new.embedding is None:
+        return entry
+    try:
+        given = unit_vector(new.embedding, dimension=spaces[0].dimension)
+    except UnusableVector as error:
+        raise MemoryRefused("embedding", str(error)) from error
+    return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: given})
 
 
 def complete_new(
-    written: Sequence[NewRow], spaces: Sequence[EmbeddingSpace], *, by: Principal, now: datetime
+    written: Sequence[Draft],
+    spaces: Sequence[EmbeddingSpace],
+    *,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
 ) -> None:
     """Add numbers, sources, index rows and first revisions of one actor's new memories, a statement for each table."""
     besides = _add_numbers(written, now)
@@ -44,18 +190,18 @@ def complete_new(
     )
     index_new_memories([(each.memory, each.entry) for each in written], spaces)
     keep_creations(
-        [(each.memory, each.reason, {**besides[each.memory.pk], **each.beside}) for each in written],
+        [(each.memory, reason, {**besides[each.memory.pk], **each.beside}) for each in written],
         by=by,
         now=now,
     )
 
 
-def _add_numbers(written: Sequence[NewRow], now: datetime) -> dict[UUID, dict[str, float | None]]:
+def _add_numbers(written: Sequence[Draft], now: datetime) -> dict[UUID, dict[str, float | None]]:
     """Add the numbers of new memories; return their strengths and marks, from which their histories begin."""
     actor = written[0].memory.actor
     policy = effective_policy(StrengthPolicy, actor.agent, actor)
     strengths = {
-        each.memory.pk: initial_strength(policy, source=Source(each.memory.source), stated=each.strength)
+        each.memory.pk: initial_strength(policy, source=Source(each.memory.source), stated=each.new.strength)
         for each in written
     }
     values = {
@@ -69,7 +215,7 @@ def _add_numbers(written: Sequence[NewRow], now: datetime) -> dict[UUID, dict[st
             as_of=now,
         )
         for each in written
-        for name, value in each.strength_by_perspective.items()
+        for name, value in each.new.strength_by_perspective.items()
     )  # fmt: skip
     if rows[0][2]:
         begin_clock(actor.pk, policy, now)

@@ -33,8 +33,8 @@ from memoryhub.importexport.records import MEMORIES, ImportedMemory, Located
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.batches import write_memories
+from strength.actions.creation import NewMemory
 from strength.actions.curation import edit_memory
-from strength.actions.memories import NewMemory
 from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import undo_revision
 from strength.domain.extraction import Strategy

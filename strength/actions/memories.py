@@ -1,10 +1,10 @@
 """Write memories without duplicates, and let new ones supersede old ones (SPEC M1-M3, M8, M10)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
-from typing import Any, Final
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -16,16 +16,14 @@ from conversations.models import Message
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.embeddings.spaces import IndexEntry, index_entries, writing_spaces
-from memoryhub.search.index import UnusableVector, unit_vector
+from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.namespaces import expand_namespace
-from memoryhub.tenancy.policies import effective_policy, zone_of
-from strength.actions.creation import NewRow, complete_new, sources_of
-from strength.actions.duplicates import Sought, near_duplicates
-from strength.actions.revisions import RESEMBLES, UNCOMPARED, awaits_person, last_verb, snapshot, store_change
+from memoryhub.tenancy.policies import effective_policy
+from strength.actions.creation import Draft, NewMemory, complete_new, entry_of, judged_draft, sources_of
+from strength.actions.duplicates import near_duplicates
+from strength.actions.revisions import awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
     BlockedByTombstone,
     atomic_but_for_tombstones,
@@ -47,50 +45,12 @@ from strength.domain.memories import (
     Status,
     TombstoneReason,
     WrongState,
-    check_metadata,
-    check_scope,
-    content_digest,
-    default_namespace,
 )
 from strength.domain.policy import REVIEW, StrengthPolicy
 from strength.models import Memory, MemorySource
 from strength.models.locks import lock_shared
 
 RETRIED_WITHIN: Final = timedelta(minutes=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewMemory:
-    """The values of a memory to write; None leaves the choice to policy and agent."""
-
-    content: str
-    kind: Kind = Kind.NOTE
-    namespace: str | None = None
-    tags: Sequence[str] = ()
-    scope_level: ScopeLevel = ScopeLevel.PROJECT
-    scope_domain: str | None = None
-    scope_project: str | None = None
-    source: Source = Source.MANUAL
-    strength: float | None = None
-    strength_by_perspective: Mapping[str, float] = field(default_factory=dict)
-    learnings: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    embedding: Sequence[float] | None = None
-    pinned: bool = False
-    source_message_ids: Sequence[UUID] = ()
-    channel: str = ""
-    confidence: float | None = None
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    needs_approval: bool = False
-    resembles: tuple[TombstoneReason, date] | None = None
-    """A decision against a text that this one may repeat, and its day: it waits for approval."""
-    is_uncompared: bool = False
-    """No model has compared it with what people decided against: it waits for that, or for approval."""
-    is_told_from_retries: bool = False
-    """The client names its retries by keys, so that a repetition within a minute is meant."""
-    unlike: frozenset[UUID] = frozenset()
-    """Memories that it contradicts: however near their words are, they are no duplicates of it."""
 
 
 def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
@@ -105,25 +65,25 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
     """
     spaces = writing_spaces()
-    draft, messages = judged_draft(actor, new, by, now)
-    entry = entry_of(new, index_entries([new.content], spaces)[0], spaces)
+    memory, messages = judged_draft(actor, new, by, now)
+    draft = Draft(memory, new, messages, entry_of(new, index_entries([new.content], spaces)[0], spaces))
     with atomic_but_for_tombstones():
         lock_shared(actor.id)
-        known, reason = _same_text(draft, new.unlike), ""
+        known, reason = _same_text(memory, new.unlike), ""
         if known is None or known.status != Status.ACTIVE:
-            replacement, reason = _match_tombstones(draft, new, by, now)
+            replacement, reason = _match_tombstones(memory, new, by, now)
             if replacement is not None:
                 return replacement, False
         # Active drafts meet no pending ones: those are approved by exact text.
-        among = [Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING]
-        known = known or _near_duplicate(draft, new, entry, spaces, among)
-        known = known or _returning(draft, new, entry, spaces, by, now)
-        known = known or _insert_or_find(draft)
+        among = [Status.ACTIVE] if memory.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING]
+        known = known or _near_duplicate(draft, spaces[0], among)
+        known = known or _returning(draft, spaces[0], by, now)
+        known = known or _insert_or_find(memory)
         if known is not None:
             is_meant = new.is_told_from_retries or not may_be_retry(known, messages, now)
-            return _repeat(known, draft, messages, by=by, now=now, counts=is_meant), False
-        complete_new([new_row(draft, new, entry, messages, reason)], spaces, by=by, now=now)
-    return draft, True
+            return _repeat(known, memory, messages, by=by, now=now, counts=is_meant), False
+        complete_new([draft], spaces, by=by, reason=reason, now=now)
+    return memory, True
 
 
 @transaction.atomic
@@ -164,57 +124,33 @@ def _match_tombstones(
     return replacement, ""
 
 
-def sought_of(draft: Memory, new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> Sought:
-    vector = entry.vectors.get(spaces[0].id)
-    numbers = None if vector is None else list(vector)
-    return Sought(draft.content, draft.namespace, numbers, besides=new.unlike)
-
-
-def _near_duplicate(
-    draft: Memory,
-    new: NewMemory,
-    entry: IndexEntry,
-    spaces: Sequence[EmbeddingSpace],
-    among: Sequence[Status],
-) -> Memory | None:
+def _near_duplicate(draft: Draft, space: EmbeddingSpace, among: Sequence[Status]) -> Memory | None:
     """Return the nearest duplicate of an extracted text, locked."""
-    if new.source is not Source.EXTRACTION:
+    if draft.new.source is not Source.EXTRACTION:
         return None
-    [alike] = near_duplicates(
-        [sought_of(draft, new, entry, spaces)],
-        actor_id=draft.actor_id,
-        space=spaces[0],
-        now=draft.created_at,
-        among=among,
-    )
+    actor_id, now = draft.memory.actor_id, draft.memory.created_at
+    [alike] = near_duplicates([draft.sought(space)], actor_id=actor_id, space=space, now=now, among=among)
     keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
-    return next(iter(Memory.objects.of([draft.actor_id]).locked(keys).values()), None)
+    return next(iter(Memory.objects.of([actor_id]).locked(keys).values()), None)
 
 
-def _returning(
-    draft: Memory,
-    new: NewMemory,
-    entry: IndexEntry,
-    spaces: Sequence[EmbeddingSpace],
-    by: Principal,
-    now: datetime,
-) -> Memory | None:
+def _returning(draft: Draft, space: EmbeddingSpace, by: Principal, now: datetime) -> Memory | None:
     """Return the archived memory that says the same, active again or waiting for a curator.
 
     What a sleep archived comes back with the policy's strength, and what a curator writes again; else the policy says
     what becomes of what a person archived. A draft whose memory waits is pending as well.
     """
-    if draft.status != Status.ACTIVE:
+    if draft.memory.status != Status.ACTIVE:
         return None
-    archived = of_text(draft, new.unlike).filter(status=Status.ARCHIVED).first()
-    archived = archived or _near_duplicate(draft, new, entry, spaces, [Status.ARCHIVED])
+    archived = of_text(draft.memory, draft.new.unlike).filter(status=Status.ARCHIVED).first()
+    archived = archived or _near_duplicate(draft, space, [Status.ARCHIVED])
     if archived is None:
         return None
     policy = effective_policy(StrengthPolicy, archived.agent, archived.actor)
     by_sleep, before = last_verb(archived) == SLEEP_VERB, snapshot(archived)
     if not by_sleep and policy.archived_repeats == REVIEW and by.kind is not PrincipalKind.CURATOR:
-        draft.status = Status.PENDING
-    archived.status = draft.status
+        draft.memory.status = Status.PENDING
+    archived.status = draft.memory.status
     store_change(archived, verb=RETURN_VERB, before=before, by=by, reason="It was said again.", now=now)
     if by_sleep:
         strength = max(archived.strength, policy.reactivation_strength)
@@ -232,93 +168,6 @@ def _insert_or_find(draft: Memory) -> Memory | None:
             return known
         raise
     return None
-
-
-def new_row(
-    memory: Memory, new: NewMemory, entry: IndexEntry, messages: Sequence[Message], reason: str = ""
-) -> NewRow:
-    beside: dict[str, Any] = {}
-    if new.resembles is not None:
-        beside[RESEMBLES] = [new.resembles[0], new.resembles[1].isoformat()]
-    if new.is_uncompared:
-        beside[UNCOMPARED] = {"alone": not new.needs_approval}
-    return NewRow(memory, entry, messages, reason, new.strength, new.strength_by_perspective, beside)
-
-
-def source_messages(actor: Actor, ids: Iterable[UUID]) -> dict[UUID, Message]:
-    return Message.objects.of([actor.id]).select_related("session").in_bulk(set(ids)) if ids else {}
-
-
-def judged_draft(
-    actor: Actor,
-    new: NewMemory,
-    by: Principal,
-    now: datetime,
-    known: Mapping[UUID, Message] | None = None,
-) -> tuple[Memory, list[Message]]:
-    """Return the unsaved memory, no more trusted than its source messages, and these. Raises MemoryRefused.
-
-    The messages may be `known` already.
-    """
-    draft = _draft(actor, new, now)
-    ids = new.source_message_ids
-    found = source_messages(actor, ids) if known is None else known
-    messages = [found[key] for key in dict.fromkeys(ids) if key in found]
-    if missing := set(ids) - {message.id for message in messages}:
-        problem = format_lazy(_("No such message of this actor: {id}."), id=min(map(str, missing)))
-        raise MemoryRefused("source_message_ids", problem)
-    if messages:
-        latest = max(messages, key=lambda message: message.created_at)
-        draft.said_on = latest.local_time(zone_of(actor.agent, actor)).date()
-    policy = effective_policy(TrustPolicy, actor.agent, actor)
-    channels = [new.channel, *(message.session.channel for message in messages)]
-    trusts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}
-    trusts |= {Trust(message.trust) for message in messages}
-    draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
-    is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
-    if (
-        draft.trust == Trust.UNTRUSTED
-        or new.needs_approval
-        or new.resembles
-        or new.is_uncompared
-        or is_unsure
-    ):
-        draft.status, draft.pinned = Status.PENDING, False
-    return draft, messages
-
-
-def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
-    domain = new.scope_domain if new.scope_domain is not None else actor.agent.domain
-    check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
-    if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
-        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
-    check_metadata(new.metadata)
-    if new.confidence is not None and not 0 <= new.confidence <= 1:
-        raise MemoryRefused("confidence", _("A confidence lies between 0 and 1."))
-    project = new.scope_project if new.scope_project is not None else actor.agent.current_project
-    return Memory(
-        actor=actor, content=new.content, content_digest=content_digest(new.content),
-        namespace=expand_namespace(
-            new.namespace or default_namespace(new.kind), agent_id=actor.agent_id, user_id=actor.user_id
-        ),
-        kind=new.kind, tags=list(dict.fromkeys(new.tags)), scope_level=new.scope_level,
-        scope_domain=domain if new.scope_level is ScopeLevel.DOMAIN else "",
-        scope_project=project if new.scope_level is ScopeLevel.PROJECT else "",
-        pinned=new.pinned, source=new.source, channel=new.channel, confidence=new.confidence,
-        learnings=dict(new.learnings), metadata=dict(new.metadata), valid_from=new.valid_from, valid_to=new.valid_to,
-        created_at=now, updated_at=now,
-    )  # fmt: skip
-
-
-def entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
-    """Return an index entry with the vector that was stated, if any. Raises MemoryRefused."""
-    if new.embedding is None:
-        return entry
-    try:
-        given = unit_vector(new.embedding, dimension=spaces[0].dimension)
-    except UnusableVector as error:
-        raise MemoryRefused("embedding", str(error)) from error
-    return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: given})
 
 
 SAME_SORT: Final = ("kind", "scope_level", "scope_domain", "scope_project")

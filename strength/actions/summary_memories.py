@@ -16,8 +16,9 @@ from conversations.models import Session
 from memoryhub.auth.domain import Principal
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
+from strength.actions.creation import NewMemory
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
-from strength.actions.memories import NewMemory, write_memory
+from strength.actions.memories import write_memory
 from strength.actions.revisions import last_verb
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.extraction import Strategy, namespace_of

@@ -17,8 +17,9 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import check_storable, storable_text
+from strength.actions.creation import NewMemory
 from strength.actions.curation import report_use
-from strength.actions.memories import NewMemory, write_memory
+from strength.actions.memories import write_memory
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.actions.tombstones import BlockedByTombstone
 from strength.actions.usage import LEARNABLE, apply_impact, detect_use, draw_learning

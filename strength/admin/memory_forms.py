@@ -17,8 +17,8 @@ from memoryhub.admin.base import ActionForm
 from memoryhub.admin.curated import OwnerForm, VersionedForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values, within_calendar
 from memoryhub.tenancy.domain import actor_id
+from strength.actions.creation import NewMemory
 from strength.actions.curation import EDITABLE
-from strength.actions.memories import NewMemory
 from strength.actions.tombstones import find_tombstone
 from strength.admin.labels import DECISIONS
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel

@@ -16,6 +16,7 @@ from memoryhub.auth.domain import Forbidden, Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.models import Job
 from strength.actions.batches import MOST_AT_ONCE, BatchItem, write_memories
+from strength.actions.creation import NewMemory
 from strength.actions.curation import TRANSITIONS
 from strength.actions.large_batches import (
     DELETE,
@@ -26,7 +27,6 @@ from strength.actions.large_batches import (
     order_curation,
     order_undo,
 )
-from strength.actions.memories import NewMemory
 from strength.actions.revisions import changes_after
 from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, new_memory
 from strength.domain.memories import WrongState

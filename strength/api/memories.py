@@ -41,8 +41,9 @@ from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.validators import UnusableJSON, parse_json
+from strength.actions.creation import NewMemory
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
-from strength.actions.memories import NewMemory, supersede_memory, write_memory
+from strength.actions.memories import supersede_memory, write_memory
 from strength.actions.selection import (
     ALL,
     MemorySelection,
