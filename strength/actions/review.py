@@ -26,7 +26,7 @@ from strength.domain.review import Item, Order, Sort
 from strength.domain.sleep import MergeState
 from strength.models import Memory, MemoryIndex, Merge, ReviewHold, ReviewInstructions, SavedView
 from strength.models.memory import STRENGTH_OF_MEMORY
-from strength.models.workroom import LONGEST_INSTRUCTIONS, LONGEST_NAME, LONGEST_QUERY
+from strength.models.revision import LONGEST_INSTRUCTIONS, LONGEST_NAME, LONGEST_QUERY
 
 MOST_COUNTED: Final = 1_000
 MOST_NEAR: Final = 5

@@ -10,10 +10,19 @@ from strength.models.memory import (
     PerspectiveStrength,
 )
 from strength.models.profile import Profile, ProfileVersion
-from strength.models.revision import MemoryChange, MemoryHistory, MemoryRevision, Merge, Revision, Tombstone
+from strength.models.revision import (
+    MemoryChange,
+    MemoryHistory,
+    MemoryRevision,
+    Merge,
+    ReviewHold,
+    ReviewInstructions,
+    Revision,
+    SavedView,
+    Tombstone,
+)
 from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
-from strength.models.workroom import ReviewHold, ReviewInstructions, SavedView
 
 __all__ = [
     "Facets",

@@ -1,7 +1,8 @@
-"""Records of curation: revisions, the feed of changes, merges of near-duplicates, and tombstones."""
+"""Records of curation: revisions, the feed of changes, merges, tombstones; and what curators keep for their work."""
 
 from typing import ClassVar
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
@@ -10,11 +11,16 @@ from django.db.models.functions import Now
 
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import NumberedVersion
+from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor
 from strength.domain.memories import FeedChange, TombstoneReason
 from strength.domain.sleep import MergeState
 from strength.models.memory import Memory
 from strength.models.sleep import SleepRun, choices
+
+LONGEST_NAME = 60
+LONGEST_QUERY = 2_000
+LONGEST_INSTRUCTIONS = 4_000
 
 
 class Revision(NumberedVersion):
@@ -190,3 +196,44 @@ class Tombstone(ActorRow):
 
     def __str__(self) -> str:
         return f"{self.get_decision_display()} {str(self.id)[:13]}"
+
+
+class SavedView(models.Model):
+    """A person's named filters of the list of memories, as a query string."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=LONGEST_NAME)
+    query = models.CharField(max_length=LONGEST_QUERY)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(name="saved_view_name_once", fields=["person", "name"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ReviewInstructions(models.Model):
+    """The team's instructions, shown above the queue; one row."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    text = models.TextField(max_length=LONGEST_INSTRUCTIONS, blank=True)
+    updated_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name_plural = "review instructions"
+
+    def __str__(self) -> str:
+        return "review instructions"
+
+
+class ReviewHold(models.Model):
+    """An item of the queue that a curator has open: others are shown the next one until it ends."""
+
+    key = models.UUIDField(primary_key=True)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    ends_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.key)
