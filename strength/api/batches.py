@@ -1,13 +1,14 @@
 """Many memories at once over REST: written in one call, curated by filters, and the feed of their changes."""
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
+from drf_standardized_errors.formatter import flatten_errors
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.settings import api_settings
 
 from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
@@ -81,21 +82,15 @@ def _validated_items(items: list[Any], *, is_keyed: bool) -> list[NewMemory | li
         except serializers.ValidationError as error:
             found.append(
                 [
-                    {"field": name, "code": str(detail.code), "detail": str(detail)}
-                    for name, detail in _flat(error.detail)
+                    {"field": _place(each.attr), "code": each.code, "detail": each.detail}
+                    for each in flatten_errors(error.detail)
                 ]
             )
     return found
 
 
-def _flat(detail: Any, name: str | None = None) -> Iterator[tuple[str | None, Any]]:
-    pairs = detail.items() if isinstance(detail, dict) else ((None, each) for each in detail)
-    for key, each in pairs:
-        place = ".".join(str(part) for part in (name, key) if part not in (None, "non_field_errors")) or None
-        if isinstance(each, dict | list):
-            yield from _flat(each, place)
-        else:
-            yield place, each
+def _place(field: str | None) -> str | None:
+    return None if field == api_settings.NON_FIELD_ERRORS_KEY else field
 
 
 def _written(item: BatchItem) -> dict[str, Any]:
