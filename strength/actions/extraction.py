@@ -105,12 +105,6 @@ def unread_episodes(actor: Actor) -> MemoryQuerySet:
     return rows.order_by("updated_at", "id")
 
 
-def pass_episodes_over(*, actor: Actor, now: datetime) -> None:
-    """Move the cursor while the strategy is off: enabled later, it begins with what happens then."""
-    if unread_episodes(actor).exists():
-        _move_cursor(actor, until=now, after=None, has_passed=True)
-
-
 def reflect(
     *, actor: Actor, by: Principal, now: datetime, bad_attempts: int = 0, step: Step = transaction.atomic
 ) -> Counter[Outcome]:
@@ -235,8 +229,9 @@ def extract(
     with step():
         if is_on(actor.agent.strategies, Strategy.REFLECTION):
             enqueue_reflection(actor=actor)
-        else:
-            pass_episodes_over(actor=actor, now=run.now)
+        elif unread_episodes(actor).exists():
+            # While the strategy is off; enabled later, it begins with what happens then.
+            _move_cursor(actor, until=run.now, after=None, has_passed=True)
     return total
 
 

@@ -251,8 +251,3 @@ def kept_out_texts(tombstones: Iterable[Tombstone]) -> dict[UUID, KeptOut]:
     known = {(actor, fingerprint(text).digest): KeptOut(memory, text) for actor, memory, text in texts}
     found = {each.pk: known.get((each.actor_id, bytes(each.digest))) for each in waiting}
     return {key: kept for key, kept in found.items() if kept is not None}
-
-
-def tombstone_of(*, actor_id: UUID, text: str) -> Tombstone | None:
-    """Return the tombstone of exactly this text."""
-    return Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest).first()

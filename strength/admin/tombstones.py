@@ -1,8 +1,7 @@
 """Screen of tombstones: deleted, rejected or edited texts that programs may not write again, and where these stand."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
-from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -18,7 +17,7 @@ from memoryhub.admin.base import OwnedMixin, clock, excerpt, link_to, principal,
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action
-from strength.actions.tombstones import kept_out_texts, lift_tombstone, messages_saying, tombstone_of
+from strength.actions.tombstones import kept_out_texts, lift_tombstone, messages_saying
 from strength.admin.labels import DECISION_COLOURS, DECISIONS
 from strength.admin.memory_detail import TIMELINE, may_read_memories, memory_links
 from strength.domain.duplicates import fingerprint
@@ -56,10 +55,11 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return super().get_queryset(request).defer("terms", "marks", "order")
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        texts = shown_texts(request, rows)
+        texts = kept_out_texts(rows) if may_read_memories(request) else {}
         links = memory_links(request, None, [row.memory_id for row in rows])
         for row in rows:
-            row.text, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
+            kept, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
+            row.text = kept and link_to("admin:strength_memory_change", kept.memory_id, excerpt(kept.text))
 
     shown_decision, decision_in_words = choice_displays(
         "decision", DECISIONS, DECISION_COLOURS, description=_("decision")
@@ -100,7 +100,8 @@ def with_old_wording(request: HttpRequest, done: Any, memory: Memory, before: Me
     if not is_rejected and memory.content == before.content:
         return done
     parts = [done]
-    kept = tombstone_of(actor_id=memory.actor_id, text=before.content)
+    rows = Tombstone.objects.filter(actor_id=memory.actor_id)
+    kept = rows.filter(digest=fingerprint(before.content).digest).first()
     if kept is not None:
         text = gettext("The old wording is kept out.") if not is_rejected else gettext("It is kept out.")
         parts.append(link_to(TOMBSTONE_PAGE, kept.pk, text) if _may_see_tombstones(request) else text)
@@ -141,13 +142,3 @@ def kept_out_of(request: HttpRequest, memory: Memory) -> list[Tombstone]:
     if memory.status == Status.REJECTED:
         is_of_it |= Q(digest=fingerprint(memory.content).digest)
     return list(Tombstone.objects.filter(is_of_it, actor_id=memory.actor_id)[:MOST_OF_MEMORY])
-
-
-def shown_texts(request: HttpRequest, tombstones: Iterable[Tombstone]) -> dict[UUID, SafeString]:
-    """Return what tombstones keep out, by id, linked to the memory whose text it was, for whoever may read memories."""
-    if not may_read_memories(request):
-        return {}
-    return {
-        key: link_to("admin:strength_memory_change", kept.memory_id, excerpt(kept.text))
-        for key, kept in kept_out_texts(tombstones).items()
-    }
