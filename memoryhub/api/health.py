@@ -328,11 +328,10 @@ def sign_in() -> Iterator[Finding]:
     provider = settings.SIGN_IN.provider
     if provider is None:
         return
-    from memoryhub.auth.oidc import Discovery, SignInFailed
+    from memoryhub.auth.oidc import SignInFailed, description, signing_keys
 
-    asked = Discovery()
     try:
-        asked.keys(asked.description(provider.issuer)["jwks_uri"])
+        signing_keys(description(provider.issuer, anew=True)["jwks_uri"], anew=True)
     except SignInFailed as error:
         detail = f"{provider.issuer}: {error}. Nobody can sign in by it; passwords go on."
         yield Finding(Level.BROKEN, "sign-in", detail)

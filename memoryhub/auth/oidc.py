@@ -5,14 +5,13 @@ issuer from whatever the provider's own description says. Here all of it is chec
 cryptography are loaded by the first sign-in.
 """
 
+import hashlib
 import hmac
 import json
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import Any, Final
 
 import jwt
@@ -24,6 +23,7 @@ from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -95,61 +95,49 @@ class CodeFlow(OpenIDConnectProvider):
 class Endpoints(OpenIDConnectOAuth2Adapter):
     @cached_property
     def openid_config(self) -> Mapping[str, Any]:
-        return DISCOVERY.description(configured().issuer)
+        return description(configured().issuer)
 
     def get_callback_url(self, request: HttpRequest, app: Any) -> str:
         return request.build_absolute_uri(reverse("oidc_callback"))
 
 
-class Discovery:
-    """Cache providers' descriptions and keys for ten minutes in each process."""
+def description(issuer: str, *, anew: bool = False) -> dict[str, Any]:
+    """Return the provider's description; raises SignInFailed where it is another's, or lacks an endpoint."""
+    found = _kept(f"{issuer.rstrip('/')}/.well-known/openid-configuration", anew=anew)
+    if found.get("issuer") != issuer:
+        raise SignInFailed(f"its description names the issuer {found.get('issuer')!r}, not {issuer!r}")
+    wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    lacking = [name for name in wanted if not isinstance(found.get(name), str)]
+    if lacking:
+        raise SignInFailed(f"its description lacks {', '.join(lacking)}")
+    return found
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
 
-    def description(self, issuer: str) -> dict[str, Any]:
-        """Return the provider's description; raises SignInFailed where it is another's, or lacks an endpoint."""
-        found = self._get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-        if found.get("issuer") != issuer:
-            raise SignInFailed(f"its description names the issuer {found.get('issuer')!r}, not {issuer!r}")
-        wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-        lacking = [name for name in wanted if not isinstance(found.get(name), str)]
-        if lacking:
-            raise SignInFailed(f"its description lacks {', '.join(lacking)}")
-        return found
+def signing_keys(url: str, *, anew: bool = False) -> list[Any]:
+    try:
+        return list(jwt.PyJWKSet.from_dict(_kept(url, anew=anew)).keys)
+    except jwt.PyJWTError as error:
+        raise SignInFailed(f"its keys cannot be read ({error})") from error
 
-    def key(self, url: str, key_id: str | None) -> Any:
-        """Return a signing key by its id, or the only one; keys that were replaced meanwhile are read anew."""
-        for is_last in (False, True):
-            keys = self.keys(url, anew=is_last)
-            fitting = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
-            if fitting:
-                return fitting[0]
-        raise SignInFailed("the ID token is signed by a key that the provider does not publish")
 
-    def keys(self, url: str, *, anew: bool = False) -> list[Any]:
-        try:
-            return list(jwt.PyJWKSet.from_dict(self._get(url, anew=anew)).keys)
-        except jwt.PyJWTError as error:
-            raise SignInFailed(f"its keys cannot be read ({error})") from error
+def signing_key(url: str, key_id: str | None) -> Any:
+    """Return a signing key by its id, or the only one; keys that were replaced meanwhile are read anew."""
+    for is_last in (False, True):
+        keys = signing_keys(url, anew=is_last)
+        fitting = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
+        if fitting:
+            return fitting[0]
+    raise SignInFailed("the ID token is signed by a key that the provider does not publish")
 
-    def forget(self) -> None:
-        with self._lock:
-            self._kept.clear()
 
-    def _get(self, url: str, *, anew: bool = False) -> dict[str, Any]:
-        with self._lock:
-            read_at, kept = self._kept.get(url, (0.0, {}))
-        if kept and not anew and time.monotonic() - read_at < KEPT_SECONDS:
-            return kept
+def _kept(url: str, *, anew: bool) -> dict[str, Any]:
+    """Return the JSON object at an address, of the last ten minutes unless it is wanted anew."""
+    key = f"oidc:{hashlib.sha256(url.encode()).hexdigest()}"
+    found: dict[str, Any] | None = None if anew else cache.get(key)
+    if found is None:
         found = fetch_json(url)
-        with self._lock:
-            self._kept[url] = time.monotonic(), found
-        return found
-
-
-DISCOVERY: Final = Discovery()
+        cache.set(key, found, KEPT_SECONDS)
+    return found
 
 
 def fetch_json(url: str, **headers: str) -> dict[str, Any]:
@@ -206,7 +194,7 @@ def verified_claims(token: Any, provider: Provider, *, nonce: str, keys_at: str)
         if header.get("alg") not in ALGORITHMS:
             raise SignInFailed("the ID token is not signed by a key pair")
         claims: dict[str, Any] = jwt.decode(
-            token, DISCOVERY.key(keys_at, header.get("kid")), algorithms=list(ALGORITHMS), audience=provider.client_id,
+            token, signing_key(keys_at, header.get("kid")), algorithms=list(ALGORITHMS), audience=provider.client_id,
             issuer=provider.issuer, leeway=LEEWAY_SECONDS,
             options={"require": ["iss", "sub", "aud", "exp", "iat"]},
         )  # fmt: skip

@@ -12,7 +12,6 @@ from django.core.cache import cache
 from memoryhub.auth.accounts import invite
 from memoryhub.auth.config import Provider, SignInConfig
 from memoryhub.auth.domain import command
-from memoryhub.auth.oidc import DISCOVERY
 from memoryhub.auth.second_factor import has_second_factor, turn_off
 from tests.browser.chromium import expect
 from tests.browser.conftest import PASSWORD, desk, person
@@ -32,7 +31,7 @@ BY = command("test")
 
 @pytest.fixture
 def server(settings: Any) -> Iterator[OidcServer]:
-    DISCOVERY.forget()
+    cache.clear()
     with OidcServer() as server:
         settings.SIGN_IN = SignInConfig(
             Provider(
@@ -73,7 +72,7 @@ def test_somebody_signs_in_by_the_provider(stranger: Any, server: OidcServer, se
     page.goto("/admin/sign-in/")
     fine(page)
     server.is_broken = True
-    DISCOVERY.forget()
+    cache.clear()
     page.context.clear_cookies()
     page.goto("/admin/login/oidc/")
     fine(page)

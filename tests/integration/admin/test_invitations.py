@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from memoryhub.auth.config import SignInConfig
 from memoryhub.auth.models import AuditEntry, Invitation
-from memoryhub.auth.oidc import DISCOVERY
 from tests.fakes.oidc_server import OidcServer
 from tests.integration.admin.test_sign_in import KEI, provider_of, roles_of, sign_in, who
 
@@ -32,7 +32,7 @@ def ann(db: None) -> User:
 
 @pytest.fixture
 def server(settings: Any) -> Iterator[OidcServer]:
-    DISCOVERY.forget()
+    cache.clear()
     with OidcServer() as server:
         settings.SIGN_IN = SignInConfig(provider_of(server))
         server.person = {**KEI, "groups": []}

@@ -12,12 +12,12 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
+from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
 from memoryhub.auth.config import Provider, SignInConfig
 from memoryhub.auth.models import AuditEntry, FailedLogin
-from memoryhub.auth.oidc import DISCOVERY
 from memoryhub.jobs.queue import enqueue
 from tests.conftest import run_jobs
 from tests.fakes.oidc_server import CLIENT_ID, CLIENT_SECRET, GONE, OidcServer
@@ -30,7 +30,7 @@ KEI = {"sub": "kei-1", "preferred_username": "kei", "email": "kei@example.org", 
 
 @pytest.fixture
 def server(settings: Any) -> Iterator[OidcServer]:
-    DISCOVERY.forget()
+    cache.clear()
     with OidcServer() as server:
         settings.SIGN_IN = SignInConfig(provider_of(server))
         server.person = dict(KEI)
@@ -198,7 +198,7 @@ def test_an_e_mail_address_or_a_name_takes_over_nobody_s_account(
 def test_a_token_that_is_not_for_this_sign_in_is_refused(server: OidcServer, spoilt: dict[str, Any]) -> None:
     browser = Client()
     back = sent_to_provider(browser)
-    DISCOVERY.forget()
+    cache.clear()
     server.spoil(**spoilt)
     # The code was asked for before, so that what is refused is what comes now.
     page = browser.get(f"{back.path}?{back.query}")
