@@ -5,8 +5,8 @@ Each app contributes its kinds of entries (`ENTRY_KINDS`).
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, tzinfo
+from dataclasses import dataclass, field
+from datetime import date, datetime, tzinfo
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -153,15 +153,15 @@ ROLES: Final = {
 
 @dataclass(frozen=True)
 class TimelineQuery:
-    after: int | None = None
-    before: int | None = None
-    at: UUID | None = None
-    day: date | None = None
-    is_last: bool = False
-    words: str = field(default="", repr=False)
-    chosen: frozenset[str] = frozenset()
-    zone: tzinfo = UTC
-    speakers_zone: tzinfo = UTC
+    after: int | None
+    before: int | None
+    at: UUID | None
+    day: date | None
+    is_last: bool
+    words: str = field(repr=False)
+    chosen: frozenset[str]
+    zone: tzinfo
+    speakers_zone: tzinfo
 
     @property
     def kept(self) -> list[tuple[str, str]]:
@@ -182,7 +182,7 @@ class MessageSlice:
     searched: tuple[int, int] | None = None
 
 
-def parse_query(request: HttpRequest) -> TimelineQuery:
+def parse_query(request: HttpRequest, session: Session) -> TimelineQuery:
     """Return the query of an address; unreadable values count as missing."""
     return TimelineQuery(
         after=submitted_number(request, "after"),
@@ -192,6 +192,8 @@ def parse_query(request: HttpRequest) -> TimelineQuery:
         is_last=bool(submitted_text(request, "last")),
         words=submitted_text(request, "q")[:LONGEST_QUERY],
         chosen=frozenset(request.GET.getlist("show")),
+        zone=get_current_timezone(),
+        speakers_zone=zone_of(session.actor.agent, session.actor),
     )
 
 
@@ -203,10 +205,7 @@ def _day(text: str) -> date | None:
 
 
 def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
-    zone = get_current_timezone()
-    query = replace(
-        parse_query(request), zone=zone, speakers_zone=zone_of(session.actor.agent, session.actor)
-    )
+    query = parse_query(request, session)
     allowed = [kind for kind in ENTRY_KINDS if request.user.has_perms(kind.needs)]
     shown = [kind for kind in allowed if not query.chosen or kind.name in query.chosen]
     shows_messages = not query.chosen or "message" in query.chosen
@@ -215,7 +214,7 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
     return {
         "page": page,
         "query": query,
-        "zone": zone,
+        "zone": query.zone,
         "shows_messages": shows_messages,
         "longest_shown": LONGEST_SHOWN,
         "address": address,
@@ -373,12 +372,11 @@ def _references(named: Iterable[dict[str, Any]]) -> list[str]:
 
 def tool_lines(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each call of a tool, with its arguments, and each result, with its beginning."""
-    calls = [f"{call['name']}({_shortened(_arguments(call['input']))})" for call in calls_in(blocks)]
+    calls = []
+    for call in calls_in(blocks):
+        given = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in call["input"].items())
+        calls.append(f"{call['name']}({_shortened(', '.join(given))})")
     return [*calls, *(f"→ {_shortened(text_of_result(each))}" for each in results_in(blocks))]
-
-
-def _arguments(given: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
 
 
 def _shortened(text: str) -> str:

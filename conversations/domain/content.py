@@ -333,15 +333,7 @@ def trace(call: Block, result: Block | None, language: str) -> str:
     kind, count = "call", None
     if result is not None:
         count = _count_of(text_of_result(result))
-        kind = (
-            "error"
-            if result.get("is_error")
-            else "done"
-            if count is None
-            else "one"
-            if count == 1
-            else "count"
-        )
+        kind = "error" if result.get("is_error") else {None: "done", 1: "one"}.get(count, "count")
     return words[kind].format(name=call.get("name"), count=count)
 
 
@@ -359,17 +351,17 @@ def _count_of(text: str) -> int | None:
 
 def traces(blocks: Sequence[Block], language: str, results: Mapping[str, Block] | None = None) -> list[str]:
     """Return a line for each call; `results` are by the id of their call, else those among the blocks."""
-    by_id = (
-        results
-        if results is not None
-        else {str(each.get("tool_use_id")): each for each in results_in(blocks)}
-    )
+    by_id = _by_call(blocks) if results is None else results
     return [trace(call, by_id.get(str(call.get("id"))), language) for call in calls_in(blocks)]
+
+
+def _by_call(blocks: Iterable[Block]) -> dict[str, Block]:
+    return {str(each.get("tool_use_id")): each for each in results_in(blocks)}
 
 
 def texts_with_traces(messages: Sequence[tuple[str, Sequence[Block] | None]], language: str) -> list[str]:
     """Return the texts of messages in their order, each with a line in parentheses for every call that it makes."""
-    results = {str(each.get("tool_use_id")): each for _, blocks in messages for each in results_in(blocks)}
+    results = _by_call(block for _, blocks in messages for block in blocks or ())
     return [
         "\n".join(
             part

@@ -129,16 +129,11 @@ class MomentOrDayField(MomentField):
 
     def to_internal_value(self, value: Any) -> datetime | date:  # type: ignore[override]
         try:
-            return (
-                date.fromisoformat(value)
-                if isinstance(value, str) and len(value) == 10
-                else self._moment(value)
-            )
+            if isinstance(value, str) and len(value) == 10:
+                return date.fromisoformat(value)
+            moment: datetime = super().to_internal_value(value)
         except ValueError:
             self.fail("invalid")
-
-    def _moment(self, value: Any) -> datetime:
-        moment: datetime = super().to_internal_value(value)
         return moment
 
 

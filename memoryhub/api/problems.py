@@ -64,8 +64,8 @@ def plain_problem(
     status_code: int, code: str, detail: str, *, retry_after_seconds: int | None = None
 ) -> HttpResponse:
     """Build a problem as a Django response, for errors outside DRF's views."""
-    response = JsonResponse(problem(status_code=status_code, code=code, detail=detail), status=status_code)
-    response["Content-Type"] = PROBLEM_JSON
+    body = problem(status_code=status_code, code=code, detail=detail)
+    response = JsonResponse(body, status=status_code, content_type=PROBLEM_JSON)
     if retry_after_seconds is not None:
         response["Retry-After"] = str(retry_after_seconds)
     return response

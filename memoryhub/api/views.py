@@ -105,16 +105,13 @@ def _check_query(request: Request, declared: Mapping[str, bool]) -> None:
     for name, values in request.query_params.lists():
         if name not in declared:
             nearest = get_close_matches(name[:100].lower(), declared, n=1)
-            hint = f" Did you mean {nearest[0]}?" if nearest else _known_names(declared)
+            known = f"has {', '.join(sorted(declared))}" if declared else "has none"
+            hint = f" Did you mean {nearest[0]}?" if nearest else f" It {known}."
             problems[name[:100]] = [f"is not a query parameter of this operation.{hint}"]
         elif len(values) > 1 and not declared[name]:
             problems[name] = ["may be given once."]
     if problems:
         raise ValidationError(problems)
-
-
-def _known_names(declared: Mapping[str, bool]) -> str:
-    return f" It has {', '.join(sorted(declared))}." if declared else " It has none."
 
 
 @cache
@@ -123,7 +120,6 @@ def _for_reading(serializer: type[Serializer]) -> Any:
     return serializer()
 
 
-Getter: TypeAlias = Callable[[Any], Any]
 Writer: TypeAlias = Callable[[Any], Any]
 
 
@@ -167,7 +163,7 @@ def _object_writer(serializer: Serializer[Any]) -> Writer:
     return write
 
 
-def _getter(field: Field[Any, Any, Any, Any]) -> Getter:
+def _getter(field: Field[Any, Any, Any, Any]) -> Callable[[Any], Any]:
     """Return what reads a field's value: of dictionaries, methods and missing attributes as the field itself does."""
     if type(field).get_attribute is not Field.get_attribute or not field.source_attrs:
         return field.get_attribute

@@ -8,8 +8,8 @@ django-allauth takes a login through its steps; only the second factor is one he
 """
 
 import fcntl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Final
@@ -143,24 +143,16 @@ def one_login_at_a_time(
     def middleware(request: HttpRequest) -> HttpResponse:
         if request.method != "POST" or request.path not in map(reverse, GUESSED_AT):
             return get_response(request)
-        with _one_login():
+        environment = settings.ENVIRONMENT
+        folder = environment.shared_folder if environment.is_web else None
+        with _ONE_LOGIN, ExitStack() as held:  # of all threads, and of all processes of the web server
+            if folder is not None:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = held.enter_context((folder / LOCK_FILE).open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
             return get_response(request)
 
     return middleware
-
-
-@contextmanager
-def _one_login() -> Iterator[None]:
-    """Hold what one login at a time holds, of all threads and processes of the web server."""
-    environment = settings.ENVIRONMENT
-    folder = environment.shared_folder if environment.is_web else None
-    with _ONE_LOGIN, ExitStack() as held:
-        if folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fcntl.flock(
-                held.enter_context((folder / LOCK_FILE).open("w")), fcntl.LOCK_EX
-            )  # until it is closed
-        yield
 
 
 @transaction.atomic

@@ -118,9 +118,10 @@ def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
     agent has reached a daily cap and nobody waits for the answer.
     """
     provider = llm_provider()
-    if not _is_there(provider):
+    if provider.name == "none":
         return provider.complete(request)
-    _check(request.operation, actor)
+    if request.operation not in INTERACTIVE:
+        check_cap(actor, now=timezone.now())
     with release_connection(), _meter(provider, request, actor) as meter:
         completion = provider.complete(request, on_failed=meter.failed)
         meter.answer = completion
@@ -133,12 +134,12 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
     The ledger is written off the event loop, before the finished answer is given on: whoever has that may go away.
     """
     provider = llm_provider()
-    if not _is_there(provider):
+    if provider.name == "none":
         async for piece in provider.stream(request):
             yield piece
         return
     if request.operation not in INTERACTIVE:
-        await run_in_thread(_check, request.operation, actor)
+        await run_in_thread(check_cap, actor, now=timezone.now())
     meter, is_over = _meter(provider, request, actor), False
     meter.start()
     pieces = provider.stream(request, on_failed=meter.failed)
@@ -249,15 +250,6 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
     is_asked_plainly = request.json_schema is None and not request.tools
     is_plain = is_asked_plainly and all(block.get("type") == "text" for block in blocks)
     return Size(estimated, by_script, messages, is_plain)
-
-
-def _is_there(provider: LLMProvider) -> bool:
-    return provider.name != "none"
-
-
-def _check(operation: Operation, actor: Actor) -> None:
-    if operation not in INTERACTIVE:
-        check_cap(actor, now=timezone.now())
 
 
 def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> Meter:
