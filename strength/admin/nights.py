@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from django.contrib import messages
+from django.contrib.admin import site
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
@@ -220,20 +221,23 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
     )
 
 
-def undo_runs(request: HttpRequest, runs: list[SleepRun]) -> list[SleepRun]:
-    """Undo sleep runs as far as possible, report that, and return those that were processed."""
+def undo_runs(request: HttpRequest, runs: list[SleepRun]) -> None:
+    """Undo sleep runs as far as possible, log those that were, and report it."""
     by, reason, now = principal(request), submitted_reason(request), clock()
     try:
-        undone = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
+        processed = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
     except DomainError as error:
         messages.error(request, str(error))
-        return []
-    count = sum(run.state == RunState.UNDONE for run in undone)
+        return
+    undone = [run for run in processed if run.state == RunState.UNDONE]
+    screen: Any = site.get_model_admin(SleepRun)
+    for run in undone:
+        screen.log_change(request, run, "undo")
+    count = len(undone)
     text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
     messages.add_message(request, messages.SUCCESS if count else messages.WARNING, text % {"count": count})
-    if len(undone) < len(runs):
+    if len(processed) < len(runs):
         messages.warning(request, _("The user was erased meanwhile."))
-    return undone
 
 
 NEEDS: Final = ("strength.view_sleeprun",)

@@ -59,7 +59,7 @@ from strength.admin.labels import (
     TRIGGERS,
 )
 from strength.admin.memory_detail import memory_links
-from strength.admin.nights import LATEST, undo_runs
+from strength.admin.nights import undo_runs
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Trigger
 from strength.models import Memory, SleepRun
 
@@ -243,9 +243,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         if not self.has_decide_permission(request):
             raise PermissionDenied
         rows = SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE)
-        runs = list(rows.select_related("actor__agent").order_by("id")[:MOST_UNDONE])
-        for run in undo_runs(request, runs):
-            self.log_change(request, run, "undo")
+        undo_runs(request, list(rows.select_related("actor__agent").order_by("id")[:MOST_UNDONE]))
         return HttpResponseRedirect(_round_list(group))
 
     @object_action()
@@ -265,7 +263,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     def ask_to_undo(self, request: HttpRequest, run: SleepRun) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        if not _can_be_undone(run):
+        if why_not_undone(run):
             self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))
         title, template = _("Undo this sleep run?"), "admin/strength/sleeprun/undo.html"
@@ -357,13 +355,8 @@ def _round_list(group: UUID) -> str:
     return f"{reverse('admin:strength_sleeprun_changelist')}?group={group}"
 
 
-def _can_be_undone(run: SleepRun) -> bool:
-    """Return whether undo may work; the action has the last word."""
-    return SleepRun.objects.filter(LATEST, pk=run.pk).exists()
-
-
 def _undo_url(run: SleepRun) -> str | None:
-    return reverse("admin:strength_sleeprun_undo", args=[run.pk]) if _can_be_undone(run) else None
+    return None if why_not_undone(run) else reverse("admin:strength_sleeprun_undo", args=[run.pk])
 
 
 # How many days ahead a preview may look.

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -48,13 +49,14 @@ def test_a_month_tells_what_each_night_did_in_words_and_bars(boss: Client, hub: 
 
 def test_a_night_is_undone_after_a_question(boss: Client, hub: Hub) -> None:
     weak = hub.remember("Said in passing", strength=0.05)
-    slept(hub.actor)
+    run = slept(hub.actor)
     address = reverse("sleep_undo", args=[LATER.date().isoformat()])
     assert address in month(boss).content.decode()
     assert "1 memory that it archived" in boss.get(address).content.decode()
     assert Memory.objects.get(pk=weak.pk).status == "archived", "a question changes nothing"
     boss.post(address, {"reason": "too early"})
     assert Memory.objects.get(pk=weak.pk).status == "active"
+    assert LogEntry.objects.get(object_id=str(run.pk)).change_message == "undo"
     assert month(boss).context["nights"][0].sentence == "Undone."
     assert address not in month(boss).content.decode()
     again = boss.post(address, follow=True)
