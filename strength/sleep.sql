@@ -1,13 +1,9 @@
 -- The statements of a sleep. A night moves an actor's clock; what fades is not written. `strength/sql.py` gives the formulas.
 
--- name: store_clocks
+-- name: store_states
 UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at = new.clock_at,
     clock_task = new.clock_task, rates = new.rates, by_task = new.by_task, thresholds = new.thresholds,
-    clock_before = new.clock_before
-FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
-
--- name: store_progress
-UPDATE strength_rhythm AS state SET slept_at = new.slept_at, compared_until = new.compared_until,
+    clock_before = new.clock_before, slept_at = new.slept_at, compared_until = new.compared_until,
     compared_after = new.compared_after, active = new.active, active_at = new.active_at
 FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
 
@@ -74,16 +70,6 @@ FROM strength_rhythm AS state, LATERAL (
     WHERE state.clock[level + 1] >= state.clock_before[level + 1]
 ) AS unmoved
 WHERE state.actor_id = ANY(%(actor_ids)s)
-
--- fragment: expired_memories
--- Nothing has replaced them, and their validity has ended.
-SELECT actor_id, id AS memory_id FROM strength_memory
-WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
-    AND valid_to <= %(now)s
-ORDER BY actor_id, id LIMIT %(most)s
-
--- name: expired
-{expired_memories}
 
 -- fragment: weak_memories
 -- By the index of due marks, level by level: at or below the threshold, the clock being where it is; but none that a
@@ -188,8 +174,14 @@ FROM (
 ) AS gone JOIN (SELECT actor_id, max(id) AS position FROM noted GROUP BY actor_id) AS latest USING (actor_id)
 
 -- name: archive_due
+-- What is not valid any more and nothing has replaced, and the weak.
 WITH due AS MATERIALIZED (
-    ({expired_memories}) UNION ALL ({weak_memories})
+    (
+        SELECT actor_id, id AS memory_id FROM strength_memory
+        WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
+            AND valid_to <= %(now)s
+        ORDER BY actor_id, id LIMIT %(most)s
+    ) UNION ALL ({weak_memories})
 ), {archived}
 
 -- name: archive_excess
@@ -224,36 +216,6 @@ SELECT gen_random_uuid(), moved.actor_id, moved.id, moved.version, 'undo', %(who
 FROM moved JOIN strength_memoryrevision AS archived ON archived.actor_id = moved.actor_id
     AND archived.memory_id = moved.id AND archived.number = moved.version - 1
 RETURNING memory_id
-
--- name: preview
--- What would happen, without a lock: the same formulas over the same rows.
-WITH looked AS (
-    SELECT numbers.memory_id, {strength_now} AS before, numbers.strength, numbers.consolidation_level AS level,
-        {level} AS new_level, memory.pinned, CASE WHEN NOT {fades} THEN '-Infinity'
-            WHEN numbers.mark = '-Infinity' THEN {mark_begun_tonight}
-            WHEN numbers.began_at > state.clock_at THEN {mark_tonight} ELSE numbers.mark END AS mark
-    FROM strength_memorynumbers AS numbers
-    JOIN strength_memory AS memory ON memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
-    LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-    WHERE numbers.actor_id = %(actor_id)s AND (memory.pinned OR {fades})
-), placed AS (
-    SELECT *, row_number() OVER (
-            PARTITION BY is_weak ORDER BY pinned DESC, after DESC, memory_id
-        ) > %(most_active)s AND NOT pinned AS is_crowded
-    FROM (
-        SELECT *, after <= %(archive_threshold)s AND mark > (%(clock)s::float8[])[level + 1] - 1e-9
-            AND memory_id <> ALL(%(kept)s::uuid[]) AS is_weak
-        FROM (SELECT *, {strength_tonight} AS after FROM looked) AS tonight
-    ) AS faded
-), counted AS (
-    SELECT *, count(*) FILTER (WHERE after < before) OVER () AS decayed,
-        count(*) FILTER (WHERE is_weak OR is_crowded) OVER () AS archived,
-        count(*) FILTER (WHERE new_level <> level) OVER () AS consolidated
-    FROM placed
-)
-SELECT memory_id, before, after, level, new_level, is_weak, is_weak OR is_crowded, decayed, archived, consolidated
-FROM counted WHERE is_weak OR is_crowded OR new_level <> level OR after < before
-ORDER BY (is_weak OR is_crowded) DESC, (new_level <> level) DESC, before - after DESC, memory_id LIMIT %(most)s
 
 -- name: changes
 -- What an actor's latest sleep did to strengths and levels.

@@ -71,8 +71,6 @@ def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
         "thresholds": list(policy.consolidation_thresholds),
         "rates": list(clock.rates),
         "by_task": clock.by_task,
-        "archive_threshold": policy.archive_threshold,
-        "most_active": policy.max_active_memories,
     }
 
 
@@ -172,9 +170,6 @@ QUERIES: Final = load_queries(
     ),
 )
 
-# A preview has the clock and the rates of its night as parameters, and marks what would begin to fade by them.
-_TONIGHT: Final = {"rates": "%(rates)s::float8[]", "by_task": "%(by_task)s"}
-
 # The profile of each of several actors, beside a row that says which and how many of its memories.
 _PROFILE: Final = (
     QUERIES["standing_memories"]
@@ -186,11 +181,6 @@ SLEEP_QUERIES: Final = load_queries(
     Path(__file__).with_name("sleep.sql"),
     **FRAGMENTS,
     profile=_PROFILE,
-    mark_tonight=_of_numbers(MARK, **_TONIGHT),
-    mark_begun_tonight=_of_numbers(
-        MARK, **_TONIGHT, at="greatest(numbers.began_at, memory.valid_from)", task=_BEGUN["task"]
-    ),
-    strength_tonight=NOW.format(strength="strength", mark="mark", clock="(%(clock)s::float8[])[level + 1]"),
     level_back=_LEVEL_BACK,
     mark_back=_of_numbers(MARK, level=_LEVEL_BACK),
 )

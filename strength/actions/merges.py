@@ -1,6 +1,5 @@
 """Merge two memories that say the same, keeping both provenances; propose, dismiss and undo merges (SPEC S5, S6)."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -419,19 +418,6 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple
         else:
             merged += 1
     return proposed, merged
-
-
-def undecided(actor_id: UUID, pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs that `record_pairs` would record: no decision and no proposal about them stands."""
-    ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
-    known = defaultdict[frozenset[UUID], list[Merge]](list)
-    for each in Merge.objects.filter(actor_id=actor_id, kept__in=ids, absorbed__in=ids):
-        known[frozenset((each.kept_id, each.absorbed_id))].append(each)
-    return [
-        pair
-        for pair in pairs
-        if not any(_stands(each, pair) for each in known[frozenset((pair.kept.pk, pair.absorbed.pk))])
-    ]
 
 
 def _of_pair(one: Memory, other: Memory) -> QuerySet[Merge]:

@@ -39,7 +39,7 @@ from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, lock_idle, settle
 from strength.models.sleep import begin_clock, mark_anew
-from strength.sql import SLEEP_QUERIES, due_of, execute_all, policy_values, run_query
+from strength.sql import SLEEP_QUERIES, due_of, execute_all, run_query
 
 SLICE: Final = 10_000
 """Memories that one transaction archives, a second's work; uses of them are blocked meanwhile."""
@@ -55,12 +55,6 @@ NOT_ALL_COMPARED: Final = (
     "Some new memories were not compared with the others yet; the next sleep goes on with them."
 )
 
-CLOCK: Final = (
-    "runs", "clock", "clock_at", "clock_task", "rates", "by_task", "thresholds", "clock_before"
-)  # fmt: skip
-PROGRESS: Final = ("slept_at", "compared_until", "compared_after", "active", "active_at")
-"""The columns of SleepState that sleeps write: before they archive, and after."""
-
 BEGIN_STEP: Final = """
 SET LOCAL synchronous_commit = off;
 SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
@@ -68,6 +62,9 @@ SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
 """A step's commit does not wait for the disk: one that is lost with the machine is lost whole, and repeated. What its
 transaction has changed before is in the feed, by which it is known whether an actor's memories have to be counted."""
 
+STATE: Final = [
+    each.attname for each in SleepState._meta.concrete_fields if each.attname != "tasks_completed"
+]
 STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
 LATEST: Final = PreparedQuery(
     lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by()
@@ -115,12 +112,10 @@ def sleep(
     is left to the next run. Each slice runs inside a `step`, its own transaction. Raises UnknownRow where the actor is
     gone.
     """
-    left = most_compared
-    with step():
-        run = advance([actor], request, is_alone=True)[actor.id]
-    while run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
+    left, run = most_compared, None
+    while run is None or run.archives:
         with step():
-            run = advance([actor], request, is_alone=True, begun=run.pk)[actor.id]
+            run = advance([actor], request, is_alone=True, begun=run.pk if run else None)[actor.id]
     while run.state == RunState.RUNNING:
         most = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
         batch = to_compare(run, most)
@@ -182,7 +177,7 @@ def advance(
         run, state = runs.get(actor.id), states[actor.id]
         if run is not None:
             run.actor = actor
-            if is_alone and run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
+            if is_alone and run.archives:
                 going.append(Night(actor, policy_of(run), state, run))
             continue
         with nullcontext() if is_alone else suppress(PolicyError):
@@ -212,17 +207,10 @@ def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
     return states
 
 
-def store_clocks(states: Iterable[SleepState]) -> None:
-    run_query(SLEEP_QUERIES["store_clocks"], {"states": _columns(states, CLOCK)})
-
-
-def store_progress(states: Iterable[SleepState]) -> None:
-    run_query(SLEEP_QUERIES["store_progress"], {"states": _columns(states, PROGRESS)})
-
-
-def _columns(states: Iterable[SleepState], names: Sequence[str]) -> str:
-    rows = [{name: getattr(each, name) for name in ("actor_id", *names)} for each in states]
-    return json.dumps(rows, default=str)
+def store_states(states: Iterable[SleepState]) -> None:
+    """Store what sleeps write of locked states: all but the count of tasks."""
+    rows = [{name: getattr(each, name) for name in STATE} for each in states]
+    run_query(SLEEP_QUERIES["store_states"], {"states": json.dumps(rows, default=str)})
 
 
 def policy_of(run: SleepRun) -> StrengthPolicy:
@@ -238,10 +226,6 @@ def policy_of(run: SleepRun) -> StrengthPolicy:
         return StrengthPolicy.from_overrides(run.policy)
 
 
-def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
-    return {**policy_values(policy), "actor_id": run.actor_id, "number": run.number, "now": run.now}
-
-
 def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
     """Advance each actor's clock by one row: every memory that fades has faded."""
     for each in nights:
@@ -255,7 +239,7 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
         run.before, clock = clock_values(state), before.paced(each.policy)
         if (clock.rates, clock.by_task) != (before.rates, before.by_task):
             state.set_clock(clock)
-            store_clocks([state])
+            store_states([state])
             mark_anew(each.actor.id, now=now, ahead=True)
         state.set_clock(clock.moved(at=now, tasks=run.tasks_completed))
         state.clock_before, run.clock = list(before.left), state.clock
@@ -264,9 +248,10 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
         if state.thresholds != thresholds:
             others.append(each)
         state.thresholds = thresholds
-    store_clocks(each.state for each in nights)
+    store_states(each.state for each in nights)
     for each in others:
-        ids = run_query(SLEEP_QUERIES["other_levels"], run_values(each.run, each.policy))
+        values = {"actor_id": each.actor.id, "thresholds": each.state.thresholds}
+        ids = run_query(SLEEP_QUERIES["other_levels"], values)
         rows = Memory.objects.of([each.actor.id]).filter(pk__in=[memory_id for (memory_id,) in ids])
         if memories := list(rows.only("actor_id")):
             each.run.consolidated_count = write_numbers(memories, each.policy, now=now, kind=None)
@@ -303,7 +288,7 @@ def _archive_step(nights: Sequence[Night]) -> None:
     if sum(count for count, *_ in archived.values()) < SLICE:
         faded = Counter({actor_id: row[1] for actor_id, row in archived.items()})
         _compare_or_end([each for each in nights if not _is_crowded(each, counts, faded)])
-    store_progress(each.state for each in nights)
+    store_states(each.state for each in nights)
     copy_models([each.run for each in nights if each.run._state.adding])
     for run in going:
         run.save()
@@ -380,7 +365,7 @@ def _compare_on(
         _end([Night(actor, policy, state, run)])
         if leaves_some:
             state.compared_until, state.compared_after = run.compared_at, run.after
-        store_progress([state])
+        store_states([state])
     run.save()
     return run
 

@@ -1,7 +1,8 @@
 """Preview sleeps, list and compare their changes, and run those of several actors (SPEC S6, S7)."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -15,26 +16,22 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
+from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import pairs_among, to_compare
-from strength.actions.merges import CannotMerge, undecided, undo_merge
+from strength.actions.merges import CannotMerge, record_pairs, undo_merge
 from strength.actions.revisions import write_archivings
-from strength.actions.search import standing_of
 from strength.actions.sleep import (
     NOT_ALL_COMPARED,
     SleepRequest,
     lock_states,
     policy_of,
     restore_clock,
-    run_values,
     sleep,
-    store_clocks,
-    store_progress,
+    store_states,
 )
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import SLEEP_VERB, Status, WrongState
-from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Why
 from strength.models import (
     Memory,
@@ -66,28 +63,44 @@ Change = dict[str, Any]
 
 @transaction.atomic
 def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
-    """Store and return what a sleep at this moment would do; the memories stay as they are, and unlocked."""
-    hold(actor.id)
+    """Store and return what a sleep at this moment would do: one is run and rolled back; its counts and changes stay.
+
+    It holds the actor as a sleep does, and nothing while it compares memories. Raises UnknownRow.
+    """
     SleepRun.objects.filter(actor=actor, dry_run=True, now__lt=request.now - KEPT_FOR).delete()
-    state = SleepState.objects.filter(actor_id=actor.id).first() or SleepState(actor_id=actor.id)
-    policy = effective_policy(StrengthPolicy, actor.agent, actor)
-    run = SleepRun(
-        actor=actor, dry_run=True, state=RunState.DONE, group=request.group, trigger=request.trigger,
-        now=request.at or request.now, policy=policy.values(), tasks_completed=state.tasks_completed,
-        compared_at=state.compared_until, who_kind=request.by.kind, who_id=request.by.id,
-        who_name=request.by.name[:150], processed_at=request.now,
-    )  # fmt: skip
-    fading = _fading(run, policy, state)
-    gone = {change["memory_id"] for change in fading if change["change"] == ChangeKind.ARCHIVE}
-    changes = [
-        *fading,
-        *(each for each in _merging(actor, run, policy, gone) if each["into"] not in gone),
-    ]
-    run.merged_count = sum(change["change"] == ChangeKind.MERGE for change in changes)
-    run.proposed_count = sum(change["change"] == ChangeKind.PROPOSE_MERGE for change in changes)
-    run.changes = sorted(changes, key=_weight)[:MOST_CHANGES]
+    with _rolled_back():
+        # One that was interrupted or has just ended is not gone on with.
+        SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(
+            state=RunState.UNDONE
+        )
+        night = replace(request, now=request.at or request.now)
+        run = sleep(actor=actor, request=night, most_compared=0)
+        changes, gone = changes_of(run), {*archivings(run).values_list("memory_id", flat=True)}
+    hold(actor.id)
+    changed = to_compare(run, MOST_COMPARED + 1 + len(gone)) if NOT_ALL_COMPARED in run.errors else []
+    batch = [memory for memory in changed if memory.pk not in gone]
+    run.errors = [NOT_ALL_COMPARED] if len(batch) > MOST_COMPARED else []
+    run.pk, run.dry_run, run.processed_at = new_id(), True, request.now
+    run.number, run.clock, run.before = None, None, {}
     run.save(force_insert=True)
+    found = pairs_among(actor, batch[:MOST_COMPARED], now=run.now)
+    pairs = [pair for pair in found if gone.isdisjoint((pair.kept.pk, pair.absorbed.pk))]
+    with _rolled_back():
+        run.proposed_count, run.merged_count = record_pairs(
+            run, pairs, merges=policy_of(run).near_duplicates == "merge"
+        )
+        changes += [{**change, "merge_id": None} for change in _merges(run)]
+    run.changes = sorted(changes, key=_weight)[:MOST_CHANGES]
+    run.save()
     return run
+
+
+@contextmanager
+def _rolled_back() -> Iterator[None]:
+    """Undo in the database what the block did, and release its locks; in a transaction that goes on."""
+    savepoint = transaction.savepoint()
+    yield
+    transaction.savepoint_rollback(savepoint)
 
 
 def changes_of(run: SleepRun) -> list[Change]:
@@ -108,28 +121,6 @@ def _weight(change: Change) -> tuple[int, float, str]:
     return CHANGE_ORDER.index(ChangeKind(change["change"])), -lost, change["memory_id"]
 
 
-def _fading(run: SleepRun, policy: StrengthPolicy, state: SleepState) -> list[Change]:
-    clock = state.as_clock().paced(policy).moved(at=run.now, tasks=run.tasks_completed)
-    kept = [each.pk for each in standing_of(run.actor, now=run.now)]
-    values = {
-        **run_values(run, policy), "clock": list(clock.left), "kept": kept, "since": None, "most": MOST_CHANGES
-    }  # fmt: skip
-    rows = run_query(SLEEP_QUERIES["preview"], values)
-    if rows:
-        run.decayed_count, run.archived_count, run.consolidated_count = rows[0][7:]
-    changes = []
-    for memory_id, before, after, level, new_level, is_weak, is_archived, *_counts in rows:
-        if is_archived:
-            why = Why.WEAK if is_weak else Why.CROWDED
-            changes.append(_change(ChangeKind.ARCHIVE, memory_id, why, before=before, after=after))
-        else:
-            changes.append(_number_change(memory_id, before, after, level, new_level))
-    expiring = {"actor_ids": [run.actor_id], "now": run.now, "most": None}
-    expired = [memory_id for _actor_id, memory_id in run_query(SLEEP_QUERIES["expired"], expiring)]
-    run.archived_count += len(expired)
-    return [*(_change(ChangeKind.ARCHIVE, key, Why.EXPIRED) for key in expired[:MOST_CHANGES]), *changes]
-
-
 def _number_change(memory_id: UUID, before: float, after: float, level: int, new_level: int) -> Change:
     if new_level != level:
         return _change(
@@ -140,26 +131,6 @@ def _number_change(memory_id: UUID, before: float, after: float, level: int, new
 
 def _change(kind: ChangeKind, memory_id: UUID, why: Why, **more: Any) -> Change:
     return {"memory_id": str(memory_id), "change": kind.value, "why": why.value, **more}
-
-
-def _merging(actor: Actor, run: SleepRun, policy: StrengthPolicy, gone: Collection[str]) -> list[Change]:
-    if policy.near_duplicates == "off":
-        return []
-    batch = [each for each in to_compare(run, MOST_COMPARED + 1 + len(gone)) if str(each.pk) not in gone]
-    if len(batch) > MOST_COMPARED:
-        run.errors = [NOT_ALL_COMPARED]
-    found = {
-        frozenset((pair.kept.pk, pair.absorbed.pk)): pair
-        for pair in pairs_among(actor, batch[:MOST_COMPARED], now=run.now)
-        if str(pair.absorbed.pk) not in gone
-    }
-    changes = []
-    for pair in undecided(actor.pk, list(found.values())):
-        is_kept_apart = policy.near_duplicates != "merge" or pair.absorbed.locked or pair.absorbed.pinned
-        kind = ChangeKind.PROPOSE_MERGE if is_kept_apart else ChangeKind.MERGE
-        into = str(pair.kept.pk)
-        changes.append(_change(kind, pair.absorbed.pk, Why.SAME, into=into, likeness=pair.likeness))
-    return changes
 
 
 def archivings(run: SleepRun) -> QuerySet[MemoryHistory]:
@@ -225,20 +196,11 @@ class TooMany(DomainError):
     code = "too_many_actors"
 
 
-def sleep_many(
-    *,
-    actor: Actor,
-    request: SleepRequest,
-    all_users: bool,
-    dry_run: bool,
-    most_compared: int | None = MOST_COMPARED,
-    may_go_on: Callable[[], bool] = lambda: True,
-) -> list[SleepRun]:
+def sleep_many(*, actor: Actor, request: SleepRequest, all_users: bool, dry_run: bool) -> list[SleepRun]:
     """Run or preview the sleep of an actor, or with `all_users` of its whole agent; return the runs.
 
-    Nothing more is compared once `may_go_on` is false. The runs share `request.group`, so that they can be read and
-    undone together. Raises TooMany beyond MOST_AT_ONCE actors, Forbidden for an untrusted key, and for one user's key
-    with `all_users`.
+    They share `request.group`, so that they can be read and undone together. Raises TooMany beyond MOST_AT_ONCE actors,
+    Forbidden for an untrusted key, and for one user's key with `all_users`.
     """
     actors = _actors_to_sleep(actor, request, all_users=all_users)
     runs = []
@@ -247,7 +209,7 @@ def sleep_many(
             if dry_run:
                 run = preview_sleep(actor=each, request=request)
             else:
-                run = sleep(actor=each, request=request, most_compared=most_compared, may_go_on=may_go_on)
+                run = sleep(actor=each, request=request, most_compared=MOST_COMPARED)
                 if request.group is not None and run.group is None:  # it had just ended for another reason
                     run.group = request.group
                     run.save(update_fields=["group"])
@@ -343,8 +305,7 @@ def _put_clock_back(run: SleepRun, state: SleepState, values: Mapping[str, Any])
     """Restore the clock, what the night took of rows written since, and the marks of what began before the night."""
     paced = state.rates, state.by_task
     restore_clock(state, run.before)
-    store_clocks([state])
-    store_progress([state])
+    store_states([state])
     execute_all(SLEEP_QUERIES["undo_numbers"], values)
     if paced != (state.rates, state.by_task):
         mark_anew(run.actor_id, now=run.now, ahead=True)

@@ -146,6 +146,11 @@ class SleepRun(ActorRow):
         ]
 
     @property
+    def archives(self) -> bool:
+        """Say whether it has more to archive, or to see whether it has."""
+        return self.state == RunState.RUNNING and self.phase != Phase.COMPARE
+
+    @property
     def sleeper(self) -> Principal:
         return Principal(kind=PrincipalKind(self.who_kind), id=self.who_id, name=self.who_name)
 

@@ -352,8 +352,22 @@ def test_a_preview_compares_what_its_sleep_will_and_says_so_where_some_is_left(
         foreseen = preview_sleep(actor=actor, request=night)
         assert foreseen.errors == [NOT_ALL_COMPARED] * left
         assert (foreseen.archived_count, foreseen.proposed_count) == (3, 1)
-    [run] = sleep_many(actor=actor, request=night, all_users=False, dry_run=False, most_compared=3)
+    [run] = sleep_many(actor=actor, request=night, all_users=False, dry_run=False)
     assert (run.errors, run.archived_count, run.proposed_count) == (foreseen.errors, 3, 1)
+
+
+def test_a_preview_neither_goes_on_with_an_interrupted_sleep_nor_ends_it(actor: Actor, write: Write) -> None:
+    write("weak", strength=0.05)
+    policy(actor, include_profile=False)
+    begun = SleepRun.objects.create(
+        actor=actor, number=0, now=NOW, who_kind="command", who_id="x", who_name="x"
+    )
+
+    preview = preview_sleep(actor=actor, request=SleepRequest(Trigger.API, BY, NOW + DAY))
+
+    assert (preview.dry_run, preview.now, preview.archived_count) == (True, NOW + DAY, 1)
+    assert SleepRun.objects.get(dry_run=False) == begun and begun.state == RunState.RUNNING
+    assert not Memory.objects.filter(status=Status.ARCHIVED).exists()
 
 
 def test_undo_keeps_what_was_used_and_decided_since(actor: Actor, write: Write, sleep_at: Sleep) -> None:
