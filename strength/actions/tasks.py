@@ -53,17 +53,6 @@ class Completion:
     run_sleep_phase: bool = False
 
 
-@dataclass(frozen=True)
-class TaskOutcome:
-    task_id: UUID
-    task_result: Any
-    searched_memories: list[FoundMemory]
-    used_memory_ids: list[UUID]
-    recorded_memory_id: UUID | None
-    executed_at: datetime | None
-    errors: list[str]
-
-
 @dataclass
 class _Findings:
     used: list[UUID] = field(default_factory=list)
@@ -83,11 +72,11 @@ def execute_task(
     perspective: str | None = None,
     project: str | None = None,
     completion: Completion | None = None,
-) -> TaskOutcome:
+) -> Task:
     """Search, call `run` with the memories, reinforce those that its result used, and record a learning.
 
     The result of `run` replaces that of `completion`, as text where it is no JSON. A function that raises reinforces
-    nothing and is reported in the outcome's errors.
+    nothing and is reported in the task's errors.
     """
     begun = begin_task(
         tenant=tenant, actor=actor, query=query, perspective=perspective, project=project, by=by, now=clock()
@@ -137,10 +126,10 @@ def begin_task(
     return Begun(task, found, routing)
 
 
-def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> TaskOutcome:
+def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> Task:
     """Reinforce what a task used, record a learning; idempotent, with failures in `errors`. Raises UnknownRow."""
     if task.state != TaskState.BEGUN:
-        return outcome_of(task, by=by)
+        return task
     findings = _findings(task, completion, by)
     _record(task, findings, completion, by, now)
     with transaction.atomic():
@@ -151,28 +140,24 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
         )  # fmt: skip
         if task.state == TaskState.BEGUN:
             _complete(task, completion, findings, by, now)
-    return outcome_of(task, by=by)
+    return task
 
 
 @transaction.atomic
-def fail_task(*, task: Task, reason: str, now: datetime) -> TaskOutcome:
+def fail_task(*, task: Task, reason: str, now: datetime) -> Task:
     """Mark a task as failed, unless it was completed meanwhile; nothing is reinforced."""
     reason = storable_text(reason)
     hold(task.actor_id)
-    begun = Task.objects.filter(pk=task.pk, actor_id=task.actor_id, state=TaskState.BEGUN)
-    begun.update(state=TaskState.FAILED, errors=[reason], completed_at=now)
-    return TaskOutcome(task.pk, None, [], [], None, now, [reason])
+    rows = Task.objects.filter(pk=task.pk, actor_id=task.actor_id)
+    rows.filter(state=TaskState.BEGUN).update(state=TaskState.FAILED, errors=[reason], completed_at=now)
+    return rows.get()
 
 
-def outcome_of(task: Task, *, by: Principal) -> TaskOutcome:
-    """Return a task's outcome: its memories as they are now, with the scores that they had."""
+def searched_memories(task: Task, *, by: Principal) -> list[FoundMemory]:
+    """Return the memories that were found for a task as they are now, with the scores that they had."""
     scores = {UUID(each["id"]): ScoreBreakdown(**each["scores"]) for each in task.offered}
     memories = {memory.pk: memory for memory in offered_to(task, by)}
-    searched = [FoundMemory(memories[key], scored) for key, scored in scores.items() if key in memories]
-    return TaskOutcome(
-        task.pk, task.result, searched, list(task.used_memory_ids), task.recorded_memory_id, task.completed_at,
-        list(task.errors),
-    )  # fmt: skip
+    return [FoundMemory(memories[key], scored) for key, scored in scores.items() if key in memories]
 
 
 def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:

@@ -23,11 +23,11 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.api.views import operation
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import UnknownRow, resolve_many
 from strength.actions.curation import archive_memories, report_use
 from strength.actions.revisions import strength_history
-from strength.actions.tasks import Completion, begin_task, complete_task, outcome_of
+from strength.actions.tasks import Completion, begin_task, complete_task, searched_memories
 from strength.actions.usage import NotUsable, impact_memory, mark_candidates, set_strengths
 from strength.api.memories import STRONGEST, MemoryOut, MemoryView
 from strength.api.search import FoundMemoryOut
@@ -159,13 +159,19 @@ class CompleteIn(StrictSerializer):
 class OutcomeOut(serializers.Serializer):
     """The outcome of a task."""
 
-    task_id = serializers.UUIDField()
-    task_result = serializers.JSONField(allow_null=True)
+    task_id = serializers.UUIDField(source="pk")
+    task_result = serializers.JSONField(source="result", allow_null=True)
     searched_memories = FoundMemoryOut(many=True)
     used_memory_ids = serializers.ListField(child=serializers.UUIDField())
     recorded_memory_id = serializers.UUIDField(allow_null=True)
-    executed_at = serializers.DateTimeField(allow_null=True)
+    executed_at = serializers.DateTimeField(source="completed_at", allow_null=True)
     errors = serializers.ListField(child=serializers.CharField())  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, task: Any, by: Principal) -> Any:
+        """Return the answer about a task, with what the key may see of its memories."""
+        task.searched_memories = searched_memories(task, by=by)
+        return cls(task).data
 
 
 class ManyMemoriesView(MemoryView):
@@ -297,8 +303,8 @@ class TaskComplete(MemoryView):
         """
         task = self.owned(Task.objects.all(), task_id)
         completion = CompleteIn.completion(self.validated(CompleteIn))
-        outcome = complete_task(task=task, completion=completion, by=self.principal, now=self.now)
-        return Response(OutcomeOut(outcome).data)
+        task = complete_task(task=task, completion=completion, by=self.principal, now=self.now)
+        return Response(OutcomeOut.of(task, self.principal))
 
 
 class OneTask(MemoryView):
@@ -306,4 +312,4 @@ class OneTask(MemoryView):
     def get(self, request: Request, task_id: UUID) -> Response:
         """Return a task's outcome so far."""
         task: Any = self.owned(Task.objects.all(), task_id)
-        return Response(OutcomeOut(outcome_of(task, by=self.principal)).data)
+        return Response(OutcomeOut.of(task, self.principal))

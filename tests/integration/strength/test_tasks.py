@@ -12,7 +12,7 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.actions.search import FoundMemory
-from strength.actions.tasks import Completion, TaskOutcome, execute_task
+from strength.actions.tasks import Completion, execute_task, searched_memories
 from strength.domain.strength import Impact
 from strength.models import Memory, SleepRun, SleepState, Task
 from tests.conftest import run_jobs
@@ -30,7 +30,7 @@ def clock() -> datetime:
     return NOW
 
 
-def execute(actor: Actor, run: Any, query: str = "emergency purchases", **more: Any) -> TaskOutcome:
+def execute(actor: Actor, run: Any, query: str = "emergency purchases", **more: Any) -> Task:
     tenant = tenant_for_reading(BY, "kana", "hiroki")
     return execute_task(tenant=tenant, actor=actor, query=query, run=run, by=BY, clock=clock, **more)
 
@@ -46,7 +46,7 @@ def test_what_the_result_uses_is_strengthened_and_the_rest_is_not(actor: Actor, 
     outcome = execute(actor, run, query="emergency purchases or regular purchases", perspective="cost")
 
     assert {each.memory.pk for each in seen} == {cost.pk, time.pk}
-    assert [each.memory.pk for each in outcome.searched_memories] == [each.memory.pk for each in seen]
+    assert [each.memory.pk for each in searched_memories(outcome, by=BY)] == [each.memory.pk for each in seen]
     assert (outcome.used_memory_ids, outcome.errors) == ([cost.pk], [])
     assert (numbers(cost).access_count, numbers(time).access_count) == (1, 0)
     assert (numbers(cost).candidate_count, numbers(time).candidate_count) == (1, 1)
@@ -71,7 +71,7 @@ def test_a_function_that_raises_reinforces_nothing_and_is_reported(actor: Actor,
 
     outcome = execute(actor, run, completion=Completion(used_memory_ids=[memory.pk]))
     assert outcome.errors == ["The task's function raised ZeroDivisionError: no budget"]
-    assert (outcome.task_result, outcome.used_memory_ids, outcome.recorded_memory_id) == (None, [], None)
+    assert (outcome.result, outcome.used_memory_ids, outcome.recorded_memory_id) == (None, [], None)
     assert numbers(memory).access_count == 0
     assert Task.objects.get().state == "failed"
     assert SleepState.objects.get().tasks_completed == 0
@@ -102,7 +102,7 @@ def test_a_result_that_no_row_can_keep_is_kept_in_its_words(
     memory = write(COST)
     said = Completion(used_memory_ids=[memory.pk], learning_content="Prices go up.")
     outcome = execute(actor, lambda _: result, completion=said)
-    assert (outcome.task_result, outcome.used_memory_ids, outcome.errors) == (kept, [memory.pk], [])
+    assert (outcome.result, outcome.used_memory_ids, outcome.errors) == (kept, [memory.pk], [])
     assert (Task.objects.get().state, Task.objects.get().result) == ("completed", kept)
 
 
