@@ -8,7 +8,6 @@ from drf_standardized_errors.formatter import flatten_errors
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 
 from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
@@ -82,15 +81,11 @@ def _validated_items(items: list[Any], *, is_keyed: bool) -> list[NewMemory | li
         except serializers.ValidationError as error:
             found.append(
                 [
-                    {"field": _place(each.attr), "code": each.code, "detail": each.detail}
+                    {"field": each.attr, "code": each.code, "detail": each.detail}
                     for each in flatten_errors(error.detail)
                 ]
             )
     return found
-
-
-def _place(field: str | None) -> str | None:
-    return None if field == api_settings.NON_FIELD_ERRORS_KEY else field
 
 
 def _written(item: BatchItem) -> dict[str, Any]:
