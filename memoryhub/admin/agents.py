@@ -1,23 +1,30 @@
-"""Screens of agents and actors: settings, policies and their overrides."""
+"""Screens of agents and actors: settings, policies and their overrides; where their rows are, and a user's erasure."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
-from django.contrib import admin
-from django.core.exceptions import ValidationError
-from django.http import HttpRequest
-from django.utils.translation import gettext
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, actor_title, clock, excerpt, principal
-from memoryhub.admin.columns import column
+from memoryhub.admin.base import ActionAdmin, actor_title, clock, excerpt, grouped, principal, render_page
+from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
+from memoryhub.admin.object_actions import change_url, row_page, submitted_text
 from memoryhub.admin.policy_form import PolicyForm, policy_json
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
+from memoryhub.auth.erasure import erase_user
+from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import STRATEGIES
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
+from memoryhub.unfold import SCREENS, address_of, may_open
 
 LONGEST_PROMPT = 100_000
 MOST_WORDS = 100
@@ -92,6 +99,28 @@ class AgentForm(PolicyForm):
         return values
 
 
+def owned_lists(request: HttpRequest) -> list[tuple[Any, type[Model], str]]:
+    """Return title, model and address of the lists that can be narrowed to a user, of those the person may see."""
+    screens = {
+        f"{model._meta.app_label}_{model._meta.model_name}": each
+        for model, each in admin.site._registry.items()
+    }
+    return [
+        (title, screens[name].model, address_of(name))
+        for name, (title, _icon) in SCREENS.items()
+        if name in screens and UserFilter in (screens[name].list_filter or ()) and may_open(name, request)
+    ]
+
+
+def row_links(request: HttpRequest, agent_id: str, user_id: str = "") -> list[dict[str, Any]]:
+    """Return links to the lists of what belongs to an agent, or to a user of it."""
+    whose = {"actor__agent__agent_id__exact": agent_id, **({"user": user_id} if user_id else {})}
+    return [
+        {"title": title, "link": f"{address}?{urlencode(whose)}"}
+        for title, _model, address in owned_lists(request)
+    ]
+
+
 @admin.register(Agent)
 class AgentAdmin(ActionAdmin):
     """Agents; there is no action that deletes one."""
@@ -113,6 +142,7 @@ class AgentAdmin(ActionAdmin):
     readonly_fields = ("version", "created_at", "updated_at")
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_after_template = "admin/memoryhub/includes/policies.html"
+    change_form_outer_before_template = "admin/memoryhub/agent/rows.html"
     fieldsets = (
         (None, {"fields": (("agent_id", "name"), ("language", "fixed_user_id"), "system_prompt")}),
         (_("Scope"), {"fields": (("domain", "current_project"), "related_domains")}),
@@ -126,6 +156,10 @@ class AgentAdmin(ActionAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return (*self.readonly_fields, *(("agent_id",) if obj else ()))
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        users = f"{address_of('memoryhub_actor')}?{urlencode({'agent__agent_id__exact': row.pk})}"
+        return {"row_links": [{"title": _("Actors"), "link": users}, *row_links(request, row.pk)]}
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Agent:
         by, now, values = principal(request), clock(), form.values()
@@ -154,7 +188,7 @@ class ActorForm(PolicyForm):
 
 @admin.register(Actor)
 class ActorAdmin(ActionAdmin):
-    """Actors: created by the first write, erased through the API; their overrides are edited here."""
+    """Actors: created by the first write; their overrides are edited here, and users are erased with all their rows."""
 
     form = ActorForm
     allows = frozenset({"change"})
@@ -165,6 +199,8 @@ class ActorAdmin(ActionAdmin):
     fields = (("agent", "user_id"), ("created_at", "id"))
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_after_template = "admin/memoryhub/includes/policies.html"
+    change_form_outer_before_template = "admin/memoryhub/agent/rows.html"
+    change_form_outer_after_template = "admin/memoryhub/agent/erase_button.html"
     list_select_related = ("agent",)
 
     @admin.display(description=_("agent and user"), ordering="agent__agent_id")
@@ -185,3 +221,45 @@ class ActorAdmin(ActionAdmin):
         return set_actor_policy(
             actor=actor, policy=values["policy"], expected_version=version, by=principal(request), now=clock()
         )
+
+    def context_of(self, request: HttpRequest, row: Actor) -> dict[str, Any]:
+        return {
+            "row_links": row_links(request, row.agent_id, row.user_id) if row.user_id else [],
+            "may_erase": bool(row.user_id) and self._may_erase(request),
+        }
+
+    def _may_erase(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("memoryhub.delete_actor"))
+
+    @row_page
+    def erase_view(self, request: HttpRequest, row: Actor) -> HttpResponse:
+        """Ask for the user's id, then erase the user. The admin's log has no entry of it: it would name the user."""
+        if not self._may_erase(request):
+            raise PermissionDenied
+        problem = None
+        if request.method == "POST" and submitted_text(request, "user_id") != row.user_id.strip():
+            problem = gettext("This is not the user's id.")
+        elif request.method == "POST":
+            try:
+                erasure = erase_user(
+                    agent_id=row.agent_id, user_id=row.user_id, by=principal(request), now=clock(),
+                    vacuum=bool(submitted_text(request, "vacuum")),
+                )  # fmt: skip
+            except DomainError as error:
+                problem = str(error)
+            else:
+                count = sum(erasure.erased.values())
+                text = ngettext(
+                    "The user was erased: %(count)s row.", "The user was erased: %(count)s rows.", count
+                )
+                messages.success(request, text % {"count": grouped(count)})
+                return HttpResponseRedirect(reverse("admin:memoryhub_actor_changelist"))
+        counts = [
+            (title, model._default_manager.filter(actor_id=row.pk).count())
+            for title, model, _at in owned_lists(request)
+        ]
+        return render_page(
+            request, "admin/memoryhub/agent/erase.html", title=_("Erase this user"), subtitle=actor_title(row),
+            opts=self.opts, original=row, back=change_url(row), problem=problem,
+            rows=[(title, grouped(count)) for title, count in counts if count],
+        )  # fmt: skip

@@ -1,0 +1,82 @@
+"""Pages of agents and users: the way to their rows, and a user's erasure."""
+
+import re
+from collections.abc import Callable
+from html import unescape
+
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from conversations.models import Message
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor, Agent
+from strength.actions.memories import NewMemory, write_memory
+from strength.models import Memory
+from tests.integration.admin.conftest import BY, NOW, SECRET_USER, Hub, list_of, page_of
+
+
+def links(browser: Client, row: object) -> dict[str, str]:
+    """Return the addresses of the lists that a row's page leads to, by their titles."""
+    page = browser.get(page_of(row)).content.decode()
+    nav = page[page.index('aria-label="What is stored"') :]
+    nav = nav[: nav.index("</nav>")]
+    return {title: unescape(at) for at, title in re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', nav)}
+
+
+def listed(browser: Client, address: str) -> set[object]:
+    return {row.pk for row in browser.get(address).context["cl"].result_list}
+
+
+def test_a_user_leads_to_its_rows_and_an_agent_to_those_of_all_its_users(boss: Client, hub: Hub) -> None:
+    other = actor_for_writing(BY, "kana", "mei", now=NOW)
+    theirs = write_memory(actor=other, new=NewMemory(content="Likes yuzu"), by=BY, now=NOW)[0]
+    of_user, of_agent = links(boss, hub.actor), links(boss, hub.agent)
+    assert listed(boss, of_user["Memories"]) == {hub.memory.pk}
+    assert listed(boss, of_agent["Memories"]) == {hub.memory.pk, theirs.pk}
+    assert listed(boss, of_user["Conversations"]) == {hub.session.pk}
+    assert listed(boss, of_agent["Actors"]) >= {hub.actor.pk, other.pk}
+    for address in {*of_user.values(), *of_agent.values()}:
+        assert boss.get(address).status_code == 200, address
+
+
+def test_who_may_see_some_lists_alone_is_led_to_these(staff: Callable[..., Client], hub: Hub) -> None:
+    assert list(links(staff("view_actor", "view_memory"), hub.actor)) == ["Memories"]
+
+
+def test_a_user_is_erased_by_who_types_its_id(boss: Client, hub: Hub) -> None:
+    asked = page_of(hub.actor, "erase")
+    page = boss.get(asked).content.decode()
+    assert "Messages: 3" in page and "Memories: 1" in page
+    wrong = boss.post(asked, {"user_id": SECRET_USER.upper()})
+    assert "This is not the user&#x27;s id." in wrong.content.decode()
+    assert Message.objects.count() == 3
+    done = boss.post(asked, {"user_id": SECRET_USER}, follow=True)
+    assert done.redirect_chain == [(list_of(Actor), 302)]
+    assert re.search(r"The user was erased: \d+ rows\.", done.content.decode())
+    assert not Message.objects.exists() and not Memory.objects.exists()
+    assert not Actor.objects.filter(pk=hub.actor.pk).exists()
+    assert Agent.objects.filter(pk="kana").exists()
+    assert AuditEntry.objects.get(verb="erase").who_name == "boss"
+    assert not LogEntry.objects.filter(object_repr__contains=SECRET_USER).exists()
+
+
+def test_the_owner_of_an_agent_is_not_erased(boss: Client, hub: Hub) -> None:
+    Agent.objects.filter(pk="kana").update(fixed_user_id=SECRET_USER)
+    page = boss.post(page_of(hub.actor, "erase"), {"user_id": SECRET_USER}).content.decode()
+    assert "owner mode" in page and Actor.objects.filter(pk=hub.actor.pk).exists()
+
+
+def test_erasure_takes_the_permission_to_delete(staff: Callable[..., Client], hub: Hub) -> None:
+    browser = staff("view_actor", "change_actor")
+    assert "Erase this user" not in browser.get(page_of(hub.actor)).content.decode()
+    assert browser.get(page_of(hub.actor, "erase")).status_code == 403
+    assert browser.post(page_of(hub.actor, "erase"), {"user_id": SECRET_USER}).status_code == 403
+    assert Message.objects.count() == 3
+
+
+def test_an_agent_itself_is_not_offered_for_erasure(boss: Client, hub: Hub) -> None:
+    itself = actor_for_writing(BY, "kana", "", now=NOW)
+    assert "Erase this user" not in boss.get(page_of(itself)).content.decode()
+    boss.post(page_of(itself, "erase"), {"user_id": ""})
+    assert Actor.objects.filter(pk=itself.pk).exists()
