@@ -6,7 +6,6 @@ Concurrent requests for an actor share a run.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -87,14 +86,21 @@ class SleepRequest:
     at: datetime | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Night:
-    """An actor's sleep in a step that holds the actor."""
+    """An actor's sleep in a step that holds the actor, and how many of the memories fade and are pinned."""
 
     actor: Actor
     policy: StrengthPolicy
     state: SleepState
     run: SleepRun
+    fading: int = 0
+    pinned: int = 0
+
+    @property
+    def excess(self) -> int:
+        """Return how many more fade than the policy allows beside those that are pinned."""
+        return min(self.fading, max(0, self.fading + self.pinned - self.policy.max_active_memories))
 
 
 def sleep(
@@ -266,42 +272,33 @@ def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
 
 def _archive_step(nights: Sequence[Night]) -> None:
     """Archive a slice of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
-    first, going = nights[0].run, [each.run for each in nights if not each.run._state.adding]
-    counts = _counts(nights)
+    first, going = nights[0], [each.run for each in nights if not each.run._state.adding]
+    _count(nights)
     values = {
-        **due_values([(each.actor, each.policy) for each in nights], first.now),
+        **due_values([(each.actor, each.policy) for each in nights], first.run.now),
         "lock": FEED_LOCK,
         "expired": Why.EXPIRED,
     }
-    if first.phase == Phase.FADE:
+    if first.run.phase == Phase.FADE:
         rows = run_query(SLEEP_QUERIES["archive_due"], {**values, "why": Why.WEAK})
     else:
-        most = min(SLICE, _excess(nights[0].policy, *counts[first.actor_id]))
-        rows = run_query(SLEEP_QUERIES["archive_excess"], {**values, "most": most, "why": Why.CROWDED})
-    archived = {actor_id: row for actor_id, *row in rows}
-    for each in nights:
-        if each.actor.id in archived:
-            count, _faded, position = archived[each.actor.id]
-            each.run.archived_count += count
-            assert each.state.active is not None, "_counts has counted"
-            each.state.active, each.state.active_at = each.state.active - count, position
-    if sum(count for count, *_ in archived.values()) < SLICE:
-        faded = Counter({actor_id: row[1] for actor_id, row in archived.items()})
-        _compare_or_end([each for each in nights if not _is_crowded(each, counts, faded)])
+        values |= {"most": min(SLICE, first.excess), "why": Why.CROWDED}
+        rows = run_query(SLEEP_QUERIES["archive_excess"], values)
+    by_actor = {each.actor.id: each for each in nights}
+    for actor_id, count, faded, position in rows:
+        night = by_actor[actor_id]
+        night.run.archived_count += count
+        night.fading -= faded
+        night.state.active, night.state.active_at = (night.state.active or 0) - count, position
+    if sum(count for _actor_id, count, *_ in rows) < SLICE:
+        crowded = [each for each in nights if each.run.phase == Phase.FADE and each.excess]
+        for each in crowded:
+            each.run.phase = Phase.CROWD
+        _compare_or_end([each for each in nights if each not in crowded])
     store_states(each.state for each in nights)
     copy_models([each.run for each in nights if each.run._state.adding])
     for run in going:
         run.save()
-
-
-def _is_crowded(night: Night, counts: Mapping[UUID, tuple[int, int]], faded: Mapping[UUID, int]) -> bool:
-    """Say whether a sleep that archived all that is weak has more memories than the limit, and let it go on there."""
-    fading, pinned = counts[night.actor.id]
-    excess = _excess(night.policy, fading - faded[night.actor.id], pinned)
-    crowded = night.run.phase == Phase.FADE and excess > 0
-    if crowded:
-        night.run.phase = Phase.CROWD
-    return crowded
 
 
 def _compare_or_end(nights: Sequence[Night]) -> None:
@@ -324,22 +321,16 @@ def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) ->
     }  # fmt: skip
 
 
-def _counts(nights: Sequence[Night]) -> dict[UUID, tuple[int, int]]:
-    """Return by actor how many memories fade, and how many are pinned; note how many are active, and how many faded."""
-    values = {"actor_ids": [each.actor.id for each in nights], "now": nights[0].run.now}
-    by_actor = {row[0]: row[1:] for row in run_query(SLEEP_QUERIES["count_fading"], values)}
-    counts = {}
-    for each in nights:
-        run, state = each.run, each.state
-        state.active, fading, reached, pinned, state.active_at = by_actor[each.actor.id]
-        counts[each.actor.id] = fading, pinned
-        if run._state.adding and run.phase == Phase.FADE:
-            run.decayed_count = reached
-    return counts
-
-
-def _excess(policy: StrengthPolicy, fading: int, pinned: int) -> int:
-    return min(fading, max(0, fading + pinned - policy.max_active_memories))
+def _count(nights: Sequence[Night]) -> None:
+    """Count the memories that are active, that fade and that are pinned; of new runs, those that faded tonight."""
+    by_actor = {each.actor.id: each for each in nights}
+    values = {"actor_ids": [*by_actor], "now": nights[0].run.now}
+    for actor_id, active, fading, faded, pinned, position in run_query(SLEEP_QUERIES["count_fading"], values):
+        night = by_actor[actor_id]
+        night.fading, night.pinned = fading, pinned
+        night.state.active, night.state.active_at = active, position
+        if night.run._state.adding:
+            night.run.decayed_count = faded
 
 
 def _compare_on(
@@ -380,11 +371,10 @@ def _end(nights: Sequence[Night]) -> None:
         run, state = each.run, each.state
         state.slept_at, state.compared_until, state.compared_after = now, now - LATE, None
         run.state, run.processed_at = RunState.DONE, now + max(timezone.now() - run.started_at, timedelta())
-    details = [
-        {"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count}
+    rows = [
+        (run, {"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count})
         for run in (each.run for each in nights)
     ]
-    rows = [(each.run, detail) for each, detail in zip(nights, details, strict=True)]
     audit.record_rows(by=nights[0].run.sleeper, verb="sleep", rows=rows, now=now)
 
 

@@ -29,11 +29,15 @@ from strength.domain.sleep import RunState, Trigger
 from strength.models import SleepRun
 
 PARTS: Final = ("decayed_count", "archived_count", "proposed_count")
-LABELS: Final = {
-    "decayed_count": _("Faded"),
-    "archived_count": _("Archived"),
-    "proposed_count": _("Proposed to be merged"),
+COUNTS: Final = {
+    "decayed_count": (_("faded"), _("Faded")),
+    "archived_count": (_("archived"), _("Archived")),
+    "consolidated_count": (_("levels"), _("Level changed")),
+    "merged_count": (_("merged"), _("Merged by the run")),
+    "proposed_count": (_("proposed"), _("Proposed to be merged")),
 }
+"""The columns of counts, with their names in lists and on pages."""
+
 RECENT: Final = timedelta(hours=36)
 MOST_UNDONE: Final = 500
 FIRST_YEAR: Final = 2000
@@ -166,8 +170,8 @@ def sleep_calendar(request: HttpRequest) -> HttpResponse:
             for day in week
         ],
         nights=nights,
-        labels=[(name, LABELS[name]) for name in PARTS],
-        totals=[(LABELS[name], grouped(sum(getattr(night, name) for night in nights))) for name in PARTS],
+        labels=[(name, COUNTS[name][1]) for name in PARTS],
+        totals=[(COUNTS[name][1], grouped(sum(getattr(night, name) for night in nights))) for name in PARTS],
         earlier=(first - timedelta(days=1)).replace(day=1) if first.year > FIRST_YEAR else None,
         later=last + timedelta(days=1) if last < today else None,
         may_begin=request.user.has_perm(CHANGE),
@@ -208,8 +212,7 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
         messages.error(request, gettext("This night cannot be undone, or not any more."))
         return HttpResponseRedirect(back)
     if request.method == "POST":
-        rows = _within(SleepRun.objects.filter(LATEST), night_day, night_day)
-        undo_runs(request, list(rows.select_related("actor__agent").order_by("pk")[:MOST_UNDONE]))
+        undo_runs(request, _within(SleepRun.objects.filter(LATEST), night_day, night_day))
         return HttpResponseRedirect(back)
     return render_page(
         request,
@@ -221,9 +224,10 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
     )
 
 
-def undo_runs(request: HttpRequest, runs: list[SleepRun]) -> None:
+def undo_runs(request: HttpRequest, rows: QuerySet[SleepRun]) -> None:
     """Undo sleep runs as far as possible, log those that were, and report it."""
     by, reason, now = principal(request), submitted_reason(request), clock()
+    runs = list(rows.select_related("actor__agent").order_by("pk")[:MOST_UNDONE])
     try:
         processed = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
     except DomainError as error:

@@ -59,7 +59,7 @@ from strength.admin.labels import (
     TRIGGERS,
 )
 from strength.admin.memory_detail import memory_links
-from strength.admin.nights import undo_runs
+from strength.admin.nights import COUNTS, undo_runs
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Trigger
 from strength.models import Memory, SleepRun
 
@@ -67,19 +67,8 @@ MOST_ERRORS: Final = 50
 STEP: Final = 10
 """Actors whose memory sleeps while a page waits; an agent with more users goes on page by page."""
 
-MOST_UNDONE: Final = 200
 PREVIEW, SLEEP = "preview", "sleep"
 GOING: Final = "sleep_round"
-
-
-# The columns of counts, with their names in lists and on pages.
-COUNTS: Final = {
-    "decayed_count": (_("faded"), _("Faded")),
-    "archived_count": (_("archived"), _("Archived")),
-    "consolidated_count": (_("levels"), _("Level changed")),
-    "merged_count": (_("merged"), _("Merged by the run")),
-    "proposed_count": (_("proposed"), _("Proposed to be merged")),
-}
 
 
 def _count(name: str) -> Any:
@@ -242,8 +231,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        rows = SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE)
-        undo_runs(request, list(rows.select_related("actor__agent").order_by("id")[:MOST_UNDONE]))
+        undo_runs(request, SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE))
         return HttpResponseRedirect(_round_list(group))
 
     @object_action()
