@@ -71,17 +71,15 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class RelativeError:
-    median: float
-    p95: float
-
-
-@dataclass(frozen=True, slots=True)
 class Fit:
+    """Factors, and how far estimates by the former and by these lie from what was reported, as shares of it."""
+
     factors: Factors
     samples: int
-    before: RelativeError
-    after: RelativeError
+    error_before_median: float
+    error_before_p95: float
+    error_after_median: float
+    error_after_p95: float
 
 
 def fit(samples: Sequence[Sample], *, prior: Factors) -> Fit:
@@ -97,7 +95,7 @@ def fit(samples: Sequence[Sample], *, prior: Factors) -> Fit:
     raised = _bounded(solved * max(LEAST_MARGIN, missing), start)
     latin, japanese, code, other, per_message, per_request = (ceil(each * 10_000) / 10_000 for each in raised)
     fitted = Factors(latin, japanese, code, other, ceil(per_message), ceil(per_request))
-    return Fit(fitted, len(usable), *(_error(counts, reported, each) for each in (prior, fitted)))
+    return Fit(fitted, len(usable), *_errors(counts, reported, prior), *_errors(counts, reported, fitted))
 
 
 def _row(sample: Sample) -> list[int]:
@@ -133,9 +131,9 @@ def _bounded(figures: Figures, prior: Figures) -> Figures:
     return np.clip(figures, low, high)
 
 
-def _error(counts: Figures, reported: Figures, factors: Factors) -> RelativeError:
+def _errors(counts: Figures, reported: Figures, factors: Factors) -> tuple[float, float]:
     away = np.abs(counts @ _figures(factors) - reported) / reported
-    return RelativeError(float(np.median(away)), float(np.quantile(away, COVERED)))
+    return float(np.median(away)), float(np.quantile(away, COVERED))
 
 
 def calibrate_when_due(provider: str, model: str) -> None:
@@ -157,12 +155,8 @@ def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | Non
     ]
     if len(samples) < FEWEST_SAMPLES:
         return None
-    found = fit(samples, prior=prior_of(model))
-    values = {
-        **asdict(found.factors), "samples": found.samples, "fitted_at": now,
-        "error_before_median": found.before.median, "error_before_p95": found.before.p95,
-        "error_after_median": found.after.median, "error_after_p95": found.after.p95,
-    }  # fmt: skip
+    found = asdict(fit(samples, prior=prior_of(model)))
+    values = {**found.pop("factors"), **found, "fitted_at": now}
     fitted, _ = TokenFactors.objects.update_or_create(provider=provider, model=model, defaults=values)
     calibrated.forget()
     return fitted

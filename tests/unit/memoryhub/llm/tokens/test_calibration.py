@@ -39,7 +39,7 @@ def test_a_steady_provider_is_met_within_ten_percent_from_above(texts: list[Coun
     for sample in samples:
         away = estimated(sample.by_script, 1, found.factors) / sample.input_tokens - 1
         assert -0.001 <= away <= 0.10
-    assert found.after.p95 <= 0.10 and found.samples == len(samples)
+    assert found.error_after_p95 <= 0.10 and found.samples == len(samples)
 
 
 def test_each_script_is_learnt_from_mixed_texts() -> None:
@@ -57,7 +57,7 @@ def test_what_was_never_seen_keeps_its_prior_or_rises() -> None:
 def test_a_prior_that_was_too_low_is_raised() -> None:
     found = fit(samples_of(JAPANESE, TRUTH), prior=O200K)
     assert found.factors.japanese == pytest.approx(1.37, rel=0.06)
-    assert found.before.median > 0.2 > found.after.p95
+    assert found.error_before_median > 0.2 > found.error_after_p95
 
 
 def test_a_few_odd_answers_do_not_bend_the_fit() -> None:
@@ -75,7 +75,7 @@ def test_noise_is_covered_from_above() -> None:
     found = fit(noisy, prior=CLAUDE)
     under = [each for each in noisy if estimated(each.by_script, 1, found.factors) < each.input_tokens]
     assert len(under) <= len(noisy) * 0.05
-    assert found.after.p95 <= 0.20
+    assert found.error_after_p95 <= 0.20
 
 
 def test_nothing_to_fit_to_is_refused() -> None:
