@@ -7,7 +7,7 @@ settings, so that the supervisor can use it before a database exists.
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -221,7 +221,7 @@ def _name_of(source: Mapping[str, str], *names: str) -> str:
     return next((name for name in names if source.get(name, "").strip()), names[0])
 
 
-def read_choice(source: Mapping[str, str], name: str, choices: tuple[str, ...], *, default: str) -> str:
+def read_choice(source: Mapping[str, str], name: str, choices: Collection[str], *, default: str) -> str:
     value = (read_value(source, name) or default).lower()
     if value not in choices:
         raise EnvironmentProblem(f"{name} is {value!r}; it must be one of {', '.join(choices)}.")

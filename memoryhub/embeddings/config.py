@@ -11,14 +11,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value
 
-EMBEDDING_PROVIDERS = (
-    "hashing",
-    "openai",
-    "azure",
-    "sentence-transformers",
-    "fastembed",
-    "universal-sentence-encoder",
-)
+EMBEDDING_PROVIDERS = {
+    "hashing": "memoryhub.embeddings.hashing.HashingProvider",
+    "openai": "memoryhub.embeddings.openai.OpenAIProvider",
+    "azure": "memoryhub.embeddings.openai.AzureProvider",
+    "sentence-transformers": "memoryhub.embeddings.local.SentenceTransformersProvider",
+    "fastembed": "memoryhub.embeddings.local.FastEmbedProvider",
+    "universal-sentence-encoder": "memoryhub.embeddings.local.UniversalSentenceEncoderProvider",
+}
+"""The classes of the providers, loaded when they are configured."""
 WITHOUT_MODELS = ("hashing", "universal-sentence-encoder")
 
 MAX_DIMENSION = 16_000

@@ -10,20 +10,11 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from memoryhub.embeddings.base import EmbeddingProvider
-from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderMisconfigured
 
-EMBEDDING_PROVIDERS = {
-    "hashing": "memoryhub.embeddings.hashing.HashingProvider",
-    "openai": "memoryhub.embeddings.openai.OpenAIProvider",
-    "azure": "memoryhub.embeddings.openai.AzureProvider",
-    "sentence-transformers": "memoryhub.embeddings.local.SentenceTransformersProvider",
-    "fastembed": "memoryhub.embeddings.local.FastEmbedProvider",
-    "universal-sentence-encoder": "memoryhub.embeddings.local.UniversalSentenceEncoderProvider",
-}
-
-WITHOUT_KEY = ("hashing", "sentence-transformers", "fastembed", "universal-sentence-encoder")
+WITHOUT_KEY = EMBEDDING_PROVIDERS.keys() - {"openai", "azure"}
 """Providers that any installation can build from a model name and a dimension."""
 
 _lock = threading.Lock()

@@ -30,7 +30,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.db_pool import release_connection, run_in_thread
 from memoryhub.jobs.context import JobContext
-from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import Script, TokenCounter, counter_for, raw_counts
@@ -51,11 +51,6 @@ from memoryhub.llm.usage.domain import Size
 from memoryhub.llm.usage.recording import Meter, payer
 from memoryhub.llm.usage.spending import check_cap
 from memoryhub.tenancy.models import Actor
-
-REMOTE_PROVIDERS = {
-    "anthropic": "memoryhub.llm.anthropic.AnthropicProvider",
-    "openai": "memoryhub.llm.openai.OpenAIProvider",
-}
 
 INTERACTIVE: Final = frozenset({Operation.CHAT, Operation.ROUTE})
 """Operations that a daily cap never stops; all others can wait for the next day."""
@@ -108,7 +103,7 @@ def llm_provider() -> LLMProvider:
     config: LLMConfig = settings.LLM
     if config.provider == "none":
         return NoneProvider()
-    return cast(LLMProvider, import_string(REMOTE_PROVIDERS[config.provider])(config))
+    return cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider])(config))
 
 
 def complete(request: CompletionRequest, *, actor: Actor) -> Completion:

@@ -12,7 +12,11 @@ from typing import Self
 from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value
 from memoryhub.llm.types import Operation
 
-LLM_PROVIDERS = ("anthropic", "openai", "none")
+LLM_PROVIDERS = {
+    "anthropic": "memoryhub.llm.anthropic.AnthropicProvider",
+    "openai": "memoryhub.llm.openai.OpenAIProvider",
+}
+"""The classes of the providers, loaded when they are configured; there may be none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class LLMConfig:
     @staticmethod
     def _provider(environ: Mapping[str, str]) -> str:
         if read_value(environ, "MEMORYHUB_LLM_PROVIDER"):
-            return read_choice(environ, "MEMORYHUB_LLM_PROVIDER", LLM_PROVIDERS, default="none")
+            return read_choice(environ, "MEMORYHUB_LLM_PROVIDER", (*LLM_PROVIDERS, "none"), default="none")
         if read_value(environ, "ANTHROPIC_API_KEY"):
             return "anthropic"
         if read_value(environ, "OPENAI_API_KEY"):

@@ -176,7 +176,7 @@ def _variables(tmp_path: Path) -> set[str]:
     asked = set(plain.asked)
     for providers, name, read in (
         (EMBEDDING_PROVIDERS, "MEMORYHUB_EMBEDDING_PROVIDER", EmbeddingConfig.from_env),
-        (LLM_PROVIDERS, "MEMORYHUB_LLM_PROVIDER", LLMConfig.from_env),
+        ((*LLM_PROVIDERS, "none"), "MEMORYHUB_LLM_PROVIDER", LLMConfig.from_env),
     ):
         for values in ({}, *({name: provider} for provider in providers)):
             variables = Noted(**values)
