@@ -25,9 +25,10 @@ from django.db.models.base import ModelState
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields.related import ForeignObject
 from django.db.models.query import FlatValuesListIterable, ModelIterable, ValuesListIterable
-from psycopg import Cursor
+from psycopg import Connection, Cursor
 from psycopg.errors import FeatureNotSupported
 from psycopg.pq import TransactionStatus
+from psycopg.types.datetime import TimestamptzLoader
 
 Row = TypeVar("Row")
 Stored = TypeVar("Stored", bound=Model)
@@ -43,11 +44,16 @@ COMPARISONS: Final = frozenset({"exact", "lt", "lte", "gt", "gte"})
 
 
 class _PreparingCursor(Cursor[Any]):
-    """A cursor of psycopg that prepares whatever it executes.
+    """A cursor of psycopg that prepares whatever it executes, and reads moments in C.
 
     Not a threshold of the connection: psycopg would then keep the last hundred statements of Django's cursors as
-    well, which hold their values.
+    well, which hold their values. Django's loader of moments is a class in Python, which takes 3.5 µs for each, 0.2 in
+    C; both give them in the connection's time zone, which is Django's.
     """
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        super().__init__(connection)
+        self.adapters.register_loader("timestamptz", TimestamptzLoader)
 
     def execute(self, *args: Any, **options: Any) -> "_PreparingCursor":
         former, self.connection.prepare_threshold = self.connection.prepare_threshold, 0

@@ -36,6 +36,20 @@ def memories() -> list[Memory]:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "written", ["0001-01-01T00:00:00Z", "2026-05-01T12:30:15.000001+09:00", "9999-12-31T23:59:59.999999Z"]
+)
+def test_moments_are_read_as_django_reads_them(written: str) -> None:
+    found = []
+    for cursor in (connection.cursor(), prepared_cursor()):
+        with cursor:
+            cursor.execute("SELECT %s::timestamptz, NULL::timestamptz", [written])
+            found.append(cursor.fetchone())
+
+    assert found[0] == found[1] == (datetime.fromisoformat(written), None)
+    assert found[0][0].tzinfo is found[1][0].tzinfo is UTC
+
+
 def conditions(memories: list[Memory], step: int) -> dict[str, Q]:
     """Return a condition of each kind; `step` changes its values alone."""
     some = [each.pk for each in memories[step : step + 4]]
