@@ -181,8 +181,9 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     if is_open and row.job is not None and row.job.cursor:
         report = row.job.cursor.get("report", report)
     progress = (row.job.progress if is_open and row.job is not None else None) or {}
+    title = gettext("Import of %(file)s") % {"file": row.file_name} if row.file_name else _("Import")
     return render_page(
-        request, "admin/memoryhub/import.html", title=row.file_name or _("Import"), row=row, state=state,
+        request, "admin/memoryhub/import.html", title=title, row=row, state=state,
         state_in_words=STATE_WORDS[state], is_open=is_open, progress=progress,
         counts=[
             (label, *(grouped(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))

@@ -46,7 +46,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.api.middleware import TIME_ZONE_COOKIE
+from memoryhub.api.middleware import TIME_ZONE_COOKIE, browser_zone
 from memoryhub.auth import audit
 from memoryhub.auth.accounts import invite
 from memoryhub.auth.login import end_sessions, unlock
@@ -360,7 +360,7 @@ def own_time_zone(request: HttpRequest) -> HttpResponse:
         chosen = request.COOKIES.get(TIME_ZONE_COOKIE, "")
         return render_page(
             request, "admin/memoryhub/time_zone.html", title=_("Time zone"), zones=sorted(known_zones()),
-            chosen=chosen if is_zone(chosen) else "", installation=settings.TIME_ZONE, now=clock(),
+            chosen=chosen if is_zone(chosen) else "", browser=browser_zone(request), now=clock(),
         )  # fmt: skip
     zone, answer = submitted_text(request, "time_zone"), HttpResponseRedirect(reverse("time_zone"))
     if not is_zone(zone):

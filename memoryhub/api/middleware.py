@@ -82,20 +82,31 @@ class RequestLimits:
 
 
 TIME_ZONE_COOKIE: Final = "memoryhub_time_zone"
+"""The zone that a person chose."""
+
+BROWSER_ZONE_COOKIE: Final = "memoryhub_browser_zone"
+"""The zone of the browser's clock, which a script of every page sets."""
+
+
+def browser_zone(request: HttpRequest) -> str:
+    """Return the zone of the browser's clock, the installation's where it is not known."""
+    zone = request.COOKIES.get(BROWSER_ZONE_COOKIE, "")
+    return zone if is_zone(zone) else settings.TIME_ZONE
 
 
 class LocaleOfTheReader(LocaleMiddleware):
-    """Use the browser's language and its person's time zone for pages, English and the installation's zone for the API.
+    """Use the browser's language and time zone, or those chosen, for pages; English and the installation's for the API.
 
     DRF's validation messages would otherwise differ in language from our own.
     """
 
     def process_request(self, request: HttpRequest) -> None:
-        zone = "" if request.path.startswith(API) else request.COOKIES.get(TIME_ZONE_COOKIE, "")
-        timezone.activate(DisplayZone(zone if is_zone(zone) else settings.TIME_ZONE))
         if not request.path.startswith(API):
+            chosen = request.COOKIES.get(TIME_ZONE_COOKIE, "")
+            timezone.activate(DisplayZone(chosen if is_zone(chosen) else browser_zone(request)))
             super().process_request(request)
             return
+        timezone.activate(DisplayZone(settings.TIME_ZONE))
         translation.activate("en")
         request.LANGUAGE_CODE = translation.get_language()
 

@@ -94,15 +94,22 @@ class Desk:
     watch: Watch
     windows: list[Any] = field(default_factory=list)
 
-    def page_as(self, *names: str | None, language: str = "en", width: int = 1280, dark: bool = False) -> Any:
+    def page_as(
+        self,
+        *names: str | None,
+        language: str = "en",
+        width: int = 1280,
+        dark: bool = False,
+        zone: str = "UTC",
+    ) -> Any:
         """Return a page of somebody with these groups or permissions; no name: an administrator; None: nobody.
 
-        `language` is "en" or "ja", `width` the window's in pixels.
+        `language` is "en" or "ja", `width` the window's in pixels, `zone` its clock's.
         """
         window = self.browser.new_context(
             base_url=self.web.url,
             locale=LOCALES[language],
-            timezone_id="UTC",
+            timezone_id=zone,
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",

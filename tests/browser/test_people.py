@@ -40,6 +40,14 @@ def test_a_person_logs_in_and_out(page_as: Callable[..., Any]) -> None:
     expect(page).to_have_url(re.compile("/admin/login/"))
 
 
+def test_times_are_shown_by_the_clock_of_the_browser(page_as: Callable[..., Any], stage: Stage) -> None:
+    page = page_as(zone="Asia/Tokyo")
+    page.goto("/admin/")
+    page.goto(page_of(Memory.objects.all()[0]))
+    assert "JST" in page.locator("#content").inner_text()
+    assert "UTC" not in page.locator("#content").inner_text()
+
+
 def test_the_first_page_leads_to_the_lists(page: Any) -> None:
     page.goto("/admin/")
     accessible(page)

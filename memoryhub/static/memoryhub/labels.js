@@ -1,4 +1,5 @@
-// Names and keys for what other people's scripts and templates draw without, for screen readers and keyboards.
+// Names and keys for what other people's scripts and templates draw without, for screen readers and keyboards; and the
+// browser's time zone.
 "use strict";
 
 // select2 puts a box of its own in a field's place, and the field's label does not reach it.
@@ -51,6 +52,14 @@ function foldOnPhones() {
     for (const part of document.querySelectorAll("details[data-folds-on-phone]")) { part.open = false; }
 }
 
+// The next page shows times by this clock, unless the person has chosen another zone.
+function tellZone() {
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const secure = location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `memoryhub_browser_zone=${zone}; path=/; max-age=31536000; samesite=lax${secure}`;
+}
+
+tellZone();
 addEventListener("DOMContentLoaded", foldOnPhones);
 // They draw when the page has loaded; this script was here first, so it waits until they have.
 addEventListener("load", () => setTimeout(() => { nameBoxes(); nameHints(); hideIcons(); giveKeys(); }));

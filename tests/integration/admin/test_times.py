@@ -9,7 +9,7 @@ from django.utils import timezone, translation
 
 from conversations.models import Message, Receipt, Session
 from memoryhub.admin.columns import relative_time
-from memoryhub.api.middleware import TIME_ZONE_COOKIE
+from memoryhub.api.middleware import BROWSER_ZONE_COOKIE, TIME_ZONE_COOKIE
 from strength.models import Memory
 from tests.integration.admin.conftest import NOW, Hub, list_of, page_of
 
@@ -54,9 +54,18 @@ def test_a_person_chooses_a_zone_for_all_pages(boss: Client, hub: Hub) -> None:
     assert "1 Mar 2026, 12:00 UTC" in boss.get(list_of(Memory)).content.decode()
 
 
+def test_times_are_the_browsers_unless_somebody_chose_a_zone(boss: Client, hub: Hub) -> None:
+    boss.cookies[BROWSER_ZONE_COOKIE] = "Asia/Tokyo"
+    assert "1 Mar 2026, 21:00 JST" in boss.get(list_of(Memory)).content.decode()
+    assert "the zone of this browser (Asia/Tokyo)" in boss.get(reverse("time_zone")).content.decode()
+    boss.post(reverse("time_zone"), {"time_zone": "UTC"})
+    assert "1 Mar 2026, 12:00 UTC" in boss.get(list_of(Memory)).content.decode()
+
+
+@pytest.mark.parametrize("cookie", [TIME_ZONE_COOKIE, BROWSER_ZONE_COOKIE])
 @pytest.mark.parametrize("zone", ["", "Nowhere/Atlantis", "../../etc/passwd", "localtime", "x" * 4000])
-def test_an_unknown_zone_is_the_installations(boss: Client, hub: Hub, zone: str) -> None:
-    boss.cookies[TIME_ZONE_COOKIE] = zone
+def test_an_unknown_zone_is_the_installations(boss: Client, hub: Hub, zone: str, cookie: str) -> None:
+    boss.cookies[cookie] = zone
     with override_settings(TIME_ZONE="Asia/Kolkata"):
         assert "1 Mar 2026, 17:30 IST" in boss.get(list_of(Memory)).content.decode()
         boss.post(reverse("time_zone"), {"time_zone": zone})
