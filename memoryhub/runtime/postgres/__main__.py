@@ -79,9 +79,14 @@ def _with_url(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
     )
     if action == "dump" and file is not None:
         return _dump([programs.program(DUMP[0]), *DUMP[1:], f"--dbname={address}"], file)
-    if action == "restore":
-        return _restore([programs.program(RESTORE[0]), *RESTORE[1:]], address, str(file))
     psql = programs.program("psql")
+    if action == "restore":
+        if _holds_tables([psql, f"--dbname={address}"]):
+            raise PostgresError(
+                f"The database in {cluster.data_dir} has tables already, and stays as it is: restore into an empty "
+                "one. Set MEMORYHUB_DATA_DIR to a new folder, and start its database."
+            )
+        return _restore([programs.program(RESTORE[0]), *RESTORE[1:]], address, str(file))
     return os.execv(psql, [psql, address])
 
 
@@ -99,6 +104,12 @@ def _dump(command: list[str], file: Path) -> int:
     finally:
         part.unlink(missing_ok=True)
     return code
+
+
+def _holds_tables(psql: list[str]) -> bool:
+    query = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+    counted = subprocess.run([*psql, "-Atc", query], capture_output=True, text=True)
+    return counted.returncode == 0 and counted.stdout.strip() != "0"
 
 
 def _restore(command: list[str], address: str, file: str) -> int:
