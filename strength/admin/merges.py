@@ -151,7 +151,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         )
 
     shown_likeness = column(
-        _("similarity"),
+        _("words in common"),
         lambda proposal: f"{100 * proposal.likeness:.0f}\N{NO-BREAK SPACE}%",
         ordering="likeness",
     )
