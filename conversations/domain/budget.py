@@ -94,12 +94,6 @@ SWITCHES: Final[Mapping[str, str]] = {
     SESSION_SUMMARY: "include_session_summary",
 }
 
-LIMITS: Final[Mapping[str, str]] = {
-    SEMANTIC: "semantic_memory_limit",
-    RECALL: "recall_limit",
-}
-
-
 KINDS: Final[Mapping[str, str]] = {
     WORKING: "message",
     RECALL: "message",
@@ -255,7 +249,7 @@ def _admit(
             seen |= identities
         else:
             refused[place] = reason
-    limit = 1 if layer == SESSION_SUMMARY else getattr(policy, LIMITS[layer]) if layer in LIMITS else None
+    limits = {SEMANTIC: policy.semantic_memory_limit, RECALL: policy.recall_limit, SESSION_SUMMARY: 1}
     if layer == WORKING:
         current = [place for place in places if candidates[place].is_current]
         # With caching on, what fills a session up from earlier ones is besides.
@@ -264,7 +258,7 @@ def _admit(
     elif layer == PROFILE:
         kept = _within(policy.profile_max_tokens, places, candidates, writer)
     else:
-        kept = places[:limit]
+        kept = places[: limits.get(layer)]
     return kept, refused | {place: Reason.LIMIT for place in places if place not in kept}
 
 
