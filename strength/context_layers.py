@@ -29,9 +29,6 @@ from strength.models import Memory, MemoryRevision, Profile
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
 MOST_PINNED = 1_000
 
-# Beside a memory that answers, those that share a word with the message by chance are a third as relevant.
-COMPANION_SHARE = 0.3
-
 APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("memory_id", flat=True))
 
 
@@ -53,7 +50,7 @@ def semantic(request: LayerRequest) -> LayerResult:
         query=request.query, perspective=request.perspective, project=request.project,
         limit=policy.semantic_memory_limit,
         filters=MemorySelection(pinned=False if policy.include_pinned else None),
-        relevance_floor=policy.semantic_relevance_floor, share_of_best=COMPANION_SHARE, details=False,
+        relevance_floor=policy.semantic_relevance_floor, telling=True, details=False,
     )  # fmt: skip
     mark = Scope.WRITE in request.by.scopes and not request.dry_run
     results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)

@@ -264,10 +264,20 @@ MAX_CHARACTERS: Final = 20_000
 
 def message_terms(text: str) -> Collection[str]:
     """Return the terms of a message that say what it is about; all of them where nothing would be left."""
-    if len(text) > MAX_CHARACTERS:
-        text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
-    terms = analyse(_JAPANESE_COURTESIES.sub(" ", without_code(text))).keys() - COURTESIES
-    return terms or analyse(text).keys()
+    text = shortened(text)
+    return subject_terms(without_code(text)) or analyse(text).keys()
+
+
+def subject_terms(prose: str) -> Collection[str]:
+    """Return the terms of a text that are no courtesy, perhaps none."""
+    return analyse(_JAPANESE_COURTESIES.sub(" ", prose)).keys() - COURTESIES
+
+
+def shortened(text: str) -> str:
+    """Return the beginning and the end of a text longer than MAX_CHARACTERS."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    return f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
 
 
 def earlier_terms(turns: Iterable[tuple[str, str]]) -> dict[str, float]:

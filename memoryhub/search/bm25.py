@@ -73,10 +73,14 @@ _GRAM: Final = re.compile(f"[{COMPOUND}{UNSPACED}]")
 
 @dataclass(frozen=True)
 class QueryWords:
-    """A query's weights by term id, and the weight of the terms that make a text's score 1."""
+    """A query's weights by term id, the weight of the terms that make a text's score 1, and how much it says.
+
+    `said` is the weight of all its terms, in terms of which only one text tells.
+    """
 
     weights: Mapping[int, float] = field(hash=False)
     reachable: float
+    said: float = 0.0
 
 
 @lru_cache(maxsize=50_000)
@@ -154,7 +158,8 @@ def query_words(
     for term in nlargest(round(need * EARLIER_TERMS), before, key=before.__getitem__):
         weights[term] = max(before[term], weights.get(term, 0.0))
     heaviest = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:MAX_QUERY_TERMS])
-    return QueryWords(heaviest, min(sum(heaviest.values()), CONVINCING_TERMS * unit))
+    total = sum(heaviest.values())
+    return QueryWords(heaviest, min(total, CONVINCING_TERMS * unit), total / unit)
 
 
 def word_score(document: Mapping[int, float], query: QueryWords) -> float:

@@ -7,8 +7,8 @@ same in every embedding space. The figures behind the constants are in docs/algo
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ class FusionPolicy:
     `message_odds`, and of memories `odds`, bring the result to the scale of a probability, see `calibrated`. A
     conversation says much that shares words with a question and does not answer it; what was chosen to be remembered,
     less. Among more than `few` memories the odds fall with their number to the power of `crowding`, see `odds_among`.
+
+    A message that is no search for memories has others, see `of_message`: the odds fall as well where it says more than
+    `brief` rare words, and `need` are its odds to need a memory at all. None: neither counts.
     """
 
     word_midpoint: float = 0.8
@@ -59,8 +62,14 @@ class FusionPolicy:
     self_contained_length: float = 60.0
     odds: float = 20.0
     few: int = 60
+    brief: float | None = None
     crowding: float = 0.75
     message_odds: float = 0.4
+    need: float | None = None
+
+    def of_message(self, need: float | None) -> Self:
+        """Return the parameters for a message to an assistant, of which nobody has said that it wants memories."""
+        return replace(self, odds=60.0, brief=5.0, need=need)
 
 
 DEFAULT_POLICY: Final = FusionPolicy()
@@ -100,13 +109,29 @@ def scaled_words(word_raw: float, policy: FusionPolicy = DEFAULT_POLICY) -> floa
     return 1 - constant / (math.pow(word_raw, policy.word_steepness) + constant)
 
 
-def odds_among(compared: int, policy: FusionPolicy = DEFAULT_POLICY) -> float:
-    """Return the odds of each of so many memories that were compared with the query.
+def odds_among(compared: int, said: float = 0.0, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return the odds of each of so many memories that were compared with a query that says so many rare words.
 
-    Of few memories, one that shares a rare word is likely to be meant. The more there are, the more share it by chance,
-    while those that help stay as few; not all of a larger number is about other things, hence an exponent below 1.
+    Of few memories, one that shares a rare word is likely to be meant. The more memories there are, and the more words,
+    the more share some by chance, while those that help stay as few; not all of a larger number is about other things,
+    hence an exponent below 1.
     """
-    return policy.odds * math.pow(policy.few / max(policy.few, compared), policy.crowding)
+    chances = max(policy.few, compared) / policy.few * brevity(said, policy)
+    return policy.odds * math.pow(chances, -policy.crowding)
+
+
+def brevity(said: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return how many times as much as a brief message a message says, at least 1."""
+    return 1.0 if policy.brief is None else max(policy.brief, said) / policy.brief
+
+
+def helpful(relevance: float, odds: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return the chance that a memory helps: that it is the one meant, and that the message needs any.
+
+    Both grow with the relevance: who asks with the very words of a memory is likely to have meant it.
+    """
+    needed = 1.0 if policy.need is None else calibrated(relevance, policy.need)
+    return calibrated(relevance, odds) * needed
 
 
 def calibrated(relevance: float, odds: float) -> float:

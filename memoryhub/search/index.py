@@ -72,6 +72,11 @@ def word_vector(terms: Counter[str], length: float | None = None) -> SparseVecto
     return SparseVector(document_weights(terms, length), DIMENSION)
 
 
+def weights_of(vector: SparseVector | None) -> dict[int, float]:
+    """Return the weights of a stored text's terms by id; none where the row is gone."""
+    return {} if vector is None else dict(zip(vector.indices(), vector.values(), strict=True))
+
+
 BATCH_TERMS: Final = 5_000
 
 # Its commit waits for no disk: counts may get lost, and whoever stored the texts has waited for one already.

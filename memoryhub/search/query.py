@@ -9,7 +9,7 @@ Rows are narrowed by the caller: to the actors (`actor_id IN …`) and to the qu
 around the cosine keeps vectors of another dimension from being compared even where that was forgotten.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -24,7 +24,7 @@ from pgvector.django import CosineDistance, MaxInnerProduct
 from memoryhub.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import QueryText, analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
-from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds
+from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, brevity
 from memoryhub.search.index import unit_vector, weigh_queries
 from memoryhub.search.models import (
     EmbeddingSpace,
@@ -32,6 +32,7 @@ from memoryhub.search.models import (
     InlineSparseVectorField,
     SearchIndexRow,
 )
+from memoryhub.search.need import NEED_ODDS, wording
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,11 @@ def build_vector_query(
     )
 
 
+def with_need(query: SearchQuery, turns: Iterable[tuple[str, str]]) -> SearchQuery:
+    """Return the query of a message with the odds that it needs a memory; `turns` as for `need.wording`."""
+    return replace(query, policy=query.policy.of_message(NEED_ODDS[wording(query.text, turns)]))
+
+
 Params = tuple[Any, ...]
 
 SCORED: Final = """
@@ -136,11 +142,11 @@ CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw 
 # The planner expects a row of an actor that is new since the last ANALYZE, and would count all anew for each of them.
 BEST: Final = """
 , among AS MATERIALIZED (
-    SELECT {odds} * power({few} / greatest({few}, count(*)), {crowding}) AS odds FROM scored
+    SELECT {odds} * power({few} / greatest({few}, count(*)) / {brevity}, {crowding}) AS odds FROM scored
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
-FROM (SELECT qualified.*, odds * own / (1 + (odds - 1) * own) AS relevance
+FROM (SELECT qualified.*, odds * own / (1 + (odds - 1) * own) * {needed} AS relevance
     FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified, among) AS found
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
@@ -310,13 +316,17 @@ def candidates(
     if conversation:
         best, params = _best_in_conversation(query.policy, relevance), (*params, conversation.about)
     else:
-        best = _best(query.policy, relevance)
+        best = _best(query, relevance)
     found = _fetch(scan + best, (*params, limit))
     return Candidates([Candidate(*row[:-1]) for row in found], count=found[0][-1] if found else 0)
 
 
-def _best(policy: FusionPolicy, relevance: str) -> str:
+def _best(query: SearchQuery, relevance: str) -> str:
+    policy = query.policy
+    need = None if policy.need is None else _number(policy.need)
     return BEST.format(
+        brevity=_number(brevity(query.words.said if query.words else 0.0, policy)),
+        needed="1" if need is None else f"({need} * own / (1 + ({need} - 1) * own))",
         relevance=relevance,
         candidate=CANDIDATE,
         odds=_number(policy.odds),

@@ -15,6 +15,8 @@ from memoryhub.bulk import copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
 from memoryhub.prepared import PreparedQuery
+from memoryhub.search.companions import LEAST_SHARE, Hit, telling
+from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
@@ -36,6 +38,7 @@ EMBEDDER_AWAY = "embedder"
 STRONGEST = PreparedQuery(
     lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"), server_prepared=False
 )
+WORDS = PreparedQuery(lambda: MemoryIndex.objects.order_by().values_list("memory_id", "words"))
 
 MOST_OF_LEVEL = 100
 """The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
@@ -54,8 +57,8 @@ class MemorySearch:
     filters: MemorySelection = field(default_factory=MemorySelection)
     """Those of the fields that index rows repeat, and of the metadata."""
     relevance_floor: float = 0.0
-    share_of_best: float = 0.0
-    """What is less than this share as relevant as the best is not found."""
+    telling: bool = False
+    """Whether what says no more of the query than better ones do, or much less, is left out; see `companions`."""
     details: bool = True
     """Whether numbers and sources are loaded as well; a context needs the text only."""
 
@@ -231,10 +234,26 @@ def _found(
         word_floor=policy.word_floor,
         limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
     )
-    best = max((each.relevance for each in among.best), default=0.0)
-    floor = max(search.relevance_floor, search.share_of_best * best)
-    relevant = [each for each in among.best if each.relevance >= floor]
+    relevant = [each for each in among.best if each.relevance >= search.relevance_floor]
+    if search.telling and relevant:
+        relevant = _telling(relevant, search.query)
     return _best(search, relevant, limit, policy, now), among.count
+
+
+def _telling(found: Sequence[Candidate], query: SearchQuery) -> list[Candidate]:
+    """Return what is near enough to the best and says something of the query that better ones do not."""
+    found = [each for each in found if each.relevance >= LEAST_SHARE * found[0].relevance]
+    if query.words is None or len(found) == 1:
+        return found
+    where = Q(
+        actor_id__in={each.actor_id for each in found}, memory_id__in=[each.owner_id for each in found],
+        space_id=query.space_id,
+    )  # fmt: skip
+    documents = dict(WORDS.rows(where))
+    hits = [
+        Hit(each.relevance, each.similarity_raw, weights_of(documents.get(each.owner_id))) for each in found
+    ]
+    return [found[place] for place in telling(hits, query.words, query.bounds, query.policy)]
 
 
 def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:

@@ -322,3 +322,45 @@ def test_what_shares_a_word_by_chance_stays_out_beside_what_answers(client: APIC
     assert "Goma is allergic" in str(about_the_cat["messages"])
     assert "Ken orders" not in str(about_the_cat["messages"])
     assert "Ken orders" in str(about_ken["messages"])
+
+
+def entered(client: APIClient, message: str, **values: Any) -> list[str]:
+    receipt = client.get(f"{API}/receipts/{context(client, message, **values)['receipt_id']}").json()
+    return [item["excerpt"] for item in receipt["items"] if item["layer"] == "semantic" and item["included"]]
+
+
+def test_question_about_the_world_brings_no_memory(client: APIClient) -> None:
+    allergy = "No penicillin: amoxicillin caused a rash and a swollen face in 2014."
+    remember(client, allergy)
+
+    assert entered(client, "Who discovered penicillin, and in which year?") == []
+    assert entered(client, "May I take penicillin, and in which year was that?") == [allergy]
+
+
+def test_work_on_a_given_text_brings_no_memory(client: APIClient) -> None:
+    remember(client, "妻の絵美は4月から市立図書館で月・水・木の週3日働いている。")
+
+    assert entered(client, "次の文を英語にして。「図書館は月曜日が休みですが、いつでも使えます。」") == []
+
+
+def test_follow_up_needs_what_the_turns_before_it_need(client: APIClient) -> None:
+    launch = "The launch of Kestrel is in the second week of January."
+    remember(client, launch)
+    session = talk(client, "I keep thinking about the launch of Kestrel.", "It will be fine.")
+
+    assert entered(client, "And when is that?", session_id=session) == [launch]
+
+
+def test_memories_that_share_the_same_words_with_a_message_are_rivals(client: APIClient) -> None:
+    food, vet, port = (
+        "Goma eats duck kibble only.",
+        "Goma hates the vet in Shiojiri and hides under his desk for hours.",
+        "The staging server listens on port 8447.",
+    )
+    for text in (food, vet, port):
+        remember(client, text)
+
+    message = (
+        "Our Goma has no duck kibble left, is salmon flavour fine, and which port has our staging server?"
+    )
+    assert set(entered(client, message)) == {food, port}

@@ -22,6 +22,7 @@ from memoryhub.search.fusion import (
     SpaceBounds,
     Turn,
     calibrated,
+    helpful,
     in_conversation,
     odds_among,
     relevance,
@@ -141,8 +142,10 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
     words = random_words(random, 500)
     place = {owner: number for number, owner in enumerate(shelf.put(vectors, words))}
     compared = 0
-    for asked in [None, *random_vectors(random, 5, DIMENSION).tolist()]:
+    for place_of_query, asked in enumerate([None, *random_vectors(random, 5, DIMENSION).tolist()]):
         query = query_for(shelf, asked, *random.choice(VOCABULARY, size=6))
+        policy = replace(query.policy, need=0.2 if place_of_query % 2 else None, brief=1.0)
+        query = replace(query, policy=policy)
         for found in shelf.scan(query):
             number = place[found.owner_id]
             expected_cosine = cosine(vectors[number], query.vector)
@@ -150,7 +153,11 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
             assert found.similarity_raw == pytest.approx(expected_cosine, abs=1e-6)
             assert found.word_raw == pytest.approx(expected_words, abs=1e-6)
             assert found.relevance == pytest.approx(
-                calibrated(relevance(found.similarity_raw, found.word_raw, BOUNDS), odds_among(500)),
+                helpful(
+                    relevance(found.similarity_raw, found.word_raw, BOUNDS),
+                    odds_among(500, query.words.said, policy),  # type: ignore[union-attr]
+                    policy,
+                ),
                 abs=1e-12,
             )
             compared += 1

@@ -11,6 +11,7 @@ from memoryhub.search.fusion import (
     SpaceBounds,
     Turn,
     calibrated,
+    helpful,
     in_conversation,
     odds_among,
     relevance,
@@ -100,7 +101,25 @@ def test_calibration_multiplies_the_odds() -> None:
 def test_the_odds_of_one_memory_fall_with_the_number_of_memories() -> None:
     assert odds_among(0) == odds_among(1) == odds_among(60) == DEFAULT_POLICY.odds
     assert odds_among(960) == pytest.approx(DEFAULT_POLICY.odds / 8)
-    assert odds_among(5_000, replace(DEFAULT_POLICY, crowding=0.0)) == DEFAULT_POLICY.odds
+    assert odds_among(5_000, policy=replace(DEFAULT_POLICY, crowding=0.0)) == DEFAULT_POLICY.odds
+
+
+def test_the_odds_of_one_memory_fall_with_the_words_of_a_message() -> None:
+    policy = replace(DEFAULT_POLICY, brief=5.0)
+
+    assert odds_among(60, 5.0, policy) == odds_among(60, 80.0) == policy.odds
+    assert odds_among(60, 80.0, policy) == pytest.approx(policy.odds / 8)
+
+
+@given(shares, shares, st.floats(0.01, 100), st.floats(0.01, 100))
+def test_a_message_that_may_need_no_memory_keeps_the_order(
+    one: float, other: float, odds: float, need: float
+) -> None:
+    low, high = sorted((one, other))
+    policy = replace(DEFAULT_POLICY, need=need)
+
+    assert helpful(low, odds, policy) <= helpful(high, odds, policy) + 1e-12
+    assert helpful(low, odds, policy) <= helpful(low, odds) == calibrated(low, odds)
 
 
 def test_relevance_means_the_same_in_differently_scaled_spaces() -> None:

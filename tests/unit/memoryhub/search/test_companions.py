@@ -1,0 +1,40 @@
+from memoryhub.search.bm25 import QueryWords
+from memoryhub.search.companions import Hit, telling
+from memoryhub.search.fusion import SpaceBounds
+
+BOUNDS = SpaceBounds(0.3, 0.8, 0.2)
+GOMA, EAT, VISIT, PORT = 1, 2, 3, 4
+WORDS = QueryWords({GOMA: 20.0, EAT: 10.0, PORT: 20.0}, 40.0)
+
+
+def kept(*hits: tuple[float, dict[int, float]], words: QueryWords = WORDS) -> list[int]:
+    return telling([Hit(relevance, None, document) for relevance, document in hits], words, BOUNDS)
+
+
+def test_what_answers_another_part_of_the_message_is_kept() -> None:
+    assert kept((0.9, {GOMA: 1.0, EAT: 1.0}), (0.5, {PORT: 1.0})) == [0, 1]
+
+
+def test_what_shares_only_words_that_a_better_one_shares_is_left_out() -> None:
+    assert kept((0.9, {GOMA: 1.0, EAT: 1.0}), (0.5, {GOMA: 1.0, VISIT: 1.0})) == [0]
+
+
+def test_what_is_nearly_as_relevant_as_the_best_is_kept() -> None:
+    assert kept((0.5, {GOMA: 1.0}), (0.45, {GOMA: 0.9})) == [0, 1]
+
+
+def test_what_was_left_out_speaks_for_nobody() -> None:
+    hits = [(0.9, {GOMA: 1.0}), (0.6, {GOMA: 0.9, EAT: 0.1}), (0.5, {EAT: 1.0})]
+
+    assert kept(*hits) == [0, 2]
+
+
+def test_what_is_near_by_its_vector_is_kept() -> None:
+    hits = [Hit(0.9, 0.9, {GOMA: 1.0}), Hit(0.5, 0.8, {GOMA: 0.5})]
+
+    assert telling(hits, WORDS, SpaceBounds(0.3, 0.8, 0.9)) == [0, 1]
+
+
+def test_nothing_found_is_nothing_kept() -> None:
+    assert kept() == []
+    assert kept((0.0, {})) == [0]
