@@ -28,7 +28,7 @@ from memoryhub.api.fields import (
     UserIdField,
 )
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
+from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth import audit
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.auth.domain import Scope
@@ -154,13 +154,7 @@ class OneAgent(ApiView):
     @operation("agent_update", Scope.ADMIN, request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)
     def patch(self, request: Request, agent_id: str) -> Response:
         """Change an agent's fields; what is left out stays."""
-        agent = update_agent(
-            agent_id=agent_id,
-            values=self.validated(AgentPatch),
-            expected_version=expected_version(request),
-            by=self.principal,
-            now=self.now,
-        )
+        agent = update_agent(agent_id=agent_id, values=self.validated(AgentPatch), **self.change)
         return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
 
 
@@ -190,13 +184,7 @@ class Actors(ApiView):
     def patch(self, request: Request) -> Response:
         """Replace what a user overrides."""
         actor = self.writing(self.query(TenantQuery))
-        actor = set_actor_policy(
-            actor=actor,
-            policy=self.validated(ActorPatch)["policy"],
-            expected_version=expected_version(request),
-            by=self.principal,
-            now=self.now,
-        )
+        actor = set_actor_policy(actor=actor, policy=self.validated(ActorPatch)["policy"], **self.change)
         return _actor_answer(Tenant(actor.agent_id, actor.user_id, actor.agent, actor))
 
     @operation("actor_erase", Scope.ADMIN, parameters=[EraseQuery], responses={200: ErasedOut})

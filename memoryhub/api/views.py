@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
 from operator import attrgetter
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -199,6 +199,14 @@ def operation(operation_id: str, scope: Scope, **described: Any) -> Callable[[Ha
     return decorate
 
 
+class Change(TypedDict):
+    """What every conditional change is given: the version that the client read, who changes the row, and when."""
+
+    expected_version: int | None
+    by: Principal
+    now: datetime
+
+
 class ApiView(APIView):
     """Base of all views: each calls one action and holds no logic.
 
@@ -255,6 +263,11 @@ class ApiView(APIView):
     @property
     def principal(self) -> Principal:
         return self.request.user  # type: ignore[return-value]
+
+    @property
+    def change(self) -> Change:
+        """Return what a change of a row is given. Raises Problem as `expected_version`."""
+        return Change(expected_version=expected_version(self.request), by=self.principal, now=self.now)
 
     def validated(self, serializer: type[Serializer], data: Any = None) -> dict[str, Any]:
         """Return the validated body (or `data`). Raises ValidationError."""

@@ -35,7 +35,7 @@ from memoryhub.api.fields import (
     moment_of,
 )
 from memoryhub.api.pagination import ByCursor, Cursor, PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
+from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.tenancy.domain import Trust
@@ -412,18 +412,14 @@ class OneMemory(MemoryView):
         """Edit a memory; the edit is a revision, and a new text is locked against automatic rewriting."""
         values = self.validated(MemoryPatch)
         memory = edit_memory(
-            memory=self.memory(memory_id), values=values, expected_version=expected_version(request),
-            by=self.principal, reason=values.get("reason", ""), now=self.now,
-        )  # fmt: skip
+            memory=self.memory(memory_id), values=values, reason=values.get("reason", ""), **self.change
+        )
         return self.answer(memory)
 
     @operation("memory_delete", Scope.WRITE, responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, memory_id: UUID) -> Response:
         """Delete a memory with its revisions; its text is removed from receipts as well."""
-        delete_memory(
-            memory=self.memory(memory_id), expected_version=expected_version(request), by=self.principal, reason="",
-            now=self.now,
-        )  # fmt: skip
+        delete_memory(memory=self.memory(memory_id), reason="", **self.change)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -436,11 +432,8 @@ class MemoryVerb(MemoryView):
     @extend_schema(request=ReasonSerializer, responses=MemoryOut, parameters=[IF_MATCH])
     def post(self, request: Request, memory_id: UUID) -> Response:
         """Change the memory's state; 409 where its state does not allow it."""
-        memory = apply_transition(
-            memory=self.memory(memory_id), verb=self.verb, by=self.principal,
-            reason=self.validated(ReasonSerializer)["reason"], expected_version=expected_version(request), now=self.now,
-        )  # fmt: skip
-        return self.answer(memory)
+        memory, reason = self.memory(memory_id), self.validated(ReasonSerializer)["reason"]
+        return self.answer(apply_transition(memory=memory, verb=self.verb, reason=reason, **self.change))
 
 
 class MemorySupersede(MemoryView):
@@ -457,11 +450,10 @@ class MemorySupersede(MemoryView):
         at = values.pop("valid_from", self.now)
 
         def supersede() -> tuple[Memory, bool]:
-            replacement = supersede_memory(
-                memory=self.memory(memory_id), new=new_memory(values), at=at, by=self.principal,
-                reason=values["reason"], now=self.now, expected_version=expected_version(request),
-            )  # fmt: skip
-            return replacement, True
+            memory, new = self.memory(memory_id), new_memory(values)
+            return supersede_memory(
+                memory=memory, new=new, at=at, reason=values["reason"], **self.change
+            ), True
 
         return self.answer_to(supersede)
 
@@ -485,8 +477,5 @@ class MemoryRestore(MemoryView):
         revision = revisions.filter(pk=values["revision_id"]).first()
         if revision is None:
             raise UnknownRow(f"No revision {values['revision_id']} of this memory.")
-        restored = restore_revision(
-            memory=memory, revision=revision, expected_version=expected_version(request), by=self.principal,
-            reason=values["reason"], now=self.now,
-        )  # fmt: skip
+        restored = restore_revision(memory=memory, revision=revision, reason=values["reason"], **self.change)
         return self.answer(restored)

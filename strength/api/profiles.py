@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from memoryhub.api.fields import ChangedByOut, ReasonSerializer, TenantQuery, TenantSerializer, TextField
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
+from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from strength.actions.profiles import PROFILES, enqueue_profile, profile_entries, profile_of
@@ -158,19 +158,14 @@ class OneProfile(ProfileView):
         """Edit the written text, which locks it against rewriting, or lock and unlock it."""
         values = self.validated(ProfilePatch)
         tenant, reason = self.reading(self.query(TenantQuery)), values.pop("reason")
-        PROFILES.edit(
-            self.written(tenant), values=values, expected_version=expected_version(request), by=self.principal,
-            reason=reason, now=self.now,
-        )  # fmt: skip
+        PROFILES.edit(self.written(tenant), values=values, reason=reason, **self.change)
         return self.answer(tenant)
 
     @operation("profile_delete", Scope.WRITE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request) -> Response:
         """Delete the written profile with its versions; contexts hold the memories themselves again."""
         tenant = self.reading(self.query(TenantQuery))
-        PROFILES.delete(
-            self.written(tenant), expected_version=expected_version(request), by=self.principal, now=self.now
-        )  # fmt: skip
+        PROFILES.delete(self.written(tenant), **self.change)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -197,7 +192,6 @@ class ProfileRestore(ProfileView):
         values = self.validated(ProfileRestoreIn)
         tenant = self.reading(values)
         PROFILES.restore(
-            self.written(tenant), number=values["number"], expected_version=expected_version(request),
-            by=self.principal, reason=values["reason"], now=self.now,
-        )  # fmt: skip
+            self.written(tenant), number=values["number"], reason=values["reason"], **self.change
+        )
         return self.answer(tenant)

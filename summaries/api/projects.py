@@ -17,7 +17,7 @@ from conversations.actions.context import CHANNEL
 from conversations.models import Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation, wants_none
+from memoryhub.api.views import IF_MATCH, ApiView, etag, operation, wants_none
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.llm.errors import ProviderUnavailable
@@ -169,18 +169,14 @@ class OneProject(ProjectView):
         values = self.validated(ProjectPatch)
         reason = values.pop("reason")
         changed = change_project(
-            project=self.project(project_name), values=values, expected_version=expected_version(request),
-            by=self.principal, reason=reason, now=self.now,
-        )  # fmt: skip
+            project=self.project(project_name), values=values, reason=reason, **self.change
+        )
         return self._answer(changed)
 
     @operation("project_delete", Scope.CURATE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str) -> Response:
         """Delete a project with its documents; for 30 days, undoing the event of it brings it back."""
-        delete_project(
-            project=self.project(project_name), expected_version=expected_version(request), by=self.principal,
-            now=self.now,
-        )  # fmt: skip
+        delete_project(project=self.project(project_name), **self.change)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _answer(self, project: Project) -> Response:
@@ -232,19 +228,15 @@ class OneDocument(ProjectView):
         """
         values = self.validated(DocumentIn)
         document = put_document(
-            project=self.project(project_name), name=document_name, text=values["text"], by=self.principal,
-            reason=values["reason"], now=self.now, expected_version=expected_version(request),
-            is_new=wants_none(request), keeps_pending=not self.shows_pending,
+            project=self.project(project_name), name=document_name, text=values["text"], reason=values["reason"],
+            is_new=wants_none(request), keeps_pending=not self.shows_pending, **self.change,
         )  # fmt: skip
         return self.document_answer(document)
 
     @operation("document_delete", Scope.CURATE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str, document_name: str) -> Response:
         """Delete a document; for 30 days, undoing the event of it brings it back."""
-        delete_document(
-            document=self.document(project_name, document_name), expected_version=expected_version(request),
-            by=self.principal, now=self.now,
-        )  # fmt: skip
+        delete_document(document=self.document(project_name, document_name), **self.change)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -286,10 +278,10 @@ class DocumentRestore(ProjectView):
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Restore the text of a version; backups are versions."""
         values = self.validated(DocumentRestoreIn)
+        document = self.document(project_name, document_name)
         document = restore_document(
-            document=self.document(project_name, document_name), number=values["number"],
-            expected_version=expected_version(request), by=self.principal, reason=values["reason"], now=self.now,
-        )  # fmt: skip
+            document=document, number=values["number"], reason=values["reason"], **self.change
+        )
         return self.document_answer(document)
 
 
@@ -320,7 +312,7 @@ class DocumentEntries(ProjectView):
             project=project, document_name=document_name, text=values["text"], pinned=values["pinned"],
             sources={"message_ids": [], "channel": values["channel"]},
             trust=policy.trust(channel=values["channel"], source_is_trusted=self.principal.is_trusted),
-            by=self.principal, now=self.now, expected_version=expected_version(request),
+            **self.change,
         )  # fmt: skip
         pending = is_pending(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
         state = PENDING if pending else ACTIVE

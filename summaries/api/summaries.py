@@ -24,7 +24,7 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, operation
+from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.errors import ProviderError
@@ -184,19 +184,13 @@ class OneSummary(SummaryView):
         reason = values.pop("reason")
         if "summary" in values:
             values["text"] = values.pop("summary")
-        edited = SUMMARIES.edit(
-            self.summary(session_id), values=values, expected_version=expected_version(request),
-            by=self.principal, reason=reason, now=self.now,
-        )  # fmt: skip
+        edited = SUMMARIES.edit(self.summary(session_id), values=values, reason=reason, **self.change)
         return self.answer(edited)
 
     @operation("summary_delete", Scope.WRITE, responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Delete the summary with its versions; its text is removed from receipts as well."""
-        SUMMARIES.delete(
-            self.summary(session_id), expected_version=expected_version(request), by=self.principal,
-            now=self.now,
-        )  # fmt: skip
+        SUMMARIES.delete(self.summary(session_id), **self.change)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -219,9 +213,8 @@ class SummaryRestore(SummaryView):
         """Restore a version's text, and lock the summary."""
         values = self.validated(SummaryRestoreIn)
         restored = SUMMARIES.restore(
-            self.summary(session_id), number=values["number"], expected_version=expected_version(request),
-            by=self.principal, reason=values["reason"], now=self.now,
-        )  # fmt: skip
+            self.summary(session_id), number=values["number"], reason=values["reason"], **self.change
+        )
         return self.answer(restored)
 
 
