@@ -71,7 +71,7 @@ class ProblemFormatter(ExceptionFormatter):
 OUTSIDE_VIEWS: Final = {
     400: ("bad_request", "The request cannot be understood."),
     403: ("permission_denied", "This is not allowed."),
-    404: ("not_found", "There is nothing at this address."),
+    404: ("not_found", "There is no such call, or no such id. /api/v1/docs lists the calls."),
     500: ("error", "Something went wrong on the server; it has been logged."),
 }
 """What clients are told, without internals, where an error does not come from a view of the API: code and detail."""

@@ -265,6 +265,8 @@ def test_problems_have_all_members(client: APIClient) -> None:
     assert {error["field"] for error in problem["errors"]} == {"agent_id", "channel"}
     missing = client.get(f"{API}/sessions/0198d1a2-0000-7000-8000-000000000000").json()
     assert (missing["status"], missing["code"], missing["errors"]) == (404, "not_found", [])
+    for address in (f"{API}/sessions/abc", f"{API}/", f"{API}/memory"):
+        assert "/api/v1/docs" in client.get(address).json()["detail"]
 
 
 @pytest.mark.parametrize("cookie", [None, "ja"])
