@@ -22,7 +22,7 @@ from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, clock, pri
 from memoryhub.admin.columns import choice_displays, column
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ReasonField
-from memoryhub.admin.labels import PRINCIPAL_KINDS
+from memoryhub.admin.labels import PRINCIPAL_KINDS, principal_name
 from memoryhub.admin.object_actions import (
     Done,
     change_url,
@@ -330,7 +330,7 @@ class WrittenTextAdmin(HistoryAdmin):
             {
                 "number": each.number,
                 "verb": TEXT_VERBS.get(each.verb, each.verb),
-                "who": each.who_name,
+                "who": principal_name(each.who_name, each.who_kind),
                 "who_kind": PRINCIPAL_KINDS[each.who_kind],
                 "at": each.created_at,
                 "why": each.reason,

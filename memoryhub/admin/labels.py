@@ -120,9 +120,14 @@ WITHOUT_PAGE: Final[Mapping[str, Any]] = {
 MODELS: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecision", "compaction": "document"}
 
 
+def principal_name(name: str, kind: str) -> str:
+    """Return who acted; a job is called by what it does."""
+    return str(JOBS.get(name, name)) if kind == PrincipalKind.JOB else name
+
+
 def principal_label(name: str, kind: str) -> str:
     """Return who acted, with the kind of principal: the name alone is user data."""
-    return format_html("{} ({})", excerpt(name, 60), PRINCIPAL_KINDS.get(kind, kind))
+    return format_html("{} ({})", excerpt(principal_name(name, kind), 60), PRINCIPAL_KINDS.get(kind, kind))
 
 
 def verb_label(verb: str) -> Any:
@@ -215,7 +220,23 @@ OPERATIONS: Final[Mapping[str, Any]] = {
     "route": _("Routing"),
     "summarize": _("Summary"),
 }
-OUTCOMES: Final[Mapping[str, Any]] = {OK: _("successful")}
+OUTCOMES: Final[Mapping[str, Any]] = {
+    OK: _("successful"),
+    "connection": _("not reached"),
+    "not_configured": _("no model configured"),
+    "not_found": _("unknown model or address"),
+    "overloaded": _("overloaded"),
+    "quota": _("account used up"),
+    "rate_limited": _("too many calls"),
+    "refused": _("refused by the model"),
+    "rejected": _("request refused"),
+    "spend_cap": _("cap reached"),
+    "timeout": _("no answer in time"),
+    "too_large": _("text too long"),
+    "truncated": _("answer cut off"),
+    "unauthorized": _("key refused"),
+}
+"""How a call ended; the code itself where there is no word for it."""
 PROVIDERS: Final[Mapping[str, Any]] = {
     "none": _("none configured"),
     "hashing": _("built in (compares spellings)"),

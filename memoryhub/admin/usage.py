@@ -84,7 +84,10 @@ def _state(now: datetime) -> str:
     if latest.outcome == OK:
         words = gettext("%(provider)s answered the last call")
         return words % {"provider": PROVIDERS.get(latest.provider, latest.provider)}
-    failure = {"provider": PROVIDERS.get(latest.provider, latest.provider), "code": latest.outcome}
+    failure = {
+        "provider": PROVIDERS.get(latest.provider, latest.provider),
+        "code": OUTCOMES.get(latest.outcome, latest.outcome),
+    }
     return gettext("%(provider)s failed last: %(code)s") % failure
 
 

@@ -41,7 +41,7 @@ def problem(
 ) -> dict[str, Any]:
     return {
         "type": f"urn:memoryhub:problem:{code}",
-        "title": code.replace("_", " ").capitalize(),
+        "title": code.replace("_", " ").capitalize().replace("Llm", "LLM"),
         "status": status_code,
         "detail": detail,
         "code": code,

@@ -21,7 +21,7 @@ from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restored_version
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
-from memoryhub.admin.labels import PRINCIPAL_KINDS
+from memoryhub.admin.labels import PRINCIPAL_KINDS, principal_name
 from memoryhub.admin.object_actions import (
     Done,
     object_action,
@@ -278,7 +278,7 @@ class DocumentAdmin(HistoryAdmin):
             {
                 "number": each.number + 1,
                 "verb": DOCUMENT_KINDS[each.kind],
-                "who": each.who_name,
+                "who": principal_name(each.who_name, each.who_kind),
                 "who_kind": PRINCIPAL_KINDS[each.who_kind],
                 "at": each.created_at,
                 "why": each.reason,

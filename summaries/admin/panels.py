@@ -16,6 +16,7 @@ from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, Timeli
 from conversations.models import Session
 from memoryhub.admin.base import clock, grouped, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile
+from memoryhub.admin.labels import principal_name
 from memoryhub.admin.object_actions import next_url, report_done
 from memoryhub.auth.domain import TextVerb
 from memoryhub.errors import DomainError
@@ -68,7 +69,7 @@ def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
             details=(
                 gettext("version %(number)d") % {"number": version.number},
                 covered % {"count": grouped(version.message_count)},
-                version.who_name,
+                principal_name(version.who_name, version.who_kind),
             ),
         )
 
