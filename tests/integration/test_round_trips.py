@@ -60,7 +60,8 @@ CALLS: dict[str, tuple[int, Call]] = {
         ),
     ),
     "context": (
-        20,  # one asks whether a curator approved the memories that were found, one for the profile
+        # One asks whether a curator approved the memories that were found, one for their words, one for the profile.
+        21,
         lambda client, session: client.post(
             f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
         ),
