@@ -4,6 +4,7 @@ Every change keeps a version, which holds the state after it. Editing a text loc
 say otherwise; an untrusted key may change untrusted texts alone.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -24,10 +25,10 @@ from memoryhub.tenancy.domain import Trust
 Row = TypeVar("Row", bound=Any)
 
 PERSON: Final = "person"
-"""As a generator."""
+"""The generator of a text that a person wrote, as programs have theirs."""
 
 
-class WrittenTexts(Generic[Row]):
+class WrittenTexts(ABC, Generic[Row]):
     """Texts of one kind: rows with `text`, `locked`, `generator`, `model`, `trust` and `version`.
 
     `kept` are the fields besides `locked` that a version holds, and that restoring it brings back.
@@ -36,9 +37,9 @@ class WrittenTexts(Generic[Row]):
     kept: ClassVar[tuple[str, ...]]
     no_version: ClassVar[Any]
 
+    @abstractmethod
     def lock(self, row: Row) -> Row:
         """Return the row as it is now, locked in the order in which its job locks. Raises UnknownRow."""
-        raise NotImplementedError
 
     def changed(self, row: Row) -> None:
         """Enqueue what follows a change."""

@@ -200,7 +200,7 @@ def operation(operation_id: str, scope: Scope, **described: Any) -> Callable[[Ha
 
 
 class Change(TypedDict):
-    """What every conditional change is given: the version that the client read, who changes the row, and when."""
+    """Arguments of every conditional change: the version that the client read, the principal, and the time."""
 
     expected_version: int | None
     by: Principal

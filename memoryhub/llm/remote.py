@@ -74,7 +74,8 @@ def translated_from(sdk: Any) -> Iterator[None]:
         raise ProviderTimeout("The provider did not answer in time.", code="timeout") from None
     except (sdk.APIConnectionError, httpx2.TransportError):
         raise ProviderUnavailable("The connection to the provider failed.", code="connection") from None
-    except (sdk.APIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+    # Of whatever else the SDK raises its root is caught, which each vendor names after itself.
+    except (sdk.APIError.__base__, httpx2.HTTPError, httpx2.InvalidURL) as error:
         kind = type(error).__name__
         raise ProviderUnavailable(f"The call to the provider failed with {kind}.", code="sdk_error") from None
 

@@ -15,7 +15,7 @@ from memoryhub.search.analysis import HAN, KATAKANA, shortened, subject_terms, w
 
 
 class Wording(IntEnum):
-    """Whose affairs a message speaks of; the higher, the likelier the person's own."""
+    """Kinds of messages, the likelier to need a memory the higher."""
 
     GENERAL = 0
     """It asks about the world, wants work on a text that it brings along, or is a courtesy."""
@@ -78,7 +78,7 @@ _KNOWN_SCRIPT: Final = re.compile(f"[A-Za-z\u3041-\u3096{KATAKANA}{HAN}]")
 
 
 def wording(text: str, turns: Iterable[tuple[str, str]] = ()) -> Wording:
-    """Return whose affairs a message speaks of.
+    """Return the kind of a message.
 
     `turns` are those before it, as (role, text): what a message leaves open the user's turns tell, which are part of
     what is searched for; but not of work on a given text.

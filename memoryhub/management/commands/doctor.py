@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
 
 from memoryhub.api.health import DIAGNOSES, Diagnosis, Finding, Level
 from memoryhub.runtime.postgres import explain_outage
@@ -16,8 +16,11 @@ MARKS = {Level.FINE: "ok", Level.WARNING: "!!", Level.BROKEN: "XX"}
 def _look(diagnosis: Diagnosis) -> list[Finding]:
     try:
         return list(diagnosis())
-    except DatabaseError as error:
+    except OperationalError as error:
         return [Finding(Level.BROKEN, diagnosis.__name__, explain_outage(error))]
+    except DatabaseError as error:  # of a statement, whose message may quote a stored value
+        detail = f"The database refuses a statement ({type(error).__name__}); its log says which."
+        return [Finding(Level.BROKEN, diagnosis.__name__, detail)]
 
 
 class Command(BaseCommand):

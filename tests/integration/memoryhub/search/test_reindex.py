@@ -273,12 +273,13 @@ def test_doctor_says_when_there_is_need(filled: APIClient) -> None:
 
 def test_doctor_says_when_the_database_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> int:
-        raise DatabaseError("the server is gone")
+        raise DatabaseError("with a password in it")
 
     monkeypatch.setattr(health, "count_outdated", fail)
 
     (finding,) = _look(health.words)
     assert (finding.level, finding.subject) == (health.Level.BROKEN, "words")
+    assert "password" not in finding.detail
 
 
 def test_message_that_is_erased_meanwhile_is_no_obstacle(

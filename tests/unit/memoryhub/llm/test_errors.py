@@ -1,13 +1,16 @@
-"""Errors in the middle of a stream, and what `none` says to everything."""
+"""Errors of SDKs, errors in the middle of a stream, and what `none` says to everything."""
 
 import asyncio
 from collections.abc import Callable
+from types import ModuleType
 
+import anthropic
+import openai
 import pytest
 
 from memoryhub.llm.client import NoneProvider
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.remote import from_event
+from memoryhub.llm.remote import from_event, translated_from
 from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)
@@ -62,3 +65,19 @@ def test_without_a_model_every_way_of_asking_says_what_to_set(ask: Callable[[LLM
 
     assert (caught.value.permanent, caught.value.code) == (True, "not_configured")
     assert (none.model_for(Operation.CHAT), none.count_tokens(REQUEST)) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("sdk", "error"),
+    [
+        (openai, openai.OpenAIError),
+        (anthropic, anthropic.AnthropicError),
+        (anthropic, anthropic.CredentialsError),
+    ],
+)
+def test_whatever_an_sdk_raises_is_a_providers_error_without_its_words(
+    sdk: ModuleType, error: type[Exception]
+) -> None:
+    with pytest.raises(ProviderUnavailable) as told, translated_from(sdk):
+        raise error("what a user said")
+    assert told.value.code == "sdk_error" and "user" not in str(told.value)
