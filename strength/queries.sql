@@ -204,7 +204,7 @@ WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {diff
 -- name: candidate_numbers
 -- Inputs of the ranking. An index row that disagrees with its memory was found by mistake and is left out.
 SELECT memory.id, greatest({strength_now}, {perspective_now}),
-    coalesce(numbers.last_accessed_at, memory.created_at)
+    coalesce(numbers.last_accessed_at, memory.created_at), CASE WHEN %(with_words)s::boolean THEN found.words END
 FROM strength_memory AS memory
 JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.space_id = %(space_id)s
     AND found.memory_id = memory.id AND ROW({of_found}) IS NOT DISTINCT FROM ROW({of_memory})

@@ -72,9 +72,10 @@ def word_vector(terms: Counter[str], length: float | None = None) -> SparseVecto
     return SparseVector(document_weights(terms, length), DIMENSION)
 
 
-def weights_of(vector: SparseVector | None) -> dict[int, float]:
-    """Return the weights of a stored text's terms by id; none where the row is gone."""
-    return {} if vector is None else dict(zip(vector.indices(), vector.values(), strict=True))
+def weights_of(stored: str) -> dict[int, float]:
+    """Return the weights of a stored text's terms by id; `stored` as PostgreSQL writes the vector."""
+    vector = SparseVector.from_text(stored)
+    return dict(zip(vector.indices(), vector.values(), strict=True))
 
 
 BATCH_TERMS: Final = 5_000

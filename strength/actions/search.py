@@ -38,7 +38,6 @@ EMBEDDER_AWAY = "embedder"
 STRONGEST = PreparedQuery(
     lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"), server_prepared=False
 )
-WORDS = PreparedQuery(lambda: MemoryIndex.objects.order_by().values_list("memory_id", "words"))
 
 MOST_OF_LEVEL = 100
 """The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
@@ -234,26 +233,11 @@ def _found(
         word_floor=policy.word_floor,
         limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
     )
-    relevant = [each for each in among.best if each.relevance >= search.relevance_floor]
-    if search.telling and relevant:
-        relevant = _telling(relevant, search.query)
+    floor = search.relevance_floor
+    if search.telling and among.best:
+        floor = max(floor, LEAST_SHARE * among.best[0].relevance)
+    relevant = [each for each in among.best if each.relevance >= floor]
     return _best(search, relevant, limit, policy, now), among.count
-
-
-def _telling(found: Sequence[Candidate], query: SearchQuery) -> list[Candidate]:
-    """Return what is near enough to the best and says something of the query that better ones do not."""
-    found = [each for each in found if each.relevance >= LEAST_SHARE * found[0].relevance]
-    if query.words is None or len(found) == 1:
-        return found
-    where = Q(
-        actor_id__in={each.actor_id for each in found}, memory_id__in=[each.owner_id for each in found],
-        space_id=query.space_id,
-    )  # fmt: skip
-    documents = dict(WORDS.rows(where))
-    hits = [
-        Hit(each.relevance, each.similarity_raw, weights_of(documents.get(each.owner_id))) for each in found
-    ]
-    return [found[place] for place in telling(hits, query.words, query.bounds, query.policy)]
 
 
 def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
@@ -288,15 +272,23 @@ def _best(
     """Return the best by score: all are scored by a few numbers, and whole memories loaded for the best only."""
     if not among:
         return []
-    by_id = {candidate.owner_id: candidate for candidate in among}
-    actor_ids = list({candidate.actor_id for candidate in among})
-    keys = {"actor_ids": actor_ids, "memory_ids": list(by_id), "space_id": search.query.space_id,
-            "perspective": search.perspective or ""}  # fmt: skip
+    query, actor_ids = search.query, list({each.actor_id for each in among})
+    words = query.words if search.telling else None
+    keys = {"actor_ids": actor_ids, "memory_ids": [each.owner_id for each in among], "space_id": query.space_id,
+            "perspective": search.perspective or "", "with_words": words is not None}  # fmt: skip
+    rows = run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)
+    numbers: dict[UUID, list[Any]] = {key: values for key, *values in rows}
+    among = [each for each in among if each.owner_id in numbers]
+    if words is not None:
+        hits = [
+            Hit(each.relevance, each.similarity_raw, weights_of(numbers[each.owner_id][-1])) for each in among
+        ]
+        among = [among[place] for place in telling(hits, words, query.bounds, query.policy)]
     scored: dict[UUID, ScoreBreakdown] = {}
-    for key, strength, last_used_at in run_query(QUERIES["candidate_numbers"], keys, server_prepared=True):
-        found = by_id[key]
-        scored[key] = score(
-            similarity=found.similarity_raw, word_score=found.word_raw or 0.0, relevance=found.relevance,
+    for each in among:
+        strength, last_used_at, _document = numbers[each.owner_id]
+        scored[each.owner_id] = score(
+            similarity=each.similarity_raw, word_score=each.word_raw or 0.0, relevance=each.relevance,
             strength=strength, last_used_at=last_used_at, now=now, policy=policy,
         )  # fmt: skip
 

@@ -60,8 +60,8 @@ CALLS: dict[str, tuple[int, Call]] = {
         ),
     ),
     "context": (
-        # One asks whether a curator approved the memories that were found, one for their words, one for the profile.
-        21,
+        # One asks whether a curator approved the memories that were found, one for the profile.
+        20,
         lambda client, session: client.post(
             f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
         ),
