@@ -28,8 +28,9 @@ from scoring import cosines
 from conversations.domain.messages import asks, findable_words, named_authors, without_names
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.search import bm25
-from memoryhub.search.analysis import analyse, message_terms
+from memoryhub.search.analysis import analyse
 from memoryhub.search.fusion import DEFAULT_POLICY
+from memoryhub.search.messages import QueryText
 from strength.domain.policy import SearchPolicy
 
 Terms = Sequence[Counter[str]]
@@ -141,7 +142,7 @@ class Prepared:
                 self.by_other[place] = [author not in {"", *named} for author in authors]
         vectors = EMBEDDER.embed([text.content for text in texts]).astype(float)
         self.cosine = np.array([cosines(vectors, each) for each in EMBEDDER.embed(bare)], np.float32)
-        self._post([message_terms(question.text) for question in questions], terms, known)
+        self._post([QueryText.of_message(question.text).terms for question in questions], terms, known)
 
     def _post(self, asked: Sequence[Any], terms: Terms, known: Frequencies) -> None:
         postings: dict[str, list[tuple[int, int]]] = {}

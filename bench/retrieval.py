@@ -178,7 +178,8 @@ def query_of(question: Question) -> Any:
     """Return the query that the server builds for a message and the turns before it."""
     from memoryhub.embeddings.spaces import text_query
 
-    return text_query(question.text, turns=[(turn.role, turn.content) for turn in reversed(question.turns)])
+    turns = [(turn.role, turn.content) for turn in reversed(question.turns)]
+    return text_query(question.text, turns=turns or None)
 
 
 class Measured:

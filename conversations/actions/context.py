@@ -38,8 +38,8 @@ from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.prepared import PreparedQuery, prepared_cursor
-from memoryhub.search.analysis import EARLIER_TURNS
-from memoryhub.search.query import SearchQuery, with_need
+from memoryhub.search.messages import EARLIER_TURNS
+from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time
@@ -289,8 +289,7 @@ def assemble_context(
     )  # fmt: skip
     project = _project(tenant, request, routing)
     started = time.perf_counter()  # a model that routes is no part of the assembly
-    turns = _turns_before(request)
-    query = with_need(text_query(request.message, turns=turns, payer=tenant.payer), turns)
+    query = text_query(request.message, turns=_turns_before(request), payer=tenant.payer)
     layer_request = LayerRequest(
         tenant=tenant, by=by, session=request.session, stored_message=request.stored_message, results=request.results,
         project=project, perspective=request.perspective, query=query, policy=policy, now=now, dry_run=dry_run,

@@ -38,10 +38,11 @@ from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.usage.domain import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
 from memoryhub.prepared import PreparedQuery
-from memoryhub.search.analysis import QueryText, analyse, is_unspaced
+from memoryhub.search.analysis import analyse, is_unspaced
 from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, unit_vector, word_vector
 from memoryhub.search.maintenance import in_batches
+from memoryhub.search.messages import QueryText
 from memoryhub.search.models import (
     BOUNDS,
     SPACED,
@@ -224,10 +225,13 @@ def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> l
         return None
 
 
-def text_query(text: str, *, turns: Iterable[tuple[str, str]] = (), payer: Payer = NOBODY) -> SearchQuery:
-    """Return the query for a message; without the embedder it has words only and is `degraded`.
+def text_query(
+    text: str, *, turns: Iterable[tuple[str, str]] | None = None, payer: Payer = NOBODY
+) -> SearchQuery:
+    """Return the query for a search or a message; without the embedder it has words only and is `degraded`.
 
-    `turns` are those before it, newest first as (role, text): a message that says little by itself is about them.
+    `turns` are those before a message to an assistant, newest first as (role, text): one that says little by itself is
+    about them. None: somebody searches.
     """
     space = active_space()
     vector = embed_query(space, text, payer=payer)

@@ -7,9 +7,6 @@ own besides. Compared for the design, pairs found as much as a morphological ana
 
 The stop word lists are short on purpose: a term that is merely common is already made light by its idf.
 
-Of a message that asks, pasted code, courtesies and what a request always says are no terms. Stored texts keep all of
-that: whoever remembers a stack trace finds it by its words.
-
 The work is linear in the text, whatever the text: see `bounded_marks` and `MAX_DISTINCT_WORDS`.
 """
 
@@ -17,11 +14,10 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Final, Self
+from typing import Final
 
 import snowballstemmer
 
@@ -224,111 +220,3 @@ def _means_something(gram: str) -> bool:
     if first_is_hiragana and not second_is_hiragana:
         return False
     return first_is_hiragana or not second_is_hiragana or gram[1] not in JAPANESE_PARTICLES
-
-
-_COURTESIES: Final = """
-actual anyway ask bit bye cheer cool dear even fine forget good great guess hello help hey hi hope know let lot love
-morn night nice ok okay pleas question quick realli remember remind sorri suppos sure tell thank thanks thing think
-thx today way welcom well
-"""
-COURTESIES: Final = frozenset(_COURTESIES.split())
-"""Stems that say that somebody asks, not for what."""
-
-_JAPANESE_COURTESIES: Final = re.compile(
-    "おはよう(?:ございます)?|こんにち[はわ]|こんばん[はわ]|ありがとう(?:ござい(?:ます|ました))?"
-    "|よろしく(?:お願い(?:します|いたします)?)?|お願い(?:します|いたします)?|お疲れ(?:様|さま)(?:です|でした)?"
-    "|すみません|ごめん(?:なさい|ね)?|教えて(?:ください|くれる|ほしい)?|覚えて(?:る|ます)?"
-    r"|で?した?っけ|だった?っけ|でしょうか|ください|思い?(?:ます|って)|けれど|かな(?=[、。！？!?\s]|$)|ちょっと|今日は|元気"
-)
-
-_FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_CODE_START: Final = re.compile(
-    r"\s*(?:at |File \"|Traceback|def |class |import |from \S+ import|return\b|const |let |var |function |#include"
-    r"|SELECT |INSERT |UPDATE |FROM |WHERE |</?\w|[{}\[\]]|\d{4}-\d\d-\d\d[T ]\d\d:|\$ |//|INFO|ERROR|WARN"
-    r"|DEBUG|\w*(?:Error|Exception)\b|/\*|\+\+\+|---|@@|\"\w+\"\s*:)"
-)
-_SYMBOL: Final = re.compile(r"[{}()\[\]<>=;|/\\_$#@*&^%~`\"+:\d]")
-SYMBOL_SHARE: Final = 0.18
-"""Prose has 2 to 5 % of brackets, operators and digits, code and logs 15 to 40 %."""
-CSV_COMMAS: Final = 3
-
-EARLIER_TURNS: Final = 4
-USER_SHARE: Final = 1.0
-ASSISTANT_SHARE: Final = 0.5
-FADING: Final = 0.7
-"""What a turn's terms keep where the message itself says nothing: by role, and less with each exchange before."""
-
-MAX_CHARACTERS: Final = 20_000
-"""Of a longer message the beginning and the end count, where people say what they want."""
-
-
-def message_terms(text: str) -> Collection[str]:
-    """Return the terms of a message that say what it is about; all of them where nothing would be left."""
-    text = shortened(text)
-    return subject_terms(without_code(text)) or analyse(text).keys()
-
-
-def subject_terms(prose: str) -> Collection[str]:
-    """Return the terms of a text that are no courtesy, perhaps none."""
-    return analyse(_JAPANESE_COURTESIES.sub(" ", prose)).keys() - COURTESIES
-
-
-def shortened(text: str) -> str:
-    """Return the beginning and the end of a text longer than MAX_CHARACTERS."""
-    if len(text) <= MAX_CHARACTERS:
-        return text
-    return f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
-
-
-def earlier_terms(turns: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Return the terms of the turns before a message, newest first as (role, text), with the share each keeps."""
-    terms: dict[str, float] = {}
-    for place, (role, text) in zip(range(EARLIER_TURNS), turns, strict=False):
-        share = (USER_SHARE if role == "user" else ASSISTANT_SHARE) * FADING ** (place // 2)
-        for term in message_terms(text):
-            terms[term] = max(share, terms.get(term, 0.0))
-    return terms
-
-
-def without_code(text: str) -> str:
-    """Return a message without fenced blocks and runs of lines that look like code, logs or tables."""
-    lines = _FENCED.sub("\n", text).split("\n")
-    code = [False, *map(_looks_like_code, lines), False]
-    runs = [one and other for one, other in pairwise(code)]
-    kept = [
-        line for line, before, after in zip(lines, runs[:-1], runs[1:], strict=True) if not (before or after)
-    ]
-    prose = "\n".join(kept)
-    return prose if prose.strip() else text
-
-
-def _looks_like_code(line: str) -> bool:
-    bare = line.strip()
-    if not bare:
-        return False
-    indented = line.startswith(("    ", "\t"))
-    table = bare.count(",") >= CSV_COMMAS and " " not in bare.replace(", ", ",")
-    symbols = len(_SYMBOL.findall(bare)) / len(bare)
-    return bool(indented or table or symbols > SYMBOL_SHARE or _CODE_START.match(line))
-
-
-@dataclass(frozen=True, slots=True)
-class QueryText:
-    """A text that is searched for, read once: its terms, those of the turns before it, and its kind of script.
-
-    `earlier` has the share in [0, 1] that each term keeps where the text itself says next to nothing.
-    """
-
-    text: str
-    terms: Collection[str]
-    is_unspaced: bool
-    earlier: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        return cls(text, analyse(text), is_unspaced(text))
-
-    @classmethod
-    def of_message(cls, text: str, turns: Iterable[tuple[str, str]] = ()) -> Self:
-        """Return the text of a message; `turns` are those before it, newest first as (role, text)."""
-        return cls(text, message_terms(text), is_unspaced(text), earlier_terms(turns))

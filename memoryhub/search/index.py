@@ -26,7 +26,6 @@ from pgvector import SparseVector
 
 from memoryhub.db_pool import after_answer
 from memoryhub.prepared import prepared_cursor
-from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import (
     COMMON_DOCUMENTS,
     DIMENSION,
@@ -38,6 +37,7 @@ from memoryhub.search.bm25 import (
     term_id,
     term_ids,
 )
+from memoryhub.search.messages import QueryText
 from memoryhub.search.models import TermStatistic
 
 

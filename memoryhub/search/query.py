@@ -9,7 +9,7 @@ Rows are narrowed by the caller: to the actors (`actor_id IN …`) and to the qu
 around the cosine keeps vectors of another dimension from being compared even where that was forgotten.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -22,17 +22,17 @@ from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
 from memoryhub.prepared import Param, PreparedQuery
-from memoryhub.search.analysis import QueryText, analyse
+from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, brevity
 from memoryhub.search.index import unit_vector, weigh_queries
+from memoryhub.search.messages import NEED_ODDS, QueryText
 from memoryhub.search.models import (
     EmbeddingSpace,
     InlineHalfVectorField,
     InlineSparseVectorField,
     SearchIndexRow,
 )
-from memoryhub.search.need import NEED_ODDS, wording
 
 
 @dataclass(frozen=True)
@@ -55,26 +55,17 @@ class SearchQuery:
         return {term: weights[term_id(term)] for term in analyse(self.text) if term_id(term) in weights}
 
 
-def build_query(
-    text: QueryText,
-    vector: Sequence[float] | None,
-    *,
-    space: EmbeddingSpace,
-    policy: FusionPolicy = DEFAULT_POLICY,
-) -> SearchQuery:
+def build_query(text: QueryText, vector: Sequence[float] | None, *, space: EmbeddingSpace) -> SearchQuery:
     """Return the query for a text and its vector; None where the embedder is down: the query is `degraded`.
 
     Raises:
         UnusableVector: where the vector has another dimension than the space, or no numbers.
     """
-    return build_queries([(text, vector)], space=space, policy=policy)[0]
+    return build_queries([(text, vector)], space=space)[0]
 
 
 def build_queries(
-    texts: Sequence[tuple[QueryText, Sequence[float] | None]],
-    *,
-    space: EmbeddingSpace,
-    policy: FusionPolicy = DEFAULT_POLICY,
+    texts: Sequence[tuple[QueryText, Sequence[float] | None]], *, space: EmbeddingSpace
 ) -> list[SearchQuery]:
     """Return the queries for texts with their vectors; the frequencies of all terms are read at once.
 
@@ -92,7 +83,9 @@ def build_queries(
             bounds=space.bounds_for(is_unspaced=text.is_unspaced),
             vector=unit,
             words=weights,
-            policy=policy,
+            policy=DEFAULT_POLICY
+            if text.wording is None
+            else DEFAULT_POLICY.of_message(NEED_ODDS[text.wording]),
             text=text.text,
             degraded=unit is None,
         )
@@ -100,9 +93,7 @@ def build_queries(
     ]
 
 
-def build_vector_query(
-    vector: Sequence[float], *, space: EmbeddingSpace, policy: FusionPolicy = DEFAULT_POLICY
-) -> SearchQuery:
+def build_vector_query(vector: Sequence[float], *, space: EmbeddingSpace) -> SearchQuery:
     """Return the query for a given vector alone (SPEC M6).
 
     Raises:
@@ -114,13 +105,8 @@ def build_vector_query(
         space_id=space.pk,
         bounds=space.bounds,
         vector=unit,
-        policy=replace(policy, odds=1.0, crowding=0.0, message_odds=1.0),
+        policy=replace(DEFAULT_POLICY, odds=1.0, crowding=0.0, message_odds=1.0),
     )
-
-
-def with_need(query: SearchQuery, turns: Iterable[tuple[str, str]]) -> SearchQuery:
-    """Return the query of a message with the odds that it needs a memory; `turns` as for `need.wording`."""
-    return replace(query, policy=query.policy.of_message(NEED_ODDS[wording(query.text, turns)]))
 
 
 Params = tuple[Any, ...]

@@ -23,9 +23,10 @@ from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
-from memoryhub.search.analysis import QueryText, analyse
+from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_ids
 from memoryhub.search.fusion import scaled_similarity
+from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query, candidates
 from memoryhub.tenancy.domain import Trust, TrustPolicy

@@ -9,9 +9,9 @@ from uuid import UUID
 from django.db.models import Q
 
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import QueryWords
 from memoryhub.search.index import idf
+from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import build_queries, vector_text, words_text
 from memoryhub.tenancy.models import Actor

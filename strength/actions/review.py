@@ -15,7 +15,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.errors import DomainError
-from memoryhub.search.analysis import QueryText
+from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.policies import effective_policy

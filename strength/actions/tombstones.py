@@ -29,8 +29,9 @@ from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.errors import DomainError
-from memoryhub.search.analysis import QueryText, analyse
+from memoryhub.search.analysis import analyse
 from memoryhub.search.index import idf
+from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status, TombstoneReason

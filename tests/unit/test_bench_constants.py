@@ -13,8 +13,9 @@ import pytest
 
 from conversations.domain.messages import asks, findable_words, named_authors
 from memoryhub.search import bm25
-from memoryhub.search.analysis import analyse, message_terms
+from memoryhub.search.analysis import analyse
 from memoryhub.search.fusion import Turn, in_conversation, relevance
+from memoryhub.search.messages import QueryText
 
 BENCH = Path(__file__).parents[2] / "bench"
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -74,7 +75,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
     computed = prepared._relevance(ours)
 
     for place, question in enumerate(collection.questions):
-        asked = message_terms(question.text)
+        asked = QueryText.of_message(question.text).terms
         query = bm25.query_words(
             asked, {bm25.term_id(term): known.idf(term) for term in asked}, rare=known.rare
         )

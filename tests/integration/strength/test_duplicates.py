@@ -7,7 +7,7 @@ import pytest
 from django.db.models import Q
 
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.search.analysis import QueryText
+from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
 from memoryhub.tenancy.models import Actor
 from strength.actions.duplicates import (

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
-from memoryhub.search.analysis import QueryText
 from memoryhub.search.bm25 import WORDS_VERSION, document_weights, query_words, term_id, word_score
 from memoryhub.search.fusion import (
     DEFAULT_POLICY,
@@ -28,6 +27,7 @@ from memoryhub.search.fusion import (
     relevance,
 )
 from memoryhub.search.index import UnusableVector, unit_vector, word_vector
+from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import (
     Candidate,

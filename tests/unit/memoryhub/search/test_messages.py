@@ -1,23 +1,48 @@
-"""Terms of a message: what it is about, without what people and their programs put around it."""
+"""Terms of a message: what it is about, without what people and their programs put around it; whether it is personal."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.search.analysis import (
-    EARLIER_TURNS,
-    MAX_CHARACTERS,
-    analyse,
-    earlier_terms,
-    message_terms,
-    without_code,
-)
+from memoryhub.search.analysis import analyse
+from memoryhub.search.messages import EARLIER_TURNS, MAX_CHARACTERS, QueryText, Wording, without_code
 
 TRACE = """Traceback (most recent call last):
   File "app.py", line 12, in <module>
     main(settings={"port": 8080})
 ValueError: invalid literal for int() with base 10: '8080a'"""
 TABLE = "id,name,city,amount\n1,Kai,Kyoto,300\n2,Mio,Osaka,120"
+WORDINGS = Path(__file__).parents[4] / "bench" / "wordings.json"
+PERSONAL = [
+    "Why did we push Kestrel back?", "What may I cook tonight?", "when is the dentist again", "Which tyres are on my car?",
+    "母の誕生日はいつ?", "あさぎりの画面はどれで作るんだっけ。", "うちのプリンターがつながらない", "来週の会議は何時から?",
+    "Write to the hotel in the style I like: 'We arrive late on Friday.'", "Когда у меня встреча?",
+]  # fmt: skip
+NAMED = [
+    "Where does Claire work?",
+    "What is the harbour like in Portland?",
+    "When does Project Lantern start?",
+]
+OPEN = ["When does the museum expect the tickets?", "防災訓練は何月?", "Is salmon good for cats?"]
+GENERAL = [
+    "Thanks!", "おはようございます。", "Who discovered penicillin, and in which year?", "「膝が笑う」ってどういう意味？",
+    "What is the difference between an allergy and an intolerance?", "図書館の歴史を教えて。", "なぜ空は青いの?",
+    "Translate into French: 'We will meet at my house tomorrow.'", "次の文を英語に訳して。「私の母は来週来ます。」",
+    "Tell me in general how bread is made.",
+]  # fmt: skip
+
+
+def terms_of(message: str) -> set[str]:
+    return set(QueryText.of_message(message).terms)
+
+
+def wording(message: str, turns: Iterable[tuple[str, str]] = ()) -> Wording | None:
+    return QueryText.of_message(message, turns).wording
 
 
 @pytest.mark.parametrize(
@@ -30,18 +55,18 @@ TABLE = "id,name,city,amount\n1,Kai,Kyoto,300\n2,Mio,Osaka,120"
     ],
 )
 def test_courtesies_are_no_terms(message: str, terms: set[str]) -> None:
-    found = set(message_terms(message))
+    found = terms_of(message)
 
     assert terms <= found
     assert not found & {"hello", "remind", "pleas", "lot", "教え", "おは"}
 
 
 def test_a_word_that_holds_a_courtesy_stays_whole() -> None:
-    assert "さか" in message_terms("さかなの店はどこ？")
+    assert "さか" in terms_of("さかなの店はどこ？")
 
 
 def test_message_of_courtesies_alone_keeps_its_terms() -> None:
-    assert set(message_terms("Good morning")) == set(analyse("Good morning"))
+    assert terms_of("Good morning") == set(analyse("Good morning"))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +97,7 @@ def test_prose_is_kept(message: str) -> None:
 
 @given(st.text(max_size=400))
 def test_any_text_has_the_terms_of_its_parts(text: str) -> None:
-    assert set(message_terms(text)) <= set(analyse(text)) or set(message_terms(text))
+    assert terms_of(text) <= set(analyse(text)) or terms_of(text)
 
 
 def test_earlier_turns_fade() -> None:
@@ -82,11 +107,11 @@ def test_earlier_turns_fade() -> None:
         *[("user", "cello")] * EARLIER_TURNS,
     ]
 
-    terms = earlier_terms(turns)
+    terms = QueryText.of_message("?", turns).earlier
 
     assert (terms["tuesday"], terms["dentist"]) == (0.5, 1.0)
     assert terms["cello"] == pytest.approx(0.7)
-    assert earlier_terms([]) == {}
+    assert QueryText.of_message("?", []).earlier == {}
 
 
 @pytest.mark.parametrize(
@@ -101,11 +126,50 @@ def test_earlier_turns_fade() -> None:
     ],
 )
 def test_huge_messages_have_few_terms(message: str) -> None:
-    assert len(message_terms(message)) <= MAX_CHARACTERS
+    assert len(terms_of(message)) <= MAX_CHARACTERS
 
 
 def test_of_a_long_message_the_beginning_and_the_end_count() -> None:
-    terms = message_terms(f"The cello. {'word ' * 10_000} quokka {'word ' * 10_000} Where is the piano?")
+    terms = terms_of(f"The cello. {'word ' * 10_000} quokka {'word ' * 10_000} Where is the piano?")
 
-    assert {"cello", "piano"} <= set(terms)
+    assert {"cello", "piano"} <= terms
     assert "quokka" not in terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((text, Wording.PERSONAL) for text in PERSONAL),
+        *((text, Wording.NAMED) for text in NAMED),
+        *((text, Wording.OPEN) for text in OPEN),
+        *((text, Wording.GENERAL) for text in GENERAL),
+    ],
+)
+def test_wording_tells_whose_affairs_a_message_speaks_of(text: str, expected: Wording) -> None:
+    assert wording(text) is expected
+
+
+def test_turns_of_the_user_tell_what_a_message_leaves_open() -> None:
+    assert wording("And the other one?") is Wording.GENERAL
+    assert wording("And the other one?", [("assistant", "My pleasure."), ("user", "When is my launch?")]) is (
+        Wording.PERSONAL
+    )
+    assert wording("And the other one?", [("assistant", "When is my launch?")]) is Wording.GENERAL
+
+
+def test_turns_do_not_make_work_on_a_given_text_personal() -> None:
+    assert wording("Translate 'the museum is closed'", [("user", "When is my launch?")]) is Wording.GENERAL
+
+
+def test_code_says_nothing_about_whose_affairs_it_is() -> None:
+    assert wording("```\nmy = our\n```\nWhat causes a stack overflow?") is Wording.GENERAL
+
+
+def test_wording_of_a_list_of_messages() -> None:
+    messages = json.loads(WORDINGS.read_text(encoding="utf-8"))
+    shares = {name: Counter(map(wording, texts)) for name, texts in messages.items()}
+
+    assert shares["need none"][Wording.PERSONAL] == 0
+    assert shares["need none"][Wording.GENERAL] >= 45
+    assert shares["need one"][Wording.GENERAL] == shares["in few words"][Wording.GENERAL] == 0
+    assert shares["need one"][Wording.PERSONAL] >= 15
