@@ -111,7 +111,7 @@ def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
     if not request.message.strip():
         raise InvalidContext(["the user's message is empty"])
     writer = PromptWriter(request, request.candidates, request.format, count)
-    selection = select_within_budget(writer.candidates, policy=request.policy, writer=writer)
+    selection = select_within_budget(writer)
     system, messages = writer.write(selection.contents)
     layers = [writer.candidates[place].layer for place in selection.contents]
     metadata = Metadata(

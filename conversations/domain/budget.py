@@ -161,12 +161,10 @@ class Cut:
     leaves: Content | None
 
 
-def select_within_budget(
-    candidates: Sequence[Candidate], *, policy: ContextPolicy, writer: PromptWriter
-) -> Selection:
+def select_within_budget(writer: PromptWriter) -> Selection:
     """Return the fullest selection within the token limit. Raises ContextTooLarge where even an empty one is above."""
-    limit = policy.token_limit
-    contents, reasons, shares = _admit_layers(candidates, policy, writer)
+    candidates, limit = writer.candidates, writer.frame.policy.token_limit
+    contents, reasons, shares = _admit_layers(writer)
     orphans = contents.keys() - without_orphans(candidates, contents).keys()
     for place in orphans:
         del contents[place]
@@ -185,7 +183,7 @@ def select_within_budget(
         for place in too_large:
             del contents[place]
             reasons[place] = Reason.TOO_LARGE
-        fitted = _fit(candidates, contents, limit, writer)
+        fitted = _fit(contents, limit, writer)
     for place in contents:
         if place not in fitted:
             reasons[place] = Reason.OVER_BUDGET
@@ -197,13 +195,14 @@ def select_within_budget(
 
 
 def _admit_layers(
-    candidates: Sequence[Candidate], policy: ContextPolicy, writer: PromptWriter
+    writer: PromptWriter,
 ) -> tuple[dict[int, Content], dict[int, Reason], list[ShareUse]]:
     """Admit the layers by precedence, each within its own share of the tokens where one is set.
 
     The order matters twice: a preceding layer keeps what two of them offer, and what it leaves of its share is added
     to the next.
     """
+    candidates, policy = writer.candidates, writer.frame.policy
     admitted: dict[int, Content] = {}
     reasons: dict[int, Reason] = {}
     shares: list[ShareUse] = []
@@ -211,11 +210,11 @@ def _admit_layers(
     taken: frozenset[str] = frozenset()
     unused = 0
     for layer in PRECEDENCE:
-        places, refused = _admit(layer, candidates, policy, taken, writer)
+        places, refused = _admit(layer, taken, writer)
         contents = {place: candidates[place].content for place in places}
         if layer in budgets:
             allowed = int(policy.token_limit * budgets[layer]) + unused
-            contents, used = _confine(layer, candidates, contents, allowed, writer)
+            contents, used = _confine(layer, contents, allowed, writer)
             shares.append(ShareUse(layer, budgets[layer], allowed, used))
             unused = max(0, allowed - used)
         reasons |= refused | {place: Reason.LAYER_BUDGET for place in places if place not in contents}
@@ -224,18 +223,13 @@ def _admit_layers(
     return admitted, reasons, shares
 
 
-def _admit(
-    layer: str,
-    candidates: Sequence[Candidate],
-    policy: ContextPolicy,
-    taken: frozenset[str],
-    writer: PromptWriter,
-) -> tuple[list[int], dict[int, Reason]]:
+def _admit(layer: str, taken: frozenset[str], writer: PromptWriter) -> tuple[list[int], dict[int, Reason]]:
     """Return the places of a layer that may enter, and why the others may not.
 
     The limit counts what is left after all other rules, so that a duplicate takes nobody's place: the latest
     messages, the best of anything else, one summary; of the profile as many as its tokens hold.
     """
+    candidates, policy = writer.candidates, writer.frame.policy
     refused: dict[int, Reason] = {}
     places: list[int] = []
     seen = set(taken)
@@ -256,19 +250,17 @@ def _admit(
         most = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
         kept = [*places[: len(places) - len(current)][-most:], *current]
     elif layer == PROFILE:
-        kept = _within(policy.profile_max_tokens, places, candidates, writer)
+        kept = _within(policy.profile_max_tokens, places, writer)
     else:
         kept = places[: limits.get(layer)]
     return kept, refused | {place: Reason.LIMIT for place in places if place not in kept}
 
 
-def _within(
-    most_tokens: int, places: Sequence[int], candidates: Sequence[Candidate], writer: PromptWriter
-) -> list[int]:
+def _within(most_tokens: int, places: Sequence[int], writer: PromptWriter) -> list[int]:
     """Return the places that fit, the best first; a long entry is passed over for the shorter ones after it."""
     kept: list[int] = []
     for place in places:
-        cost = writer.cost(place, candidates[place].content)
+        cost = writer.cost(place, writer.candidates[place].content)
         if cost <= most_tokens:
             kept.append(place)
             most_tokens -= cost
@@ -301,12 +293,12 @@ def _identities(candidate: Candidate) -> frozenset[str]:
 
 
 def _confine(
-    layer: str, candidates: Sequence[Candidate], contents: Contents, allowed: int, writer: PromptWriter
+    layer: str, contents: Contents, allowed: int, writer: PromptWriter
 ) -> tuple[dict[int, Content], int]:
     """Return the part of a layer that stays within `allowed` tokens, and its tokens; never below its floor."""
     left = dict(contents)
     used = sum(writer.cost(place, content) for place, content in left.items())
-    for cut in plan_cuts(candidates, contents, steps_within_share(layer)):
+    for cut in plan_cuts(writer.candidates, contents, steps_within_share(layer)):
         if used <= allowed:
             break
         used -= writer.cost(cut.place, left[cut.place])
@@ -315,10 +307,9 @@ def _confine(
     return left, used
 
 
-def _fit(
-    candidates: Sequence[Candidate], contents: Contents, limit: int, writer: PromptWriter
-) -> dict[int, Content]:
+def _fit(contents: Contents, limit: int, writer: PromptWriter) -> dict[int, Content]:
     """Return the contents after the fewest cuts that make the written context fit."""
+    candidates = writer.candidates
     cuts = plan_cuts(candidates, contents)
 
     @cache
