@@ -16,12 +16,10 @@ from conversations.domain.messages import SPOKEN, Role
 from conversations.domain.passages import passages
 from conversations.models import Message, MessageQuerySet, believed_in
 from memoryhub.prepared import PreparedQuery
-from memoryhub.tenancy.policies import zone_of
 
 LONGEST_RECALLED: Final = 400
 """Bytes of one recalled message, about 100 tokens."""
 
-LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
 EARLIEST: Final = PreparedQuery(lambda: Message.objects.order_by("seq"))
 NEWEST: Final = PreparedQuery(lambda: Message.objects.order_by("-created_at", "-id"))
 
@@ -36,16 +34,16 @@ def working_memory(request: LayerRequest) -> LayerResult:
     ("continue from yesterday"); otherwise of all the actor's sessions. With caching on the conversation begins in
     steps, and what fills it up stays until the first of them, so that it begins alike from turn to turn.
     """
-    policy = request.policy
-    before, own = _latest_of_session(request)
+    asked, policy = request.asked, request.policy
+    before, own = _of_session(request)
     room = policy.working_memory_limit - (0 if policy.cache else len(own))
     earlier: list[Message] = []
     if not before and room > 0:
         before, earlier = _latest_of_others(request, room)
     candidates = _conversation(request, [*earlier, *own], before)
-    if request.results is not None and request.stored_message is not None:
-        rows = _said(request).filter(session_id=request.results.session_id)
-        since = rows.filter(seq__gt=request.stored_message.seq, seq__lte=request.results.seq)
+    if asked.results is not None and asked.stored_message is not None:
+        rows = _said(request).filter(session_id=asked.results.session_id)
+        since = rows.filter(seq__gt=asked.stored_message.seq, seq__lte=asked.results.seq)
         said = _conversation(request, list(since.spoken().order_by("seq")), [])
         candidates += [replace(each, is_current=True) for each in said]
     return LayerResult(tuple(candidates))
@@ -55,27 +53,22 @@ def _said(request: LayerRequest) -> MessageQuerySet:
     return Message.objects.of([request.tenant.actor_id])
 
 
-def _latest_of_session(request: LayerRequest) -> tuple[list[Message], list[Message]]:
+def _of_session(request: LayerRequest) -> tuple[list[Message], list[Message]]:
     """Return messages before the session's latest ones, if there are any, and these."""
     policy, limit = request.policy, request.policy.working_memory_limit
-    if request.session is None:
-        return [], []
-    said = Q(actor_id=request.tenant.actor_id, session_id=request.session.pk, role__in=SPOKEN)
-    if request.stored_message is not None:
-        said &= Q(seq__lt=request.stored_message.seq)
-    latest = LATEST.rows(said, most=policy.most_turns + 1)[::-1]
+    latest = request.latest[-(policy.most_turns + 1) :]
     first = policy.window_start(latest[-limit].seq) if len(latest) >= limit else 0
     return [row for row in latest if row.seq < first], [row for row in latest if row.seq >= first]
 
 
 def _latest_of_others(request: LayerRequest, limit: int) -> tuple[list[Message], list[Message]]:
     """Return the message before the latest ones of earlier sessions, if there is one, and these."""
-    said = Q(actor_id=request.tenant.actor_id, role__in=SPOKEN) & believed_in(None)
-    if request.session is not None:
-        own = Q(actor_id=request.tenant.actor_id, session_id=request.session.pk)
-        first = EARLIEST.first(own)
-        beginning = first.created_at if first else request.session.started_at
-        said &= ~Q(session_id=request.session.pk) & Q(created_at__lte=beginning)
+    session, of_actor = request.asked.session, Q(actor_id=request.tenant.actor_id)
+    said = of_actor & Q(role__in=SPOKEN) & believed_in(None)
+    if session is not None:
+        first = EARLIEST.first(of_actor & Q(session_id=session.pk))
+        beginning = first.created_at if first else session.started_at
+        said &= ~Q(session_id=session.pk) & Q(created_at__lte=beginning)
     latest = NEWEST.rows(said, most=limit + 1)[::-1]
     return latest[:-limit], latest[-limit:]
 
@@ -85,7 +78,7 @@ def _conversation(
 ) -> list[Candidate]:
     """Return the candidates of messages in their order, the results of tools with the calls; `before` came before."""
     rows = _with_results(request, spoken)
-    zone = zone_of(request.tenant.agent, request.tenant.actor)
+    session = request.asked.session
     said = paired([Said(str(row.session_id), row.role, tuple(row.blocks or ())) for row in rows])
     candidates: list[Candidate] = []
     known = {row.session_id for row in before}
@@ -93,9 +86,11 @@ def _conversation(
         row = rows[place]
         is_answer = row.role == Role.ASSISTANT and row.session_id in known
         known.add(row.session_id)
-        is_earlier = request.session is not None and row.session_id != request.session.pk
+        is_earlier = session is not None and row.session_id != session.pk
         content = blocks or row.content
-        candidates.append(_candidate(WORKING, row, zone, content, is_earlier=is_earlier, is_answer=is_answer))
+        candidates.append(
+            _candidate(WORKING, row, request.zone, content, is_earlier=is_earlier, is_answer=is_answer)
+        )
     return candidates
 
 
@@ -105,7 +100,7 @@ def _with_results(request: LayerRequest, spoken: Sequence[Message]) -> list[Mess
     if not calling:
         return list(spoken)
     results = _said(request).filter(role=Role.TOOL, session_id__in={row.session_id for row in calling})
-    results = results.believed_in(request.session.pk if request.session else None)
+    results = results.believed_in(request.asked.session.pk if request.asked.session else None)
     results = results.filter(seq__gt=min(row.seq for row in calling)).order_by("session_id", "seq")
     following: dict[int, list[Message]] = defaultdict(list)
     for result in results:
@@ -124,28 +119,27 @@ def recall(request: LayerRequest) -> LayerResult:
     The best decides whether the message is about something that was said: then those that go with it come too, for
     an answer is rarely in one message alone. Of long ones only the sentences that answer.
     """
-    policy, query = request.policy, request.query
+    asked, policy, query = request.asked, request.policy, request.query
     if not policy.include_recall or not policy.recall_limit:
         return LayerResult()
     found = search_messages(
         actor_id=request.tenant.actor_id,
         query=query,
         limit=policy.recall_limit + policy.working_memory_limit,
-        session_id=request.session.pk if request.session else None,
+        session_id=asked.session.pk if asked.session else None,
         floor=policy.recall_relevance_floor * COMPANION_SHARE,
-        exclude=request.stored_message,
+        exclude=asked.stored_message,
         payer=request.tenant.payer,
     )
     if not found or found[0].relevance < policy.recall_relevance_floor:
         return LayerResult()
     terms = query.weights_by_term()
-    zone = zone_of(request.tenant.agent, request.tenant.actor)
     return LayerResult(
         tuple(
             _candidate(
                 RECALL,
                 each.message,
-                zone,
+                request.zone,
                 _shown_blocks(each.message)
                 or passages(each.message.content, terms, longest=LONGEST_RECALLED),
                 relevance=each.relevance,

@@ -11,7 +11,6 @@ from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, PROFILE, SEMANTIC, Candidate, LayerResult
 from memoryhub.auth.domain import PrincipalKind, Scope
 from memoryhub.prepared import PreparedQuery
-from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
 from strength.actions.profiles import profile_entries
 from strength.actions.search import (
@@ -38,8 +37,7 @@ def pinned(request: LayerRequest) -> LayerResult:
     rows = pinned_memories(
         tenant=request.tenant, project=request.project, by=request.by, now=request.now, most=MOST_PINNED
     )
-    zone = zone_of(request.tenant.agent, request.tenant.actor)
-    return LayerResult(tuple(_candidate(PINNED, memory, zone) for memory in rows))
+    return LayerResult(tuple(_candidate(PINNED, memory, request.zone) for memory in rows))
 
 
 def semantic(request: LayerRequest) -> LayerResult:
@@ -47,22 +45,21 @@ def semantic(request: LayerRequest) -> LayerResult:
     if not policy.include_semantic_memory:
         return LayerResult()
     search = MemorySearch(
-        query=request.query, perspective=request.perspective, project=request.project,
+        query=request.query, perspective=request.asked.perspective, project=request.project,
         limit=policy.semantic_memory_limit,
         filters=MemorySelection(pinned=False if policy.include_pinned else None),
         relevance_floor=policy.semantic_relevance_floor, telling=True, details=False,
     )  # fmt: skip
     mark = Scope.WRITE in request.by.scopes and not request.dry_run
     results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)
-    zone, candidates = zone_of(request.tenant.agent, request.tenant.actor), []
+    candidates = []
     wishes = _wishes([found.memory for found in results.found], request)
     for found in results.found:
         scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
         candidates.append(
             _candidate(
-                SEMANTIC, found.memory, zone, is_wish=found.memory.pk in wishes, relevance=found.breakdown.relevance,
-                final_score=found.final_score,
-                score_breakdown=scores,
+                SEMANTIC, found.memory, request.zone, is_wish=found.memory.pk in wishes,
+                relevance=found.breakdown.relevance, final_score=found.final_score, score_breakdown=scores,
             )
         )  # fmt: skip
     return LayerResult(tuple(candidates))
@@ -80,8 +77,7 @@ def profile(request: LayerRequest) -> LayerResult:
         tenant=tenant, project=request.project, now=request.now, most=policy.profile_max_tokens // FEWEST_TOKENS
     )  # fmt: skip
     written, entries = profile_entries(tenant=tenant, standing=rows, project=request.project, now=request.now)
-    zone = zone_of(tenant.agent, tenant.actor)
-    return LayerResult(tuple(_of_profile(entry, written, zone) for entry in entries))
+    return LayerResult(tuple(_of_profile(entry, written, request.zone) for entry in entries))
 
 
 def _of_profile(entry: Entry, written: Profile | None, zone: tzinfo) -> Candidate:

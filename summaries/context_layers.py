@@ -20,7 +20,7 @@ from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.entries import untrusted_digests
 from summaries.actions.projects import active_project, hold_project, note_event
 from summaries.domain.documents import MEMORY, PINNED, best_sections, document_order, without_lines
@@ -70,11 +70,11 @@ def session_summary(request: LayerRequest) -> LayerResult:
     """Offer the session's own summary, else the latest trusted one of a session before it."""
     if not request.policy.include_session_summary:
         return LayerResult()
-    own, of_actor = request.session, Q(actor_id=request.tenant.actor_id)
-    if own is None:
+    session, of_actor = request.asked.session, Q(actor_id=request.tenant.actor_id)
+    if session is None:
         summary = LATEST_SUMMARY.first(of_actor & Q(trust=Trust.TRUSTED))
     else:
-        summary = NEAREST_SUMMARY.first(of_actor & summary_for(own), session=own.pk)
+        summary = NEAREST_SUMMARY.first(of_actor & summary_for(session), session=session.pk)
     if summary is None:
         return LayerResult()
     # What somebody edited before summaries said so is locked, and no excerpts any more.
@@ -82,9 +82,9 @@ def session_summary(request: LayerRequest) -> LayerResult:
     text = introduced(
         summary.text,
         language=request.tenant.agent.language if request.tenant.agent else "en",
-        is_own=request.session is not None and summary.session_id == request.session.pk,
+        is_own=session is not None and summary.session_id == session.pk,
         generator=Generator.PERSON if is_edited else summary.generator,
-        ended_at=summary.local_end(zone_of(request.tenant.agent, request.tenant.actor)),
+        ended_at=summary.local_end(request.zone),
     )
     candidate = Candidate(
         layer=SESSION_SUMMARY,

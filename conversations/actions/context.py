@@ -7,9 +7,9 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, tzinfo
+from functools import cached_property, lru_cache
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -50,7 +50,7 @@ AUTO: Final = "auto"
 UNNAMED: Final = ""
 """No project was named: the policy may route, else the agent's `current_project` counts. None means no project."""
 
-TURNS: Final = PreparedQuery(lambda: Message.objects.order_by("-seq").values_list("role", "content"))
+LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
 
 CHANNEL: Final = "api"
 """The channel of a message without a session."""
@@ -128,9 +128,10 @@ SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE
 
 
 def _keep_receipt(
-    actor: Actor, request: "ContextRequest", assembly: Assembly, metadata: dict[str, Any], now: datetime
+    actor: Actor, request: "ContextRequest", context: "AssembledContext", now: datetime
 ) -> Receipt:
     """Store the receipt of a context, in one statement. Raises UnknownRow where the actor was erased meanwhile."""
+    assembly = context.assembly
     items = [item.as_json() for item in assembly.items]
     receipt = Receipt(
         actor=actor,
@@ -139,7 +140,7 @@ def _keep_receipt(
         query=request.message,
         token_limit=assembly.metadata.token_limit,
         total_tokens=assembly.metadata.total_tokens,
-        metadata={**metadata, "asked": request.as_json()},
+        metadata={**context.metadata, "asked": request.as_json()},
         items=items,
         source_ids=sorted(
             {key for item in assembly.items for key in (item.source_id, *(item.memory_ids or ())) if key}
@@ -241,19 +242,25 @@ class ContextRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRequest:
-    """The request as every layer gets it; in a dry run a layer must not record anything as used or read."""
+    """The request as every layer gets it; in a dry run a layer must not record anything as used or read.
 
+    `latest` are the last that was said in the session before the message, oldest first.
+    """
+
+    asked: ContextRequest
     tenant: Tenant
     by: Principal
-    session: Session | None
-    stored_message: Message | None
-    results: Message | None
+    latest: Sequence[Message]
+    routing: Routing | None
     project: str | None
-    perspective: str | None
     query: SearchQuery
     policy: ContextPolicy
     now: datetime
-    dry_run: bool = False
+    dry_run: bool
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        return zone_of(self.tenant.agent, self.tenant.actor)
 
 
 @dataclass(frozen=True)
@@ -280,37 +287,43 @@ def assemble_context(
     A layer whose provider is unavailable is left out and named in `degraded`. A dry run stores no use, no decision and
     no receipt. Raises PolicyError for options out of range, ContextTooLarge for system prompt and message alone.
     """
-    policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
-    if not request.has_tools:
-        policy = policy.validated(include_tools=False)
+    policy = _policy(tenant, request)
     routing = route_to_project(
         tenant=tenant, message=request.message, project=request.project, session=request.session, dry_run=dry_run,
         by=by, now=now,
     )  # fmt: skip
-    project = _project(tenant, request, routing)
     started = time.perf_counter()  # a model that routes is no part of the assembly
-    query = text_query(request.message, turns=_turns_before(request), payer=tenant.payer)
+    latest = _latest(tenant, request, most=max(EARLIER_TURNS, policy.most_turns + 1))
+    turns = [(each.role, each.content) for each in reversed(latest)]
     layer_request = LayerRequest(
-        tenant=tenant, by=by, session=request.session, stored_message=request.stored_message, results=request.results,
-        project=project, perspective=request.perspective, query=query, policy=policy, now=now, dry_run=dry_run,
+        asked=request, tenant=tenant, by=by, latest=latest, routing=routing, project=_project(tenant, request, routing),
+        query=text_query(request.message, turns=turns, payer=tenant.payer), policy=policy, now=now, dry_run=dry_run,
     )  # fmt: skip
     layers = [_offer(layer, layer_request) for layer in context_layers()]
     if not request.remembers:
         layers = [
             LayerResult(tuple(each for each in layer.candidates if each.is_current)) for layer in layers
         ]
-    layers.append(LayerResult(degraded=_gaps(request, layer_request, routing, layers)))
-    assembly = _assemble(request, layer_request, tuple(layers), routing)
+    layers.append(LayerResult(degraded=_gaps(layer_request, layers)))
+    assembly = _assemble(layer_request, tuple(layers))
     latency_ms = (time.perf_counter() - started) * 1000
-    metadata = _metadata(request, assembly, latency_ms)
+    context = AssembledContext(assembly, _metadata(request, assembly, latency_ms), None, routing)
     if dry_run:
-        return AssembledContext(assembly, metadata, None, routing)
-    receipt = None
+        return context
     if tenant.agent is not None:
         actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
-        receipt = _keep_receipt(actor, request, assembly, metadata, now)
+        context = replace(context, receipt=_keep_receipt(actor, request, context, now))
     _observe(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
-    return AssembledContext(assembly, metadata, receipt, routing)
+    return context
+
+
+def _policy(tenant: Tenant, request: ContextRequest) -> ContextPolicy:
+    policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
+    return replace(
+        policy,
+        system_prompt=policy.system_prompt or (tenant.agent.system_prompt if tenant.agent else ""),
+        include_tools=policy.include_tools and request.has_tools,
+    )
 
 
 def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) -> dict[str, Any]:
@@ -326,14 +339,13 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
     return metadata
 
 
-def _turns_before(request: ContextRequest) -> list[tuple[str, str]]:
-    """Return the last turns of the session before the message, newest first as (role, text)."""
+def _latest(tenant: Tenant, request: ContextRequest, *, most: int) -> list[Message]:
     if request.session is None:
         return []
-    turns = Q(actor_id=request.session.actor_id, session_id=request.session.pk, role__in=SPOKEN)
+    said = Q(actor_id=tenant.actor_id, session_id=request.session.pk, role__in=SPOKEN)
     if request.stored_message is not None:
-        turns &= Q(seq__lt=request.stored_message.seq)
-    return TURNS.rows(turns, most=EARLIER_TURNS)
+        said &= Q(seq__lt=request.stored_message.seq)
+    return LATEST.rows(said, most=most)[::-1]
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:
@@ -353,54 +365,45 @@ def _offer(layer: Layer, request: LayerRequest) -> LayerResult:
         return LayerResult(degraded=(name,))
 
 
-def _gaps(
-    request: ContextRequest, layer_request: LayerRequest, routing: Routing | None, layers: list[LayerResult]
-) -> tuple[str, ...]:
+def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ...]:
     offered = {candidate.layer for layer in layers for candidate in layer.candidates}
-    policy, is_auto = layer_request.policy, request.project == AUTO
+    asked, policy, routing = request.asked, request.policy, request.routing
     # An agent's current project that nobody named is not missed.
-    is_named = routing is not None or request.project != UNNAMED
+    is_named = routing is not None or asked.project != UNNAMED
     gaps = {
-        ROUTING: routing.degraded if routing else is_auto,
-        EMBEDDER: layer_request.query.degraded,
-        SESSION_SUMMARY: request.session is not None
+        ROUTING: routing.degraded if routing else asked.project == AUTO,
+        EMBEDDER: request.query.degraded,
+        SESSION_SUMMARY: asked.session is not None
         and policy.include_session_summary
         and SESSION_SUMMARY not in offered
         and WORKING in offered,  # to somebody new there is nothing to summarise
-        PROJECT: is_named and layer_request.project and policy.include_project and PROJECT not in offered,
+        PROJECT: is_named and request.project and policy.include_project and PROJECT not in offered,
     }
     return tuple(name for name, is_missing in gaps.items() if is_missing)
 
 
-def _assemble(
-    request: ContextRequest,
-    layer_request: LayerRequest,
-    layers: tuple[LayerResult, ...],
-    routing: Routing | None,
-) -> Assembly:
-    agent, policy = layer_request.tenant.agent, layer_request.policy
-    zone = zone_of(agent, layer_request.tenant.actor)
-    if agent and agent.system_prompt and not policy.system_prompt:
-        policy = policy.validated(system_prompt=agent.system_prompt)
-    unsure, asks = routing if request.discloses_project else None, request.project == AUTO
+def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembly:
+    asked, agent = request.asked, request.tenant.agent
+    unsure = request.routing if asked.discloses_project else None
+    asks = asked.project == AUTO
     while True:
         try:
             return assemble(
                 AssemblyRequest(
-                    message=request.message,
-                    attachments=request.attachments,
+                    message=asked.message,
+                    attachments=asked.attachments,
                     nonce=secrets.token_hex(NONCE_BYTES),
-                    policy=policy,
+                    policy=request.policy,
                     layers=layers,
                     language=cast("Language", agent.language if agent else "en"),
-                    format=request.format,
-                    project=layer_request.project,
-                    disclosed=layer_request.project if unsure and unsure.discloses else None,
+                    format=asked.format,
+                    project=request.project,
+                    disclosed=request.project if unsure and unsure.discloses else None,
                     offered=unsure.candidates if unsure and asks else (),
                     proposed=unsure.proposed_name if unsure and asks else None,
-                    author=request.author,
-                    session_id=str(request.session.pk) if request.session else "",
-                    now=local_time(layer_request.now, zone) if policy.include_clock else None,
+                    author=asked.author,
+                    session_id=str(asked.session.pk) if asked.session else "",
+                    now=local_time(request.now, request.zone) if request.policy.include_clock else None,
                 ),
                 counter_in_use().count,
             )
@@ -458,8 +461,7 @@ def keep_preview_receipt(
     """Keep the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
     if tenant.actor is None:
         raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
-    receipt = _keep_receipt(
-        tenant.actor, request, context.assembly, {**context.metadata, "is_trial": True}, now
-    )
+    trial = replace(context, metadata={**context.metadata, "is_trial": True})
+    receipt = _keep_receipt(tenant.actor, request, trial, now)
     audit.record(by=by, verb="keep", row=receipt, actor=tenant.actor, now=now)
     return receipt

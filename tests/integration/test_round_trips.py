@@ -61,7 +61,7 @@ CALLS: dict[str, tuple[int, Call]] = {
     ),
     "context": (
         # One asks whether a curator approved the memories that were found, one for the profile.
-        20,
+        19,
         lambda client, session: client.post(
             f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
         ),
