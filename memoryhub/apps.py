@@ -26,8 +26,8 @@ class MemoryhubConfig(AppConfig):
         autodiscover_modules("tasks")  # registers the jobs of all apps
         SOURCES["embeddings"] = pieces
         FILES.append(files_of)
-        users.hide_tables_of_allauth()
+        users.unregister_allauth()
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
         PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
-        dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])
+        dashboard.PANELS.extend([dashboard.core_panel, usage.usage_tiles])
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -178,7 +178,7 @@ UNFOLD = {
     },
     "STYLES": [lambda request: static("memoryhub/admin.css"), lambda request: static("memoryhub/phone.css")],
     "SCRIPTS": [lambda request: static("memoryhub/labels.js")],
-    "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",
+    "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.dashboard_context",
     "SIDEBAR": {
         "show_search": True,
         "command_search": True,

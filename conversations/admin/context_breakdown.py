@@ -29,7 +29,7 @@ from conversations.domain.layers import (
     WORKING,
 )
 from conversations.domain.policy import LAYER_NAMES
-from memoryhub.admin.base import excerpt, grouped
+from memoryhub.admin.base import excerpt, format_count
 
 Item = Mapping[str, Any]
 
@@ -272,7 +272,7 @@ def _change(item: Item, before: RunOutcome) -> str:
     if entered != item["included"]:
         return gettext("had entered before") if entered else gettext("was left out before")
     if item["included"] and tokens != item["tokens"]:
-        return gettext("had %(tokens)s tokens before") % {"tokens": grouped(tokens)}
+        return gettext("had %(tokens)s tokens before") % {"tokens": format_count(tokens)}
     return ""
 
 

@@ -60,7 +60,7 @@ from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING
 from conversations.models import Receipt, Session
-from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal, render_page
+from memoryhub.admin.base import as_uuid, clock, excerpt, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
 from memoryhub.errors import DomainError
@@ -247,7 +247,7 @@ def _result(request: HttpRequest, form: PlaygroundForm) -> Result | None:
         context = assemble_context(tenant=tenant, request=context_request, by=by, now=now, dry_run=True)
         return Result(tenant, context_request, context, _notices(form, tenant, context))
     except ContextTooLarge as error:
-        figures = {"required": grouped(error.required_tokens), "limit": grouped(error.token_limit)}
+        figures = {"required": format_count(error.required_tokens), "limit": format_count(error.token_limit)}
         problem = _("System prompt and message alone need %(required)s tokens; the limit is %(limit)s.")
         form.add_error("max_tokens", forms.ValidationError(problem, params=figures))
     except PolicyError as error:

@@ -16,7 +16,7 @@ from conversations.domain.policy import CALL_OPTIONS, ContextPolicy
 from conversations.models import Receipt
 from memoryhub.admin.base import as_uuid, truncated
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.policy_form import SWITCH, field_of
+from memoryhub.admin.policy_form import SWITCH_CHOICES, field_of
 from memoryhub.tenancy.domain import Check, Input
 from memoryhub.tenancy.models import Agent
 
@@ -47,7 +47,7 @@ def _choice(label: Any, choices: Any) -> forms.ChoiceField:
 
 def _option(check: Check) -> forms.Field:
     """Return the field of a policy value for one context; what it allows is checked where the context is assembled."""
-    choices = SWITCH if check.input is Input.SWITCH else check.choices
+    choices = SWITCH_CHOICES if check.input is Input.SWITCH else check.choices
     if choices:
         return _choice(check.title, [("", _("as in the policy")), *choices.items()])
     return field_of(check, required=False, label=check.title)

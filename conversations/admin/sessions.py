@@ -22,7 +22,7 @@ from conversations.admin.timeline import summarise_address, timeline_context, to
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
-    READ_FOR_EXCERPT,
+    EXCERPT_SOURCE_LENGTH,
     OwnedMixin,
     ReadOnlyAdmin,
     as_uuid,
@@ -37,7 +37,7 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
 from memoryhub.admin.dashboard import RECENT, Section, Tile
-from memoryhub.admin.labels import TRUST_COLOURS, principal_label, rows_in_words
+from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
 from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
@@ -80,7 +80,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         if not _may_read(request):
             return rows
         first = Message.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk"), seq=1)
-        return rows.annotate(opening=Subquery(first.values(start=Left("content", READ_FOR_EXCERPT))))
+        return rows.annotate(opening=Subquery(first.values(start=Left("content", EXCERPT_SOURCE_LENGTH))))
 
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Any) -> str:
@@ -92,7 +92,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
             return truncated(words)
         return gettext("%(what)s, %(time)s") % {"what": row.channel, "time": short_time(row.started_at)}
 
-    def words_of(self, row: Any) -> str:
+    def label_of(self, row: Any) -> str:
         return truncated(self.title_of(row), LONGEST_NAME)
 
     def change_view(
@@ -150,7 +150,7 @@ class OfSessionMixin:
     """Column with the session that a row belongs to, by its name."""
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        words = rows_in_words(request, ((Session, row.session_id) for row in rows))
+        words = row_labels(request, ((Session, row.session_id) for row in rows))
         for row in rows:
             row.session_words = words.get((Session, str(row.session_id)), str(row.session_id)[:13])
 

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.domain.content import calls_in, one_line, results_in, text_of_result
 from conversations.domain.messages import Role, TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
-from memoryhub.admin.base import as_uuid, grouped
+from memoryhub.admin.base import as_uuid, format_count
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import day_start, local_time
@@ -115,7 +115,7 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
         return
     rows = rows.filter(**window.times("created_at")).defer("items", "query", "source_ids")
     for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
-        figures = {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
+        figures = {"total": format_count(receipt.total_tokens), "limit": format_count(receipt.token_limit)}
         yield TimelineEntry(
             title=_("Context assembled for"),
             text=receipt.opening,

@@ -13,7 +13,15 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, actor_title, clock, excerpt, grouped, principal, render_page
+from memoryhub.admin.base import (
+    ActionAdmin,
+    actor_title,
+    clock,
+    excerpt,
+    format_count,
+    principal,
+    render_page,
+)
 from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.admin.object_actions import change_url, row_page, submitted_text
@@ -26,8 +34,8 @@ from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
 from memoryhub.unfold import SCREENS, address_of, may_open
 
-LONGEST_PROMPT = 100_000
-MOST_WORDS = 100
+MAX_PROMPT_LENGTH = 100_000
+MAX_WORDS = 100
 EDITABLE = frozenset(
     {"name", "language", "system_prompt", "domain", "related_domains", "current_project", "fixed_user_id",
      "strategies", "topics_include", "topics_exclude", "retrieval_config"}
@@ -42,7 +50,7 @@ def _check_retrieval(value: dict[str, Any]) -> None:
         raise ValidationError(str(error)) from error
 
 
-_STRATEGIES_IN_WORDS = {
+STRATEGY_LABELS = {
     "semantic": _("facts"),
     "user_preference": _("preferences"),
     "summary": _("session summaries"),
@@ -54,16 +62,16 @@ _STRATEGIES_IN_WORDS = {
 class AgentForm(PolicyForm):
     """Editable settings of an agent."""
 
-    system_prompt = ProseField(required=False, max_length=LONGEST_PROMPT, label=_("System prompt"))
-    related_domains = LinesField(most=MOST_WORDS, longest=255, label=_("Related domains"))
-    topics_include = LinesField(most=MOST_WORDS, longest=255, label=_("Topics to include"))
-    topics_exclude = LinesField(most=MOST_WORDS, longest=255, label=_("Topics to leave out"))
+    system_prompt = ProseField(required=False, max_length=MAX_PROMPT_LENGTH, label=_("System prompt"))
+    related_domains = LinesField(most=MAX_WORDS, longest=255, label=_("Related domains"))
+    topics_include = LinesField(most=MAX_WORDS, longest=255, label=_("Topics to include"))
+    topics_exclude = LinesField(most=MAX_WORDS, longest=255, label=_("Topics to leave out"))
     policy = policy_json(
         _("Only the values that differ from the defaults. What is changed above goes before.")
     )
     strategies = forms.MultipleChoiceField(
         required=False,
-        choices=[(name, _STRATEGIES_IN_WORDS[name]) for name in STRATEGIES],
+        choices=[(name, STRATEGY_LABELS[name]) for name in STRATEGIES],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         label=_("Long-term strategies"),
     )
@@ -80,7 +88,7 @@ class AgentForm(PolicyForm):
             "fixed_user_id", "policy", "strategies", "topics_include", "topics_exclude", "retrieval_config",
         )  # fmt: skip
 
-    not_checked_as_stored = frozenset({"strategies", "policy", "retrieval_config"})
+    unvalidated_fields = frozenset({"strategies", "policy", "retrieval_config"})
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -252,7 +260,7 @@ class ActorAdmin(ActionAdmin):
                 text = ngettext(
                     "The user was erased: %(count)s row.", "The user was erased: %(count)s rows.", count
                 )
-                messages.success(request, text % {"count": grouped(count)})
+                messages.success(request, text % {"count": format_count(count)})
                 return HttpResponseRedirect(reverse("admin:memoryhub_actor_changelist"))
         counts = [
             (title, model._default_manager.filter(actor_id=row.pk).count())
@@ -261,5 +269,5 @@ class ActorAdmin(ActionAdmin):
         return render_page(
             request, "admin/memoryhub/agent/erase.html", title=_("Erase this user"), subtitle=actor_title(row),
             opts=self.opts, original=row, back=change_url(row), problem=problem,
-            rows=[(title, grouped(count)) for title, count in counts if count],
+            rows=[(title, format_count(count)) for title, count in counts if count],
         )  # fmt: skip

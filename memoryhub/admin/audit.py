@@ -14,15 +14,15 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import ReadOnlyAdmin, as_uuid, excerpt, link_to, title_with_time
 from memoryhub.admin.columns import choice_filter, column
-from memoryhub.admin.labels import VERBS, audit_title, kind_label, model_of, principal_label, rows_in_words
+from memoryhub.admin.labels import VERBS, audit_title, kind_label, model_of, principal_label, row_labels
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
 
-MOST_PEOPLE = 200
+MAX_PEOPLE = 200
 
 
 def _people() -> list[tuple[str, str]]:
-    people = User.objects.order_by("username").values_list("pk", "username")[:MOST_PEOPLE]
+    people = User.objects.order_by("username").values_list("pk", "username")[:MAX_PEOPLE]
     return [(str(pk), name) for pk, name in people]
 
 
@@ -31,12 +31,12 @@ PersonFilter = choice_filter(
     lambda rows, person: rows.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else rows,
 )  # fmt: skip
 
-AUDITED: Final = (
+OBJECT_KINDS: Final = (
     "actor", "agent", "api_key", "compaction", "document", "group", "import", "invitation", "job", "memories",
     "memory", "merge", "person", "profile", "project", "projects", "receipt", "reviewinstructions",
     "routing", "savedview", "session", "sleep_run", "summary", "task", "tombstone",
 )  # fmt: skip
-"""The kinds of rows that the trail is about."""
+"""Kinds of rows in the audit trail."""
 
 
 VerbFilter = choice_filter(
@@ -47,10 +47,10 @@ VerbFilter = choice_filter(
 KindFilter = choice_filter(
     _("kind of row"),
     "object_kind",
-    lambda: sorted(((kind, kind_label(kind)) for kind in AUDITED), key=itemgetter(1)),
+    lambda: sorted(((kind, kind_label(kind)) for kind in OBJECT_KINDS), key=itemgetter(1)),
 )
 
-DETAILS: Final[Mapping[str, Any]] = {
+DETAIL_LABELS: Final[Mapping[str, Any]] = {
     "address": _("address"),
     "anonymised": _("anonymised"),
     "batch": _("selection"),
@@ -77,13 +77,13 @@ DETAILS: Final[Mapping[str, Any]] = {
     "verb": _("verb"),
     "version": _("version"),
 }
-"""Names of an entry's details; what is not here is shown as it was stored."""
+"""Labels of an entry's details; others are shown as stored."""
 
 
 def details_of(details: Mapping[str, Any]) -> str:
     """Return an entry's details as lines of a name and its value."""
     lines = [
-        (DETAILS.get(name, name.replace("_", " ")), _detail(value))
+        (DETAIL_LABELS.get(name, name.replace("_", " ")), _detail(value))
         for name, value in sorted(details.items())
         if value not in (None, "", [], {})
     ]
@@ -91,7 +91,7 @@ def details_of(details: Mapping[str, Any]) -> str:
 
 
 def _detail(value: Any) -> Any:
-    """Return a detail as words; numbers of rows by table are named as the rows are."""
+    """Format a detail; counts by table are labelled by the model's name."""
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
@@ -121,12 +121,14 @@ class AuditAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find verbs and kinds by what the page calls them as well."""
+        """Search verbs and kinds by their labels too."""
         if as_uuid(search_term) is not None:
             return super().get_search_results(request, queryset, search_term)
         for word in search_term.casefold().split():
             either = Q(verb__in=[verb for verb, label in VERBS.items() if word in str(label).casefold()])
-            either |= Q(object_kind__in=[kind for kind in AUDITED if word in kind_label(kind).casefold()])
+            either |= Q(
+                object_kind__in=[kind for kind in OBJECT_KINDS if word in kind_label(kind).casefold()]
+            )
             for name in self.search_fields:
                 either |= Q((f"{name}__icontains", word))
             queryset = queryset.filter(either)
@@ -134,7 +136,7 @@ class AuditAdmin(ReadOnlyAdmin):
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[AuditEntry]) -> None:
         models = {entry.pk: model_of(entry.object_kind) for entry in rows}
-        words = rows_in_words(
+        words = row_labels(
             request, ((model, entry.object_id) for entry in rows if (model := models[entry.pk]))
         )
         for entry in rows:

@@ -1,6 +1,6 @@
-"""Base classes of all admin screens: bounded lists, forms that call actions, list filters, pages of no single model.
+"""Base classes of all admin screens: bounded lists, forms that call actions, list filters, pages without a model.
 
-A validation error raised by an action comes back beside the field it is about, with everything that was typed.
+An action's validation error is shown at its field, and the form keeps what was typed.
 """
 
 import json
@@ -40,10 +40,10 @@ from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.unfold import PAGES, SCREENS, Page
 
-EXCERPT = 120
-READ_FOR_EXCERPT = 400
-MOST_LISTED = 1_000_000
-MOST_AT_ONCE = 1000
+EXCERPT_LENGTH = 120
+EXCERPT_SOURCE_LENGTH = 400
+MAX_LISTED = 1_000_000
+MAX_SELECTED = 1000
 
 
 def principal(request: HttpRequest) -> Principal:
@@ -51,7 +51,7 @@ def principal(request: HttpRequest) -> Principal:
 
 
 def clock() -> datetime:
-    """Return the time of a change; only the edge reads the clock."""
+    """Return the current time; actions take it as an argument."""
     return timezone.now()
 
 
@@ -60,7 +60,7 @@ def policy_errors(error: PolicyError) -> list[str]:
 
 
 def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
-    """Return what a form says of an action's error, each with the field that it is about."""
+    """Return an action's error as pairs of form field and message."""
     if isinstance(error, VersionMismatch):
         # What was typed stays, and a second save replaces the other change.
         problem = _(
@@ -78,40 +78,40 @@ def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
 class ActionForm(forms.ModelForm):
     """A form whose values go to an action, and that shows the action's validation errors."""
 
-    refused: DomainError | PolicyError | None = None
-    # Who fills it in; nobody may do nothing.
+    action_error: DomainError | PolicyError | None = None
+    # The user who submits the form; an anonymous one has no permissions.
     person: Any = AnonymousUser()
-    # Fields that the model does not check, since they have another form here; None: the action alone checks any.
-    not_checked_as_stored: frozenset[str] | None = None
+    # Fields without model validation, because the form represents them differently; None: all (the action validates).
+    unvalidated_fields: frozenset[str] | None = None
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
-        if data is not None and isinstance(self.refused, VersionMismatch):
+        if data is not None and isinstance(self.action_error, VersionMismatch):
             data = data.copy()
-            data["expected_version"] = self.refused.current
+            data["expected_version"] = self.action_error.current
         super().__init__(data, *args, **kwargs)
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
-        for field, problem in form_errors(self.refused) if self.refused else ():
+        for field, problem in form_errors(self.action_error) if self.action_error else ():
             self.add_error(field if field in self.fields else None, problem)
         return values
 
     def _get_validation_exclusions(self) -> set[str]:
         excluded: set[str] = super()._get_validation_exclusions()  # type: ignore[misc]
         every = {field.name for field in self.instance._meta.fields}
-        return excluded | (every if self.not_checked_as_stored is None else self.not_checked_as_stored)
+        return excluded | (every if self.unvalidated_fields is None else self.unvalidated_fields)
 
     def changed_values(self, names: frozenset[str]) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
 
 
 def untranslated() -> AbstractContextManager[None]:
-    """Return a context without translation: what is stored must not depend on the person's language."""
+    """Deactivate translation; stored texts must not depend on the user's language."""
     return translation.override(None)
 
 
 def indented_json(data: Any, encoder: Any) -> SafeString:
-    """Return JSON as text; the kit's own colours are inline styles, which the Content-Security-Policy refuses."""
+    """Return JSON as preformatted text; unfold's highlighting uses inline styles, which the CSP blocks."""
     text = json.dumps(data, sort_keys=True, indent=4, cls=encoder, ensure_ascii=False)
     return format_html('<pre class="hub-text">{}</pre>', text)
 
@@ -120,14 +120,14 @@ unfold.fields.prettify_json = indented_json
 
 
 class CappedPaginator(Paginator):
-    """Counts at most MOST_LISTED rows; filters find the others."""
+    """Counts at most MAX_LISTED rows; filters find the others."""
 
     @cached_property
     def count(self) -> int:
         rows = self.object_list
         if isinstance(rows, QuerySet):
-            return int(rows.order_by()[:MOST_LISTED].count())
-        return min(len(rows), MOST_LISTED)
+            return int(rows.order_by()[:MAX_LISTED].count())
+        return min(len(rows), MAX_LISTED)
 
 
 class HubAdmin(ModelAdmin):
@@ -144,7 +144,7 @@ class HubAdmin(ModelAdmin):
     long_text: str | None = None
     list_deferred: Sequence[str] = ()
     allows: frozenset[str] = frozenset({"add", "change", "delete"})
-    """What can be done here at all, by those who have the permission for it."""
+    """Operations that the screen offers; users also need the permission."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return "add" in self.allows and bool(super().has_add_permission(request))
@@ -156,7 +156,7 @@ class HubAdmin(ModelAdmin):
         return "delete" in self.allows and bool(super().has_delete_permission(request, obj))
 
     def may_act(self, request: HttpRequest, row: Any) -> bool:
-        """Return whether a person may use the buttons of a row's actions."""
+        """Return whether a user may run the row's actions."""
         return self.has_change_permission(request, row)
 
     def get_urls(self) -> list[URLPattern]:
@@ -164,7 +164,7 @@ class HubAdmin(ModelAdmin):
         model = f"{self.opts.app_label}_{self.opts.model_name}"
         named = {name: getattr(self, name) for name in dir(type(self)) if name.endswith("_view")}
         pages = {
-            name.removesuffix("_view"): each for name, each in named.items() if hasattr(each, "is_of_row")
+            name.removesuffix("_view"): each for name, each in named.items() if hasattr(each, "is_row_view")
         }
         return [
             *(
@@ -195,7 +195,7 @@ class HubAdmin(ModelAdmin):
         if self.list_deferred and match is not None and (match.url_name or "").endswith("_changelist"):
             rows = rows.defer(*self.list_deferred)
         if self.long_text is not None:
-            rows = rows.defer(self.long_text).annotate(opening=Left(F(self.long_text), READ_FOR_EXCERPT))
+            rows = rows.defer(self.long_text).annotate(opening=Left(F(self.long_text), EXCERPT_SOURCE_LENGTH))
         return rows
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
@@ -219,7 +219,7 @@ class HubAdmin(ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find an id by the ids alone, which are indexed; anything else by words."""
+        """Search ids by the indexed id fields only, anything else by text."""
         key = as_uuid(search_term)
         if key is None:
             found = super().get_search_results(request, queryset, search_term)
@@ -228,7 +228,7 @@ class HubAdmin(ModelAdmin):
         return queryset.filter(either), False
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Run a list's action; an id that cannot exist gives a message, not an error page."""
+        """Run a list action; an invalid id gives a message instead of an error page."""
         try:  # apart from the action, whose own errors must not be mistaken for these
             queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
         except (ValidationError, ValueError):
@@ -249,13 +249,13 @@ class HubAdmin(ModelAdmin):
             return super().log_deletions(request, queryset)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Check permission first: Django tells strangers whether the row exists."""
+        """Check permission first; Django would reveal whether the row exists."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         return cast(HttpResponse, super().history_view(request, object_id, extra_context))
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        """Add to the rows of a list, or to the row of a page, what is read for all of them by one statement."""
+        """Hook: attach related data to the rows of a list or page, read by one statement."""
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {}
@@ -264,10 +264,10 @@ class HubAdmin(ModelAdmin):
         """Return a row's title as plain text; None: its `__str__`."""
         return None
 
-    def words_of(self, row: Any) -> str:
-        """Return the words by which people know a row: the beginning of its text, else its title."""
+    def label_of(self, row: Any) -> str:
+        """Return a row's label: the beginning of its text, else its title."""
         text = getattr(row, "opening", None) if self.long_text else None
-        return truncated(text, EXCERPT) if text else str(self.title_of(row) or row)
+        return truncated(text, EXCERPT_LENGTH) if text else str(self.title_of(row) or row)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)
@@ -318,7 +318,7 @@ class ActionAdmin(HubAdmin):
         if obj is None and self.add_form is not None:
             kwargs["form"] = self.add_form
         form: Any = super().get_form(request, obj, change=change, **kwargs)
-        form.refused, form.person = getattr(request, "refused", None), request.user
+        form.action_error, form.person = getattr(request, "action_error", None), request.user
         return form  # type: ignore[no-any-return]
 
     def changeform_view(
@@ -331,17 +331,19 @@ class ActionAdmin(HubAdmin):
         view = super().changeform_view
         try:
             answer: HttpResponse = view(request, object_id, form_url, extra_context)
-        except (DomainError, PolicyError) as refused:
-            request.refused = refused  # type: ignore[attr-defined]
+        except (DomainError, PolicyError) as error:
+            request.action_error = error  # type: ignore[attr-defined]
             answer = view(request, object_id, form_url, extra_context)
         return answer
 
 
-def excerpt(text: str | None, length: int = EXCERPT) -> str:
+def excerpt(text: str | None, length: int = EXCERPT_LENGTH) -> str:
     """Return the beginning of a text on one line, isolated for bidirectional text."""
-    line = " ".join((text or "")[:READ_FOR_EXCERPT].split())
+    line = " ".join((text or "")[:EXCERPT_SOURCE_LENGTH].split())
     short = (
-        line if len(line) <= length and len(text or "") <= READ_FOR_EXCERPT else f"{line[:length].rstrip()}…"
+        line
+        if len(line) <= length and len(text or "") <= EXCERPT_SOURCE_LENGTH
+        else f"{line[:length].rstrip()}…"
     )
     return format_html("<bdi>{}</bdi>", short) if short else gettext("(no text)")
 
@@ -375,7 +377,7 @@ def as_uuid(text: str) -> UUID | None:
         return None
 
 
-LONGEST_TITLE = 80
+MAX_TITLE_LENGTH = 80
 
 
 def actor_title(actor: Actor) -> str:
@@ -394,18 +396,22 @@ def short_time(at: datetime) -> str:
     return date_format(timezone.localtime(at), "SHORT_DATETIME_FORMAT")
 
 
-def truncated(text: str, length: int = LONGEST_TITLE) -> str:
+def truncated(text: str, length: int = MAX_TITLE_LENGTH) -> str:
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[:length].rstrip()}…"
 
 
-def grouped(number: int) -> str:
+def format_count(number: int) -> str:
     return str(number_format(number, use_l10n=True, force_grouping=True))
 
 
 def shown_count(count: int) -> str:
-    """Return the number of a list's rows; a list counts to MOST_LISTED."""
-    return grouped(count) if count < MOST_LISTED else gettext("%(count)s or more") % {"count": grouped(count)}
+    """Return the number of a list's rows; a list counts to MAX_LISTED."""
+    return (
+        format_count(count)
+        if count < MAX_LISTED
+        else gettext("%(count)s or more") % {"count": format_count(count)}
+    )
 
 
 def page_urls() -> list[URLPattern]:

@@ -1,7 +1,7 @@
-"""The admin's first page: what waits and where to begin, what the last night did, 30 days in curves, what was done.
+"""Admin dashboard: pending work, background status, the last sleep, 30-day charts, and recent actions.
 
-Each app registers its own panels (`PANELS`). Counting stays cheap: all are counted together, and
-where the planner expects a count to read much of a large table, its own estimate is shown instead, marked as one.
+Each app registers its own panels (`PANELS`). All counts are read together; where the planner expects a count to read
+much of a large table, its estimate is shown instead, marked as one.
 """
 
 import json
@@ -26,8 +26,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock
-from memoryhub.admin.jobs import HEALTH_WORDS, BackgroundStatus, background_status
-from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, rows_in_words
+from memoryhub.admin.jobs import HEALTH_LABELS, BackgroundStatus, background_status
+from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
@@ -42,13 +42,13 @@ from memoryhub.unfold import may_open
 from memoryhub.zones import day_start
 
 # In the planner's unit, about one page read in order each: some 100,000 narrow rows, tens of milliseconds.
-DEAREST_COUNT = 5_000.0
+MAX_COUNT_COST = 5_000.0
 
 RECENT = timedelta(days=7)
-LOOKED_THROUGH = 40
-MOST_HAPPENINGS = 10
+AUDIT_ENTRIES_READ = 40
+MAX_ACTIONS = 10
 CURVE_DAYS = 30
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 
 
 @dataclass(frozen=True)
@@ -64,29 +64,29 @@ class Count:
 
 
 class Section(StrEnum):
-    """Parts of the page, in order."""
+    """Sections of the page, in order."""
 
     DECIDE = "decide"
     BACKGROUND = "background"
     HOLDINGS = "holdings"
 
 
-def may_see(model: type[Model]) -> str:
+def view_permission(model: type[Model]) -> str:
     return f"{model._meta.app_label}.view_{model._meta.model_name}"
 
 
-class Offer:
+class PanelItem:
     """An entry of a panel, shown to those who may see its model."""
 
     model: type[Model]
 
     @property
     def permission(self) -> str:
-        return may_see(self.model)
+        return view_permission(self.model)
 
 
-class Listed(Offer):
-    """Figures of rows; `page` names a page of `PAGES` where that is the better way to go on than the rows' list."""
+class LinkedItem(PanelItem):
+    """Item that links to a filtered list, or to `page` (a name in `PAGES`)."""
 
     query: str
     page: str
@@ -98,11 +98,11 @@ class Listed(Offer):
 
 
 @dataclass(frozen=True)
-class Tile(Listed):
-    """One figure of the first page: what it counts, the figure, a line below it, and the list behind it.
+class Tile(LinkedItem):
+    """Figure with title, note and link.
 
-    `figure` and `recent` (the last seven days) may be rows: those of all tiles are counted together. `alarm` is shown
-    above all tiles.
+    `figure` and `recent` (the last seven days) may be querysets, which are counted together for all tiles. `alarm` is
+    shown above all tiles.
     """
 
     title: Any
@@ -121,8 +121,8 @@ class Tile(Listed):
 
 
 @dataclass(frozen=True)
-class Happening(Offer):
-    """A recent action: when, its title, by whom, and the row's page."""
+class RecentAction(PanelItem):
+    """A recent action with time, title, user and link to its row."""
 
     at: datetime
     text: Any
@@ -140,7 +140,7 @@ class Happening(Offer):
 
 
 @dataclass(frozen=True)
-class Sentence(Offer):
+class AutomaticEvent(PanelItem):
     """An automatic event, with a link to it and to a page that asks whether to undo it."""
 
     text: str
@@ -152,7 +152,7 @@ class Sentence(Offer):
 
 
 @dataclass(frozen=True)
-class Curve(Listed):
+class Curve(LinkedItem):
     """A figure of each of the last CURVE_DAYS days: the sum of `value` over rows by the moment or day in `by`."""
 
     title: Any
@@ -175,7 +175,7 @@ class Curve(Listed):
         return rows
 
 
-def _drawn(curves: Sequence[Curve], now: datetime) -> Iterator[dict[str, Any]]:
+def _chart_data(curves: Sequence[Curve], now: datetime) -> Iterator[dict[str, Any]]:
     """Yield the sum of each curve, and its days as data of unfold's bar chart; they are read by one statement."""
     today = timezone.localdate(now)
     days = [today - timedelta(days=back) for back in range(CURVE_DAYS - 1, -1, -1)]
@@ -206,16 +206,16 @@ CURVE_OPTIONS: Final = json.dumps(
     }
 )
 
-Panel = Callable[[datetime], Iterable[Offer]]
+Panel = Callable[[datetime], Iterable[PanelItem]]
 
 PANELS: Final[list[Panel]] = []
 """The panels of all apps, in order; apps register theirs when they are ready."""
 
 
-def counted(tiles: Sequence[Tile]) -> list[Tile]:
+def with_counts(tiles: Sequence[Tile]) -> list[Tile]:
     """Return the tiles with their counts, read by three statements."""
     wanted = [each for tile in tiles for each in (tile.figure, tile.recent) if isinstance(each, QuerySet)]
-    figures = iter(_counts(wanted) if wanted else [])
+    figures = iter(_count_rows(wanted) if wanted else [])
 
     def known(figure: Any) -> Any:
         return next(figures) if isinstance(figure, QuerySet) else figure
@@ -224,19 +224,19 @@ def counted(tiles: Sequence[Tile]) -> list[Tile]:
 
 
 @transaction.atomic
-def _counts(wanted: Sequence[QuerySet[Any]]) -> list[Count]:
+def _count_rows(wanted: Sequence[QuerySet[Any]]) -> list[Count]:
     compiled = [rows.order_by().values_list(Value(1)).query.sql_with_params() for rows in wanted]
     with connection.cursor() as cursor:
         # Without workers each part of the plan tells of all of its rows.
         cursor.execute("SELECT set_config('max_parallel_workers_per_gather', '0', TRUE)")
-        statement, values = _together(compiled)
+        statement, values = _union_all(compiled)
         cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
         plan = cursor.fetchone()[0][0]["Plan"]
         plans = plan["Plans"] if len(wanted) > 1 else [plan]
-        is_dear = [each["Total Cost"] > DEAREST_COUNT for each in plans]
+        is_dear = [each["Total Cost"] > MAX_COUNT_COST for each in plans]
         cheap = [each for each, dear in zip(compiled, is_dear, strict=True) if not dear]
         if cheap:
-            cursor.execute(*_together(cheap))
+            cursor.execute(*_union_all(cheap))
         exact = iter(cursor.fetchall() if cheap else [])
     return [
         Count(int(each["Plans"][0]["Plan Rows"]), is_estimate=True) if dear else Count(next(exact)[0])
@@ -244,22 +244,22 @@ def _counts(wanted: Sequence[QuerySet[Any]]) -> list[Count]:
     ]
 
 
-def _together(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
+def _union_all(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
     counts = [f"(SELECT count(*) FROM ({sql}) AS rows)" for sql, _ in compiled]  # noqa: S608 - Django's own
     return " UNION ALL ".join(counts), [value for _, values in compiled for value in values]
 
 
-def ground_tiles(now: datetime) -> list[Offer]:
+def core_panel(now: datetime) -> list[PanelItem]:
     usable = ApiKey.objects.usable(now)
     return [
         Tile(_("Agents"), Agent.objects.all(), _("with a memory of their own"), Agent),
         Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND),
         _background_tile(now),
         *(
-            Happening(
+            RecentAction(
                 entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id
             )
-            for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:LOOKED_THROUGH]
+            for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:AUDIT_ENTRIES_READ]
             if (model := model_of(entry.object_kind)) is not None
         ),
     ]
@@ -275,7 +275,7 @@ def _background_tile(now: datetime) -> Tile:
         )
     waiting, words = Count(state.jobs.get(State.QUEUED, 0)), background_status(state)
     alarm = None if words.is_well else words
-    return Tile(_("Jobs"), waiting, HEALTH_WORDS[state.health], Job, section=Section.BACKGROUND, alarm=alarm)
+    return Tile(_("Jobs"), waiting, HEALTH_LABELS[state.health], Job, section=Section.BACKGROUND, alarm=alarm)
 
 
 def _providers(now: datetime, *, with_calls: bool) -> Iterator[dict[str, Any]]:
@@ -294,13 +294,13 @@ def _spaces() -> dict[str, Any]:
     spaces = list(EmbeddingSpace.objects.exclude(state=EmbeddingSpace.State.RETIRED))
     active = next((space for space in spaces if space.state == EmbeddingSpace.State.ACTIVE), None)
     waiting = sum(
-        model.objects.filter(space=active, vector=None, is_refused=False)[:MOST_WAITING].count()
+        model.objects.filter(space=active, vector=None, is_refused=False)[:MAX_WAITING].count()
         for model in (index_models() if active else ())
     )
     return {
         "space": active,
         "filling": [space for space in spaces if space.state == EmbeddingSpace.State.FILLING],
-        "without_vector": Count(waiting, is_estimate=waiting >= MOST_WAITING),
+        "without_vector": Count(waiting, is_estimate=waiting >= MAX_WAITING),
     }
 
 
@@ -322,23 +322,23 @@ def _disk_alarms() -> list[dict[str, str]]:
     return [{"sentence": sentence % words, "advice": advice}]
 
 
-def _worded(request: HttpRequest, happenings: Iterable[Happening]) -> list[Happening]:
-    """Return the latest with the words of their rows, read by one statement for each kind of row.
+def _with_row_labels(request: HttpRequest, happenings: Iterable[RecentAction]) -> list[RecentAction]:
+    """Return the latest actions with labels of their rows, read by one statement for each model.
 
-    An event whose row is gone, or that is about no single row, keeps neither words nor a link.
+    An action without a row, or whose row is gone, has neither label nor link.
     """
-    latest = sorted(happenings, key=lambda each: each.at)[: -MOST_HAPPENINGS - 1 : -1]
-    words = rows_in_words(request, ((each.model, each.key) for each in latest))
+    latest = sorted(happenings, key=lambda each: each.at)[: -MAX_ACTIONS - 1 : -1]
+    words = row_labels(request, ((each.model, each.key) for each in latest))
     found = [(each, words.get((each.model, str(each.key)))) for each in latest]
     return [replace(each, words=text or "", key=text and each.key) for each, text in found]
 
 
-def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add what this person may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
+def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Add the panels that the user may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
     now, user = clock(), cast(Any, request.user)
     offered = [each for panel in PANELS for each in panel(now)]
     seen = [each for each in offered if user.has_perm(each.permission)]
-    tiles = counted([each for each in seen if isinstance(each, Tile)])
+    tiles = with_counts([each for each in seen if isinstance(each, Tile)])
     tiles.sort(key=lambda tile: not tile.is_waiting)
     waiting = [tile for tile in tiles if tile.is_waiting]
     may_review = may_open("review", request)
@@ -355,13 +355,13 @@ def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "sentences": [
             (each, not each.undo_permission or user.has_perm(each.undo_permission))
             for each in seen
-            if isinstance(each, Sentence)
+            if isinstance(each, AutomaticEvent)
         ],
-        "curves": list(_drawn([each for each in seen if isinstance(each, Curve)], now)),
+        "curves": list(_chart_data([each for each in seen if isinstance(each, Curve)], now)),
         "curve_options": CURVE_OPTIONS,
-        "happenings": _worded(request, (each for each in seen if isinstance(each, Happening))),
+        "happenings": _with_row_labels(request, (each for each in seen if isinstance(each, RecentAction))),
         "alarms": [*_disk_alarms(), *(tile.alarm for tile in tiles if tile.alarm is not None)],
-        "providers": list(_providers(now, with_calls=user.has_perm(may_see(LedgerEntry)))),
+        "providers": list(_providers(now, with_calls=user.has_perm(view_permission(LedgerEntry)))),
         "sees_anything": bool(tiles),
         **_spaces(),
     }

@@ -18,17 +18,17 @@ from diff_match_patch import diff_match_patch  # type: ignore[import-untyped]
 
 from memoryhub.search.analysis import UNSPACED, analyse
 
-SECONDS: Final = 0.5
+TIME_LIMIT_SECONDS: Final = 0.5
 """Time for all comparisons of one page."""
 
-LONGEST_COMPARED: Final = 5_000
+MAX_COMPARED_LENGTH: Final = 5_000
 """Characters of a text that is compared word by word as a whole."""
 
-LARGE: Final = 500
+ANCHORED_FROM: Final = 500
 """Words or lines of both texts from which unique ones are matched first: the search alone takes quadratic time."""
 
 FIRST_CODE: Final = 0x10000
-LEAST_SHARED: Final = 3
+MIN_SHARED_LENGTH: Final = 3
 """Characters between two differences that count as shared; fewer are chance, and make the text hard to read."""
 
 # Words with the white space behind them; everything else, such as scripts without spaces, one by one.
@@ -85,22 +85,22 @@ def shared_words(text: str, other: str) -> list[Marked]:
     return parts
 
 
-NEVER_FIRST: Final = "んンーゃゅょャュョ"
+NON_INITIAL_KANA: Final = "んンーゃゅょャュョ"
 """Kana that begin no word: a mark goes on over them."""
 
 
 def _whole_words(run: str, shared: Sequence[bool]) -> list[bool]:
     return [
-        is_shared or (place > 0 and shared[place - 1] and run[place] in NEVER_FIRST)
+        is_shared or (place > 0 and shared[place - 1] and run[place] in NON_INITIAL_KANA)
         for place, is_shared in enumerate(shared)
     ]
 
 
-def page_deadline(seconds: float = SECONDS) -> float:
+def page_deadline(seconds: float = TIME_LIMIT_SECONDS) -> float:
     return time.time() + seconds
 
 
-def _tokens_compared(
+def _compare_tokens(
     one: Sequence[str], other: Sequence[str], deadline: float
 ) -> Iterator[tuple[list[str], list[str], bool]]:
     """Yield the next tokens of both, and whether they differ; equal and different parts take turns."""
@@ -128,7 +128,7 @@ def _tokens_compared(
 
 
 def _diffs(one: str, other: str, deadline: float) -> _Diffs:
-    if len(one) + len(other) <= LARGE:
+    if len(one) + len(other) <= ANCHORED_FROM:
         return _search(one, other, deadline)
     begin = _DIFFER.diff_commonPrefix(one, other)
     diffs: _Diffs = [(_DIFFER.DIFF_EQUAL, one[:begin])] if begin else []
@@ -183,11 +183,11 @@ def word_spans(one: str, other: str, deadline: float | None = None) -> list[Span
     What is shared by chance between two differences counts as different too: a letter, a space, a particle.
     """
     deadline = page_deadline() if deadline is None else deadline
-    compared = list(_tokens_compared(_WORDS.findall(one), _WORDS.findall(other), deadline))
+    compared = list(_compare_tokens(_WORDS.findall(one), _WORDS.findall(other), deadline))
     spans = []
     for place, (mine, theirs, own) in enumerate(compared):
         text, is_between = "".join(mine), 0 < place < len(compared) - 1
-        is_chance = is_between and len(text.strip()) < LEAST_SHARED
+        is_chance = is_between and len(text.strip()) < MIN_SHARED_LENGTH
         spans.append(Span(text, "".join(theirs), own or is_chance))
     return _joined(spans)
 
@@ -204,10 +204,10 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 # In one text
 
-LONGEST_SHOWN: Final = 3_000
+MAX_INLINE_LENGTH: Final = 3_000
 """Characters of one inline difference; what is left out is marked."""
 
-AROUND: Final = 120
+CONTEXT_LENGTH: Final = 120
 """Characters that are shown around a change of what stayed as it was."""
 
 SAME, GONE, NEW, CUT = "same", "gone", "new", "cut"
@@ -223,7 +223,7 @@ class Run:
 
 def inline_diff(before: str, after: str, deadline: float | None = None) -> list[Run] | None:
     """Return two texts as one, with what went and what came; None where they are too long."""
-    if max(len(before), len(after)) > LONGEST_COMPARED:
+    if max(len(before), len(after)) > MAX_COMPARED_LENGTH:
         return None
     runs: list[Run] = []
     for span in word_spans(before, after, deadline):
@@ -233,18 +233,18 @@ def inline_diff(before: str, after: str, deadline: float | None = None) -> list[
 
 
 def _limited(runs: Sequence[Run]) -> Iterator[Run]:
-    """Yield the runs up to LONGEST_SHOWN characters; of long ones that stayed, what is next to a change."""
+    """Yield the runs up to MAX_INLINE_LENGTH characters; of long ones that stayed, what is next to a change."""
     shown: list[Run] = []
     for place, run in enumerate(runs):
-        if run.kind != SAME or len(run.text) <= 2 * AROUND:
+        if run.kind != SAME or len(run.text) <= 2 * CONTEXT_LENGTH:
             shown.append(run)
             continue
         if place > 0:
-            shown.append(Run(SAME, run.text[:AROUND]))
+            shown.append(Run(SAME, run.text[:CONTEXT_LENGTH]))
         shown.append(Run(CUT, "…"))
         if place < len(runs) - 1:
-            shown.append(Run(SAME, run.text[-AROUND:]))
-    left = LONGEST_SHOWN
+            shown.append(Run(SAME, run.text[-CONTEXT_LENGTH:]))
+    left = MAX_INLINE_LENGTH
     for run in shown:
         if len(run.text) > left:
             yield Run(run.kind, run.text[:left])
@@ -281,7 +281,7 @@ class Row:
 
 def side_by_side(one: str, other: str) -> list[Row] | None:
     """Return both texts as rows of a sentence or more each; None where they are too long."""
-    if max(len(one), len(other)) > LONGEST_COMPARED:
+    if max(len(one), len(other)) > MAX_COMPARED_LENGTH:
         return None
     rows: list[list[Span]] = [[]]
     for span in word_spans(one, other):
@@ -306,17 +306,17 @@ def _sides(spans: Sequence[Span], shorten: bool = False) -> tuple[list[Part], li
 
 # Passages of long texts
 
-LINES_AROUND: Final = 2
+CONTEXT_LINES: Final = 2
 """Lines that are shown before and after a change."""
 
-MOST_SHOWN: Final = 60_000
+MAX_PAGE_LENGTH: Final = 60_000
 """Characters on one page, of both sides."""
 
-LONGEST_PASSAGE: Final = 10_000
+MAX_PASSAGE_LENGTH: Final = 10_000
 """Characters of both sides after which a passage ends: where every second line changed, all is one change."""
 
-LONGEST_SAME: Final = 400
-LONGEST_OWN: Final = 8_000
+MAX_EQUAL_LENGTH: Final = 400
+MAX_CHANGED_LENGTH: Final = 8_000
 """Characters of one stretch; the middle of a longer one is left out."""
 
 
@@ -344,7 +344,7 @@ class Differences:
 
 
 def differences(
-    one: str, other: str, *, first: int = 0, most: int = MOST_SHOWN, seconds: float = SECONDS
+    one: str, other: str, *, first: int = 0, most: int = MAX_PAGE_LENGTH, seconds: float = TIME_LIMIT_SECONDS
 ) -> Differences:
     """Return what changed from one text to another, from the change number `first` (from 0) on."""
     deadline = page_deadline(seconds)
@@ -367,17 +367,17 @@ def differences(
 def _groups(mine: Sequence[str], theirs: Sequence[str], deadline: float) -> Iterator[tuple[int, list[Span]]]:
     group: list[Span] = []
     line, begins, size = 1, 1, 0
-    for one, other, own in _tokens_compared(mine, theirs, deadline):
+    for one, other, own in _compare_tokens(mine, theirs, deadline):
         if own:
             group.append(Span("".join(one), "".join(other), own=True))
             size += len(group[-1].one) + len(group[-1].other)
         else:
             has_change = any(span.own for span in group)
-            head, tail = one[:LINES_AROUND] if has_change else [], one[-LINES_AROUND:]
-            if has_change and (len(one) > 2 * LINES_AROUND or size >= LONGEST_PASSAGE):
+            head, tail = one[:CONTEXT_LINES] if has_change else [], one[-CONTEXT_LINES:]
+            if has_change and (len(one) > 2 * CONTEXT_LINES or size >= MAX_PASSAGE_LENGTH):
                 yield begins, [*group, _same(head)]
                 group, size = [], 0
-                tail = tail if len(one) > 2 * LINES_AROUND else one[LINES_AROUND:]
+                tail = tail if len(one) > 2 * CONTEXT_LINES else one[CONTEXT_LINES:]
             elif has_change:
                 head, tail = [], one
             if not group:
@@ -394,7 +394,7 @@ def _same(lines: Sequence[str]) -> Span:
 
 
 def _shortened(text: str, own: bool) -> Part:
-    longest = LONGEST_OWN if own else LONGEST_SAME
+    longest = MAX_CHANGED_LENGTH if own else MAX_EQUAL_LENGTH
     if len(text) <= longest:
         return Part(text, own)
     half = longest // 2

@@ -17,8 +17,8 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from memoryhub.validators import UnusableJSON, parse_json
 
-LONGEST_JSON = 64_000
-LONGEST_REASON = 1000
+MAX_JSON_BYTES = 64_000
+MAX_REASON_LENGTH = 1000
 
 
 def with_plain_line_ends(text: str) -> str:
@@ -60,7 +60,7 @@ class ReasonField(forms.CharField):
         defaults = {
             "required": False,
             "label": _("Reason"),
-            "max_length": LONGEST_REASON,
+            "max_length": MAX_REASON_LENGTH,
             "widget": UnfoldAdminTextInputWidget(),
             "help_text": _("Kept with the change; optional."),
         }
@@ -116,9 +116,9 @@ class ObjectField(forms.JSONField):
         if isinstance(value, dict):
             return value
         text = (value or "").strip()
-        if len(text.encode("utf-8", "replace")) > LONGEST_JSON:
+        if len(text.encode("utf-8", "replace")) > MAX_JSON_BYTES:
             raise ValidationError(
-                _("At most %(longest)d bytes of JSON."), params={"longest": LONGEST_JSON}, code="longest"
+                _("At most %(longest)d bytes of JSON."), params={"longest": MAX_JSON_BYTES}, code="longest"
             )
         try:
             parsed = parse_json(text.encode("utf-8", "replace"))

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from memoryhub.admin.base import clock, form_errors, grouped, principal, render_page
+from memoryhub.admin.base import clock, form_errors, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.errors import DomainError
@@ -38,11 +38,11 @@ from memoryhub.importexport.uploads import (
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.unfold import Page
 
-NEEDS: Final = ("memoryhub.add_import",)
-LISTED: Final = 50
-NOTES: Final = 20
-READ_AT_ONCE: Final = 2**20
-STATE_WORDS: Final = {
+PERMISSIONS: Final = ("memoryhub.add_import",)
+MAX_LISTED: Final = 50
+MAX_NOTES: Final = 20
+CHUNK_BYTES: Final = 2**20
+STATE_LABELS: Final = {
     "uploading": _("waiting for its file, or its preview"),
     "previewing": _("being previewed"),
     "importing": _("being imported"),
@@ -52,7 +52,7 @@ STATE_WORDS: Final = {
     "undone": _("undone"),
     "failed": _("failed"),
 }
-ROWS: Final = {
+ROW_LABELS: Final = {
     SESSIONS: _("Conversations"),
     MESSAGES: _("Messages"),
     MEMORIES: _("Memories"),
@@ -95,7 +95,7 @@ def imports_view(request: HttpRequest) -> HttpResponse:
     form = UploadForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         try:
-            row = _begun(request, form.cleaned_data)
+            row = _begin(request, form.cleaned_data)
         except DomainError as error:
             for field, problem in form_errors(error):
                 form.add_error(field if field in form.fields else None, problem)
@@ -108,19 +108,19 @@ def imports_view(request: HttpRequest) -> HttpResponse:
         return JsonResponse(
             {"problems": [problem for each in form.errors.values() for problem in each]}, status=400
         )
-    rows = with_jobs(list(Import.objects.select_related("actor")[:LISTED]))
+    rows = with_jobs(list(Import.objects.select_related("actor")[:MAX_LISTED]))
     listed = [
         {
             "row": row,
-            "state": STATE_WORDS[state_of(row)],
-            "new": grouped(sum(row.report.get("made", {}).values())),
+            "state": STATE_LABELS[state_of(row)],
+            "new": format_count(sum(row.report.get("made", {}).values())),
         }
         for row in rows
     ]
     return render_page(request, "admin/memoryhub/imports.html", title=_("Imports"), form=form, listed=listed)
 
 
-def _begun(request: HttpRequest, values: dict[str, Any]) -> Import:
+def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
     by, now, file = principal(request), clock(), values.get("file")
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
     name = file.name if file else values["file_name"]
@@ -133,13 +133,13 @@ def _begun(request: HttpRequest, values: dict[str, Any]) -> Import:
         now=now,
     )
     if file:
-        row = _appended(row, file)
+        row = _append(row, file)
         order(row=row, verb=PREVIEW, by=by, now=now)
     return row
 
 
-def _appended(row: Import, file: UploadedFile, offset: int = 0) -> Import:
-    for piece in file.chunks(READ_AT_ONCE):
+def _append(row: Import, file: UploadedFile, offset: int = 0) -> Import:
+    for piece in file.chunks(CHUNK_BYTES):
         row = append_chunk(row=row, offset=offset, data=piece)
         offset += len(piece)
     return row
@@ -152,7 +152,7 @@ def piece_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     row, offset = _row(import_id), submitted_number(request, "offset")
     try:
         if (piece := request.FILES.get("piece")) is not None:
-            row = _appended(row, piece, offset or 0)
+            row = _append(row, piece, offset or 0)
         # The answer to the same piece may have been lost.
         if "is_last" in request.POST and state_of(with_jobs([row])[0]) == "uploading":
             order(row=row, verb=PREVIEW, by=principal(request), now=clock())
@@ -184,13 +184,13 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     title = gettext("Import of %(file)s") % {"file": row.file_name} if row.file_name else _("Import")
     return render_page(
         request, "admin/memoryhub/import.html", title=title, row=row, state=state,
-        state_in_words=STATE_WORDS[state], is_open=is_open, progress=progress,
+        state_in_words=STATE_LABELS[state], is_open=is_open, progress=progress,
         counts=[
-            (label, *(grouped(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
-            for name, label in ROWS.items()
+            (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
+            for name, label in ROW_LABELS.items()
         ],
-        reasons=sorted(report.get("reasons", {}).items(), key=lambda each: -each[1])[:NOTES],
-        notes=report.get("notes", [])[:NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
+        reasons=sorted(report.get("reasons", {}).items(), key=lambda each: -each[1])[:MAX_NOTES],
+        notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,
     )  # fmt: skip
@@ -204,7 +204,7 @@ def _row(import_id: UUID) -> Import:
 
 
 PAGES = [
-    Page("imports/", "importer", imports_view, NEEDS),
-    Page("imports/<uuid:import_id>/", "import_page", import_view, NEEDS),
-    Page("imports/<uuid:import_id>/piece/", "import_piece", piece_view, NEEDS),
+    Page("imports/", "importer", imports_view, PERMISSIONS),
+    Page("imports/<uuid:import_id>/", "import_page", import_view, PERMISSIONS),
+    Page("imports/<uuid:import_id>/piece/", "import_piece", piece_view, PERMISSIONS),
 ]

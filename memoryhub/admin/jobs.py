@@ -22,8 +22,8 @@ from memoryhub.admin.object_actions import (
     Confirmation,
     DecisionAdmin,
     Done,
-    asked_first,
-    counted,
+    confirmation_page,
+    count_sentences,
     object_action,
     selected_ids,
     submitted_reason,
@@ -44,10 +44,10 @@ for unused in (Success, Failure, Schedule, OrmQ):
         admin.site.unregister(unused)
 
 
-MOST_DECISIONS = 20
+MAX_DECISIONS = 20
 
-LONGEST_PAYLOAD = 300
-STATE_WORDS: dict[str, Any] = {
+MAX_PAYLOAD_LENGTH = 300
+STATE_LABELS: dict[str, Any] = {
     State.QUEUED: _("waiting"),
     State.RUNNING: _("running"),
     State.DONE: _("done"),
@@ -61,7 +61,7 @@ STATE_COLOURS = {
     "failed": "danger",
     "dead": "danger",
 }
-STATE_EXPLAINED: dict[str, Any] = {
+STATE_DESCRIPTIONS: dict[str, Any] = {
     State.QUEUED: _("It waits for a worker, until its time has come."),
     State.RUNNING: _("A worker has it, until it is done or its lease runs out."),
     State.DONE: _("It is done."),
@@ -95,7 +95,7 @@ class Decision:
 
 
 DECISIONS: dict[str, Decision] = {
-    "send_back": Decision(
+    "retry": Decision(
         states=ENDED_BADLY,
         action=retry_jobs,
         title=_("Retry jobs"),
@@ -112,7 +112,7 @@ DECISIONS: dict[str, Decision] = {
             "count",
         ),
     ),
-    "take_out": Decision(
+    "cancel": Decision(
         states=(State.QUEUED,),
         action=cancel_jobs,
         title=_("Cancel queued jobs"),
@@ -130,7 +130,7 @@ DECISIONS: dict[str, Decision] = {
         ),
     ),
 }
-OPPOSITE = {"send_back": "take_out", "take_out": "send_back"}
+OPPOSITE = {"retry": "cancel", "cancel": "retry"}
 
 # What a person looks at first: a name, the states behind it, and the list's query.
 PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
@@ -161,7 +161,7 @@ class JobAdmin(DecisionAdmin):
     list_deferred = ("payload",)
     search_fields = ("kind", "error")
     ordering = ("-created_at", "-id")
-    actions = ("send_back", "take_out")
+    actions = ("retry", "cancel")
     fields = (
         ("shown_kind", "shown_state_in_words"),
         ("whose", "key"),
@@ -199,22 +199,22 @@ class JobAdmin(DecisionAdmin):
         ordering="kind",
     )
     shown_state, shown_state_in_words = choice_displays(
-        "state", STATE_WORDS, STATE_COLOURS, description=_("state")
+        "state", STATE_LABELS, STATE_COLOURS, description=_("state")
     )
 
     whose = column(_("actor"), lambda job: owner_label(job.actor) if job.actor else "-")
     shown_payload = column(
-        _("payload"), lambda job: excerpt(json.dumps(job.payload, ensure_ascii=False), LONGEST_PAYLOAD)
+        _("payload"), lambda job: excerpt(json.dumps(job.payload, ensure_ascii=False), MAX_PAYLOAD_LENGTH)
     )
     shown_error = column(_("error"), lambda job: excerpt(job.error) if job.error else "-")
 
     @admin.action(description=_("Retry, up to three attempts"), permissions=["decide"])
-    def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self._decide_many(request, queryset, "send_back")
+    def retry(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self._decide_many(request, queryset, "retry")
 
     @admin.action(description=_("Cancel, while still queued"), permissions=["decide"])
-    def take_out(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self._decide_many(request, queryset, "take_out")
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self._decide_many(request, queryset, "cancel")
 
     def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
         decision, keys = DECISIONS[verb], selected_ids(queryset)
@@ -223,36 +223,39 @@ class JobAdmin(DecisionAdmin):
             title=decision.title,
             sentences=[
                 decision.announcement % {"count": len(fitting)},
-                *counted((decision.skipped, len(keys) - len(fitting))),
+                *count_sentences((decision.skipped, len(keys) - len(fitting))),
             ],
             examples=[
                 format_html(
                     "{} ({}) {}",
                     job_label(job.kind),
-                    STATE_WORDS[job.state],
+                    STATE_LABELS[job.state],
                     excerpt(job.error) if job.error else "",
                 )
                 for job in fitting
             ],
             button=decision.button,
-            may_go_on=bool(fitting),
+            can_proceed=bool(fitting),
         )
-        if page := asked_first(self, request, question, action=verb, keys=keys):
+        if page := confirmation_page(self, request, question, action=verb, keys=keys):
             return page
         count = decision.action(
             job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock()
         )
-        sentences = [decision.done % {"count": count}, *counted((decision.skipped, len(keys) - count))]
+        sentences = [
+            decision.done % {"count": count},
+            *count_sentences((decision.skipped, len(keys) - count)),
+        ]
         self.message_user(request, " ".join(sentences), messages.SUCCESS if count else messages.WARNING)
         return None
 
     @object_action()
-    def send_back_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
-        return _decide(request, job, reason, "send_back")
+    def retry_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
+        return _decide(request, job, reason, "retry")
 
     @object_action()
-    def take_out_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
-        return _decide(request, job, reason, "take_out")
+    def cancel_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
+        return _decide(request, job, reason, "cancel")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         verb = next((verb for verb, decision in DECISIONS.items() if row.state in decision.states), "")
@@ -260,8 +263,8 @@ class JobAdmin(DecisionAdmin):
             "verb": verb if self.has_decide_permission(request) else "",
             "decide_address": reverse(f"admin:memoryhub_job_{verb}", args=[row.pk]) if verb else "",
             "button": DECISIONS[verb].button if verb else "",
-            "explained": STATE_EXPLAINED[row.state],
-            "decisions": AuditEntry.objects.filter(object_kind="job", object_id=str(row.pk))[:MOST_DECISIONS],
+            "explained": STATE_DESCRIPTIONS[row.state],
+            "decisions": AuditEntry.objects.filter(object_kind="job", object_id=str(row.pk))[:MAX_DECISIONS],
         }
 
 
@@ -273,7 +276,7 @@ def _decide(request: HttpRequest, job: Job, reason: str, verb: str) -> Done:
     return Done(decision.done % {"count": 1}, undo=undo, logged=verb)
 
 
-HEALTH_WORDS: dict[QueueHealth, Any] = {
+HEALTH_LABELS: dict[QueueHealth, Any] = {
     QueueHealth.IDLE: _("idle"),
     QueueHealth.WORKING: _("busy"),
     QueueHealth.BEHIND: _("behind"),
@@ -297,7 +300,7 @@ class BackgroundStatus:
 def background_status(state: JobsStatus) -> BackgroundStatus:
     if state.health is not QueueHealth.DOWN:
         words = ngettext("%(count)d worker, %(health)s:", "%(count)d workers, %(health)s:", state.workers)
-        workers = words % {"count": state.workers, "health": HEALTH_WORDS[state.health]}
+        workers = words % {"count": state.workers, "health": HEALTH_LABELS[state.health]}
     elif state.last_seen_at is None:
         workers = gettext("No worker is there (none was ever seen); the background may be down:")
     else:

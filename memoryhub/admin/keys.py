@@ -22,20 +22,26 @@ from memoryhub.admin.base import ActionAdmin, ActionForm, clock, excerpt, princi
 from memoryhub.admin.columns import choice_filter, column, full_time, label_displays
 from memoryhub.admin.fields import within_calendar
 from memoryhub.admin.labels import SCOPES
-from memoryhub.admin.object_actions import Confirmation, asked_first, counted, selected_ids, submitted_reason
+from memoryhub.admin.object_actions import (
+    Confirmation,
+    confirmation_page,
+    count_sentences,
+    selected_ids,
+    submitted_reason,
+)
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import KeyState, Scope
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import may_trust, scopes_to_give
 from memoryhub.tenancy.models import Agent
 
-SCOPE_WORDS: dict[Scope, Any] = {
+SCOPE_LABELS: dict[Scope, Any] = {
     Scope.READ: _("read: search, read and assemble contexts"),
     Scope.WRITE: _("write: store messages and memories, chat, report use"),
     Scope.CURATE: _("curate: archive, merge, move and delete projects, and undo that"),
     Scope.ADMIN: _("admin: agents, prompts and policies, erasure, export, usage"),
 }
-STATE_WORDS: Final[dict[KeyState, Any]] = {
+STATE_LABELS: Final[dict[KeyState, Any]] = {
     KeyState.USABLE: _("usable"),
     KeyState.EXPIRED: _("expired"),
     KeyState.REVOKED: _("revoked"),
@@ -61,7 +67,7 @@ class KeyForm(ActionForm):
     """Settings of a new key."""
 
     scopes = forms.MultipleChoiceField(
-        choices=[(scope.value, SCOPE_WORDS[scope]) for scope in Scope],
+        choices=[(scope.value, SCOPE_LABELS[scope]) for scope in Scope],
         initial=[Scope.READ.value, Scope.WRITE.value],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         label=_("Scopes"),
@@ -79,13 +85,13 @@ class KeyForm(ActionForm):
         model = ApiKey
         fields = ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")
 
-    not_checked_as_stored = frozenset({"agent_ids", "scopes"})
+    unvalidated_fields = frozenset({"agent_ids", "scopes"})
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "scopes" in self.fields:
             scopes, offered = scopes_to_give(self.person), cast(Any, self.fields["scopes"])
-            offered.choices = [(scope.value, SCOPE_WORDS[scope]) for scope in scopes]
+            offered.choices = [(scope.value, SCOPE_LABELS[scope]) for scope in scopes]
             offered.initial = [value for value in offered.initial if value in scopes]
             if len(scopes) < len(Scope):
                 offered.help_text = format_lazy("{} {}", offered.help_text, FEWER_SCOPES)
@@ -118,7 +124,7 @@ StateFilter = choice_filter(
 
 def _state_of(key: ApiKey) -> tuple[str, Any]:
     state = key.state(clock())
-    return state, STATE_WORDS[state]
+    return state, STATE_LABELS[state]
 
 
 @admin.register(ApiKey)
@@ -181,7 +187,7 @@ class KeyAdmin(ActionAdmin):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         ids, reason = selected_ids(queryset), submitted_reason(request)
         question = _confirmation(list(ApiKey.objects.filter(pk__in=ids)))
-        if page := asked_first(self, request, question, action="revoke", keys=ids):
+        if page := confirmation_page(self, request, question, action="revoke", keys=ids):
             return page
         closed = 0
         for key in ApiKey.objects.filter(pk__in=ids):
@@ -245,12 +251,12 @@ def _confirmation(keys: Sequence[ApiKey]) -> Confirmation:
         title=_("Revoke API keys"),
         sentences=[
             REVOKED_FOR_GOOD % {"count": len(usable)},
-            *counted((REVOKED_ALREADY, len(keys) - len(usable))),
+            *count_sentences((REVOKED_ALREADY, len(keys) - len(usable))),
             *([_("This cannot be undone; who still needs access gets another key.")] if usable else []),
         ],
         examples=[format_html("<bdi>{}</bdi>: {}", str(key), last_use(key)) for key in usable],
         button=_("Revoke for good"),
-        may_go_on=bool(usable),
+        can_proceed=bool(usable),
         is_danger=True,
         needs_reason=True,
     )

@@ -20,33 +20,33 @@ from memoryhub.admin.base import excerpt
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.llm.usage.domain import OK
 
-OURS = ("memoryhub", "conversations", "summaries", "strength")
+APP_LABELS = ("memoryhub", "conversations", "summaries", "strength")
 
 
 def label_models() -> None:
-    """Make the names that pages show of our models look themselves up; called once, when all models are loaded.
+    """Replace names and choices of our models by lazy translations; called once, when all models are loaded.
 
     Migrations are made from what a field was declared with (`Field.deconstruct` reads `_verbose_name`; options are read
     from `original_attrs`; a lazy choice equals its English text), so none follows from this.
     """
     with translation.override(None):  # Django makes plurals of what a model was declared with, lazily
-        for config in map(apps.get_app_config, OURS):
-            config.verbose_name = _looked_up(config.verbose_name)
+        for config in map(apps.get_app_config, APP_LABELS):
+            config.verbose_name = _translated(config.verbose_name)
             for model in config.get_models():
                 _label(model._meta)
 
 
 def _label(options: Any) -> None:
-    options.verbose_name = _looked_up(options.verbose_name)
-    options.verbose_name_plural = _looked_up(options.verbose_name_plural)
+    options.verbose_name = _translated(options.verbose_name)
+    options.verbose_name_plural = _translated(options.verbose_name_plural)
     for field in options.local_fields:
-        field.verbose_name = _looked_up(field.verbose_name)
-        field.help_text = _looked_up(field.help_text)
+        field.verbose_name = _translated(field.verbose_name)
+        field.help_text = _translated(field.help_text)
         if field.choices:
-            field.choices = [(value, _looked_up(label)) for value, label in field.flatchoices]
+            field.choices = [(value, _translated(label)) for value, label in field.flatchoices]
 
 
-def _looked_up(text: Any) -> Any:
+def _translated(text: Any) -> Any:
     return _(str(text)) if text else text
 
 
@@ -56,7 +56,6 @@ PRINCIPAL_KINDS: Final[Mapping[str, Any]] = {
     PrincipalKind.JOB: _("job"),
     PrincipalKind.COMMAND: _("command"),
 }
-"""What kind of hand it was; every screen says it with these words."""
 
 VERBS: Final[Mapping[str, Any]] = {
     "accept": pgettext_lazy("done", "accepted"),
@@ -108,7 +107,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "write": pgettext_lazy("done", "written"),
 }
 
-WITHOUT_PAGE: Final[Mapping[str, Any]] = {
+KINDS_WITHOUT_PAGE: Final[Mapping[str, Any]] = {
     "reviewinstructions": _("instructions for reviewers"),
     "savedview": _("saved view"),
     "memories": _("memories"),
@@ -117,16 +116,20 @@ WITHOUT_PAGE: Final[Mapping[str, Any]] = {
 """Kinds of rows that have no page of their own."""
 
 # The kinds whose name is not that of the model behind them.
-MODELS: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecision", "compaction": "document"}
+MODEL_NAMES: Final[Mapping[str, str]] = {
+    "person": "user",
+    "routing": "routingdecision",
+    "compaction": "document",
+}
 
 
 def principal_name(name: str, kind: str) -> str:
-    """Return who acted; a job is called by what it does."""
+    """Return a principal's name; jobs are named by their label."""
     return str(JOBS.get(name, name)) if kind == PrincipalKind.JOB else name
 
 
 def principal_label(name: str, kind: str) -> str:
-    """Return who acted, with the kind of principal: the name alone is user data."""
+    """Return a principal's name and kind; the name alone may be any text."""
     return format_html("{} ({})", excerpt(principal_name(name, kind), 60), PRINCIPAL_KINDS.get(kind, kind))
 
 
@@ -135,35 +138,35 @@ def verb_label(verb: str) -> Any:
 
 
 def model_of(kind: str) -> type[Model] | None:
-    name = MODELS.get(kind, kind.replace("_", ""))
+    name = MODEL_NAMES.get(kind, kind.replace("_", ""))
     return next((model for model in admin.site._registry if model._meta.model_name == name), None)
 
 
-def key_in(model: type[Model], text: object) -> Any:
-    """Return the key of a model's row that an audit entry names; None where it names none: many rows, or no row."""
+def parse_key(model: type[Model], text: object) -> Any:
+    """Return an audit entry's object id as a key of the model; None where it is none."""
     try:
         return model._meta.pk.to_python(text)
     except ValidationError:
         return None
 
 
-def rows_in_words(
+def row_labels(
     request: Any, named: Iterable[tuple[type[Model], object]]
 ) -> dict[tuple[type[Model], str], str]:
-    """Return the words of named rows by model and key, read by one statement for each kind that the person may see.
+    """Return the labels of rows by model and key, read by one statement for each model that the user may see.
 
-    What names no row, or one that is gone, is left out.
+    Missing rows are left out.
     """
     wanted: dict[type[Model], set[Any]] = {}
     for model, key in named:
-        wanted.setdefault(model, set()).add(key_in(model, key))
+        wanted.setdefault(model, set()).add(parse_key(model, key))
     found: dict[tuple[type[Model], str], str] = {}
     for model, keys in wanted.items():
         screen: Any = admin.site._registry[model]
         keys -= {None}
         if keys and screen.has_view_permission(request):
             found |= {
-                (model, str(row.pk)): screen.words_of(row)
+                (model, str(row.pk)): screen.label_of(row)
                 for row in screen.get_queryset(request).filter(pk__in=keys)
             }
     return found
@@ -173,7 +176,7 @@ def kind_label(kind: str) -> str:
     model = model_of(kind)
     if model is not None:
         return str(model._meta.verbose_name)
-    return str(WITHOUT_PAGE.get(kind, kind.replace("_", " ")))
+    return str(KINDS_WITHOUT_PAGE.get(kind, kind.replace("_", " ")))
 
 
 def audit_title(verb: str, kind: str) -> str:
@@ -236,7 +239,7 @@ OUTCOMES: Final[Mapping[str, Any]] = {
     "truncated": _("answer cut off"),
     "unauthorized": _("key refused"),
 }
-"""How a call ended; the code itself where there is no word for it."""
+"""Labels of call outcomes; other codes are shown as they are."""
 PROVIDERS: Final[Mapping[str, Any]] = {
     "none": _("none configured"),
     "hashing": _("built in (compares spellings)"),

@@ -18,8 +18,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memoryhub.admin.base import MOST_AT_ONCE, ReadOnlyAdmin, render_page
-from memoryhub.admin.fields import LONGEST_REASON
+from memoryhub.admin.base import MAX_SELECTED, ReadOnlyAdmin, render_page
+from memoryhub.admin.fields import MAX_REASON_LENGTH
 from memoryhub.errors import DomainError
 
 UNDO = "undo:"
@@ -28,9 +28,9 @@ NEXT = "next"
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an object action: message, where to go on (default: the row's page), and what a POST to undoes it.
+    """Result of an object action: message, redirect target (default: the row's page), and URL that undoes it by POST.
 
-    `logged` names it in the log of the admin where the button's own name does not say what was done.
+    `logged` is the entry in the admin log (default: the action's name).
     """
 
     message: Any
@@ -53,38 +53,38 @@ class DecisionAdmin(ReadOnlyAdmin):
         return self.has_decide_permission(request)
 
 
-def of_row(view: View) -> View:
-    """Give a method `name_view(self, request, object_id)` of a screen an address below the row's page, by its name."""
-    view.is_of_row = True  # type: ignore[attr-defined]
+def row_view(view: View) -> View:
+    """Decorate `name_view(self, request, object_id)` to get a URL below the row's page."""
+    view.is_row_view = True  # type: ignore[attr-defined]
     return view
 
 
 def row_page(view: Callable[[Any, HttpRequest, Any], HttpResponse]) -> View:
-    """Make a method `name_view(self, request, row)` of a screen a page of the row, for those who may see that."""
+    """Decorate `name_view(self, request, row)` as a page below the row's page; requires view permission."""
 
     @wraps(view)
     def page(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         answer: HttpResponse = screen.view_row(request, object_id, partial(view, screen, request))
         return answer
 
-    return of_row(page)
+    return row_view(page)
 
 
 def object_action(
-    may: Callable[[HttpRequest], bool] | None = None, *, asks: str = ""
+    may: Callable[[HttpRequest], bool] | None = None, *, confirm: str = ""
 ) -> Callable[[Callable[[Any, HttpRequest, Any, str], Done]], View]:
-    """Make a method `name_view(self, request, row, reason)` of a screen what a button of the row posts to.
+    """Decorate `name_view(self, request, row, reason)` as a POST action on a row.
 
-    `may` says who may, instead of the screen's `may_act`; `asks` names a method `(request, row)` that answers a GET, by
-    a page that asks first.
+    `may` replaces the screen's `may_act`; `confirm` names a method `(request, row)` that answers a GET with a
+    confirmation page.
     """
 
     def make(act: Callable[[Any, HttpRequest, Any, str], Done]) -> View:
         @wraps(act)
-        def pressed(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-            if asks and request.method != "POST":
+        def view(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+            if confirm and request.method != "POST":
                 answer: HttpResponse = screen.view_row(
-                    request, object_id, partial(getattr(screen, asks), request)
+                    request, object_id, partial(getattr(screen, confirm), request)
                 )
                 return answer
             return run_object_action(
@@ -92,7 +92,7 @@ def object_action(
                 logged=act.__name__.removesuffix("_view").replace("_", " "), may=may,
             )  # fmt: skip
 
-        return of_row(pressed)
+        return row_view(view)
 
     return make
 
@@ -136,7 +136,7 @@ def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> 
     messages.success(request, text, extra_tags=f"{UNDO}{undo}" if undo else "")
 
 
-def offers_undo(request: HttpRequest) -> bool:
+def has_undo_message(request: HttpRequest) -> bool:
     """Return whether the page will show a message with an undo button."""
     return any((each.extra_tags or "").startswith(UNDO) for each in messages.get_messages(request))
 
@@ -167,12 +167,12 @@ def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int
         screen.message_user(request, words % {"count": count, "problem": problem}, messages.WARNING)
 
 
-def counted(*texts: tuple[Any, int]) -> list[str]:
+def count_sentences(*texts: tuple[Any, int]) -> list[str]:
     return [text % {"count": count} for text, count in texts if count]
 
 
 def submitted_reason(request: HttpRequest) -> str:
-    return submitted_text(request, "reason")[:LONGEST_REASON]
+    return submitted_text(request, "reason")[:MAX_REASON_LENGTH]
 
 
 def submitted_text(request: HttpRequest, name: str) -> str:
@@ -198,7 +198,7 @@ def change_url(row: Any) -> str:
 
 
 CONFIRMED = "confirmed"
-EXAMPLES = 5
+MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -209,21 +209,21 @@ class Confirmation:
     sentences: Sequence[Any]
     examples: Sequence[Any]
     button: Any
-    may_go_on: bool = True
+    can_proceed: bool = True
     is_danger: bool = False
     needs_reason: bool = False
 
 
 def selected_ids(queryset: QuerySet[Any]) -> list[Any]:
-    return list(queryset.values_list("pk", flat=True)[:MOST_AT_ONCE])
+    return list(queryset.values_list("pk", flat=True)[:MAX_SELECTED])
 
 
-def asked_first(
+def confirmation_page(
     screen: Any, request: HttpRequest, question: Confirmation, *, action: str, keys: Sequence[Any]
 ) -> HttpResponse | None:
-    """Return the page that asks; None where the person has said yes, and why where that is needed.
+    """Return the confirmation page; None once confirmed, with a reason where one is required.
 
-    It posts the listed keys, whatever the filters find by then.
+    It posts the selected keys, not the filters.
     """
     is_confirmed = CONFIRMED in request.POST
     if is_confirmed and (submitted_reason(request) or not question.needs_reason):
@@ -234,8 +234,8 @@ def asked_first(
         title=question.title,
         opts=screen.opts,
         question=question,
-        examples=list(islice(question.examples, EXAMPLES)),
-        left_out=max(0, len(question.examples) - EXAMPLES),
+        examples=list(islice(question.examples, MAX_EXAMPLES)),
+        left_out=max(0, len(question.examples) - MAX_EXAMPLES),
         keys=keys,
         problem=_("Give a reason: it is kept in the audit trail.") if is_confirmed else None,
         action=action,

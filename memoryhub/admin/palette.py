@@ -13,7 +13,7 @@ from memoryhub.admin.base import HubAdmin
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.unfold import SCREENS, Page, address_of, may_open
 
-FOUND_IN: Final = (
+SEARCHED_SCREENS: Final = (
     "strength_memory",
     "conversations_session",
     "summaries_project",
@@ -23,13 +23,13 @@ FOUND_IN: Final = (
 )
 """Lists whose rows are found, in order; each is searched as its own page searches it."""
 
-MOST_ROWS: Final = 6
-LONGEST_QUERY: Final = 200
+MAX_ROWS: Final = 6
+MAX_QUERY_LENGTH: Final = 200
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A way to a page: its words, what it is, and its icon."""
+class PaletteEntry:
+    """A link with description and icon."""
 
     title: str
     description: Any
@@ -38,33 +38,35 @@ class Finding:
 
 
 def palette(request: HttpRequest) -> HttpResponse:
-    """Answer what was typed with a list of links; it is asked again while somebody types."""
-    words = submitted_text(request, "s").strip()[:LONGEST_QUERY]
+    """Return links that match the query; called while the user types."""
+    words = submitted_text(request, "s").strip()[:MAX_QUERY_LENGTH]
     found = [*_screens(request, words), *_rows(request, words)] if words else []
     answer = render(request, "admin/memoryhub/palette.html", {"found": found, "words": words})
     answer["Cache-Control"] = "no-store"
     return answer
 
 
-def _screens(request: HttpRequest, words: str) -> Iterator[Finding]:
+def _screens(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
     for name, (title, icon) in SCREENS.items():
         if words.casefold() in str(title).casefold() and may_open(name, request):
-            yield Finding(str(title), "", address_of(name), icon)
+            yield PaletteEntry(str(title), "", address_of(name), icon)
 
 
-def _rows(request: HttpRequest, words: str) -> Iterator[Finding]:
+def _rows(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
     screens = {
         f"{model._meta.app_label}_{model._meta.model_name}": each
         for model, each in admin.site._registry.items()
     }
-    for name in FOUND_IN:
+    for name in SEARCHED_SCREENS:
         screen = cast(HubAdmin, screens[name])
         if not screen.has_view_permission(request):
             continue
         title, icon = SCREENS[name]
         rows, _may_repeat = screen.get_search_results(request, screen.get_queryset(request), words)
-        for row in rows.order_by(*screen.get_ordering(request))[:MOST_ROWS]:
-            yield Finding(screen.words_of(row), title, reverse(f"admin:{name}_change", args=[row.pk]), icon)
+        for row in rows.order_by(*screen.get_ordering(request))[:MAX_ROWS]:
+            yield PaletteEntry(
+                screen.label_of(row), title, reverse(f"admin:{name}_change", args=[row.pk]), icon
+            )
 
 
 PAGES = [Page("palette/", "palette", palette, ())]

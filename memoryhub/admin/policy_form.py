@@ -1,7 +1,7 @@
-"""Policies as forms, generated from the policies themselves: a field for each value, with its meaning and range.
+"""Forms generated from policies: a field for each value, with its meaning and range.
 
-A field shows the value as it holds. What is left alone stays as it is stored; what is changed becomes an override; what
-is emptied, reset or set to the value that would hold anyway stops being one.
+A field shows the effective value. Untouched fields keep what is stored, changed ones become overrides; a field that is
+emptied, reset or set to the inherited value removes its override.
 """
 
 import re
@@ -33,8 +33,8 @@ from memoryhub.tenancy.policies import effective_values, policy_classes
 
 FIELD: Final = "policy_"
 RESET: Final = "reset_"
-SWITCH: Final[Mapping[str, Any]] = {"true": _("on"), "false": _("off")}
-LARGEST_SHOWN: Final = 10**12
+SWITCH_CHOICES: Final[Mapping[str, Any]] = {"true": _("on"), "false": _("off")}
+MAX_SHOWN: Final = 10**12
 """An upper end beyond it stands for none."""
 
 EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
@@ -103,7 +103,7 @@ def _choice(choices: Mapping[str, Any], **kwargs: Any) -> forms.Field:
 def field_of(check: Check, **kwargs: Any) -> forms.Field:
     """Return the form field for a policy value."""
     if check.input is Input.SWITCH:
-        return _choice(SWITCH, **kwargs)
+        return _choice(SWITCH_CHOICES, **kwargs)
     if check.input is Input.CHOICE:
         return _choice(check.choices, **kwargs)
     if check.input is Input.WHOLE:
@@ -121,11 +121,11 @@ def field_of(check: Check, **kwargs: Any) -> forms.Field:
 
 
 def shown_value(check: Check, value: Any) -> str:
-    """Return a value as people read it."""
+    """Format a policy value for display."""
     if value in EMPTY:
         return gettext("none")
     if isinstance(value, bool):
-        return str(SWITCH[str(value).lower()])
+        return str(SWITCH_CHOICES[str(value).lower()])
     if check.input is Input.CHOICE:
         return str(check.choices.get(value, value))
     if isinstance(value, Mapping):
@@ -137,26 +137,26 @@ def shown_value(check: Check, value: Any) -> str:
     return str(value)
 
 
-def with_code(text: Any) -> SafeString:
-    """Return a text whose parts between backticks are code."""
+def backticks_as_code(text: Any) -> SafeString:
+    """Render the parts between backticks as code."""
     pieces = re.split("`([^`]*)`", str(text))
     marked = (("<code>{}</code>" if place % 2 else "{}", piece) for place, piece in enumerate(pieces))
     return SafeString("".join(format_html(frame, piece) for frame, piece in marked))
 
 
 def shown_range(check: Check) -> SafeString:
-    """Return what is allowed, where the field does not show it by itself."""
+    """Return the allowed range, where the field does not show it by itself."""
     if check.input in (Input.SWITCH, Input.CHOICE):
         return SafeString("")
-    if check.input is Input.WHOLE and check.high is not None and check.high > LARGEST_SHOWN:
-        return with_code(format_lazy(_("a whole number, {low} or more"), low=check.low))
-    text = _in_words(check.allowed)
+    if check.input is Input.WHOLE and check.high is not None and check.high > MAX_SHOWN:
+        return backticks_as_code(format_lazy(_("a whole number, {low} or more"), low=check.low))
+    text = _form_text(check.allowed)
     names = "|".join(check.parts)
-    return with_code(re.sub(rf"\b({names})\b", r"`\1`", text, flags=re.ASCII) if names else text)
+    return backticks_as_code(re.sub(rf"\b({names})\b", r"`\1`", text, flags=re.ASCII) if names else text)
 
 
-def _in_words(text: Any) -> str:
-    """Return a text for a form, where what the API calls null is a field left empty."""
+def _form_text(text: Any) -> str:
+    """Replace `null`, the API's term, by "empty"."""
     return re.sub(r"`?\bnull\b`?", gettext("empty"), str(text), flags=re.ASCII)
 
 
@@ -230,7 +230,7 @@ class PolicyForm(ActionForm):
             overrides[key] = value
         else:
             self.add_error(
-                FIELD + key, format_lazy(_("This must be {allowed}."), allowed=_in_words(check.allowed))
+                FIELD + key, format_lazy(_("This must be {allowed}."), allowed=_form_text(check.allowed))
             )
 
     @property
@@ -241,7 +241,7 @@ class PolicyForm(ActionForm):
 
     @cached_property
     def groups(self) -> list[dict[str, Any]]:
-        """Return what the template shows of each policy."""
+        """Return the template's data of each policy."""
         groups: dict[type[Policy], dict[str, Any]] = {}
         for policy, key, check in self._values():
             row = self._row(key, check)
@@ -257,7 +257,7 @@ class PolicyForm(ActionForm):
         field: BoundField = self[FIELD + key]
         return {
             "key": key, "field": field, "about": f"about_{key}",
-            "meaning": with_code(capfirst(_in_words(check.meaning))),
+            "meaning": backticks_as_code(capfirst(_form_text(check.meaning))),
             "unit": check.unit, "allowed": shown_range(check), "is_changed": key in self.stored,
             "default": shown_value(check, self.default[key]), "value": shown_value(check, self.held[key]),
             "of_agent": shown_value(check, self.below[key]) if self.below[key] != self.default[key] else "",

@@ -1,6 +1,6 @@
-"""Ways in: the login page, the provider's sign-in, the second factor, invitations; and each person's own page of these.
+"""Login page, OpenID Connect sign-in, second factor and invitations, and the page of one's own sign-in settings.
 
-A session begins in `memoryhub.auth.login.let_in` alone, whichever way somebody came.
+Every session begins in `memoryhub.auth.login.let_in`.
 """
 
 import logging
@@ -25,7 +25,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
-from memoryhub.admin.users import ROLE_WORDS
+from memoryhub.admin.users import ROLE_LABELS
 from memoryhub.auth import accounts, second_factor
 from memoryhub.auth.domain import curator
 from memoryhub.auth.login import METHODS, Logins, let_in
@@ -77,7 +77,7 @@ def _with_next(request: HttpRequest, address: str) -> str:
 
 @never_cache
 def oidc_begin(request: HttpRequest) -> HttpResponse:
-    """Lead to the provider. A link, for browsers refuse a form that is led on to another site."""
+    """Redirect to the provider. By GET: the CSP refuses forms that are redirected to another site."""
     if settings.SIGN_IN.provider is None or request.headers.get("Sec-Fetch-Site") == "cross-site":
         return HttpResponseRedirect(reverse("admin:login"))
     from memoryhub.auth import oidc
@@ -96,7 +96,7 @@ def oidc_begin(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def oidc_callback(request: HttpRequest) -> HttpResponse:
-    """Take back whom the provider let in."""
+    """Handle the redirect back from the provider."""
     provider = settings.SIGN_IN.provider
     if provider is None:
         return HttpResponseRedirect(reverse("admin:login"))
@@ -124,7 +124,7 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
 
 
 def _connect(request: HttpRequest, identity: Any, *, of: str) -> HttpResponse:
-    """Connect the account that asked for it, if it is still that which is logged in."""
+    """Connect the account that asked for it, if it is still logged in."""
     person = cast(User, request.user)
     if str(person.pk) == of and has_permission(request):
         try:
@@ -169,7 +169,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
         codes = [] if has_one else _set_up(request, person, form.cleaned_data["code"])
         if codes:
             answer = second_factor.finish_step(request, step)
-            return _shown_once(request, codes, goes_on_to=answer["Location"])
+            return _codes_page(request, codes, goes_on_to=answer["Location"])
         form.add_error("code", _("This code is not right, or was used already."))
     making = {} if has_one else secret_of(request, person)
     title = _("Enter a code") if has_one else _("Set up a second factor")
@@ -217,7 +217,7 @@ def own_sign_in(request: HttpRequest) -> HttpResponse:
 
 
 def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool) -> HttpResponse | None:
-    """Do what was asked for; None where it was refused, which the form then says."""
+    """Apply the submitted change; None where the form has errors."""
     what = submitted_text(request, "what")
     if what == "disconnect":
         accounts.disconnect(person, by=principal(request), now=clock())
@@ -236,11 +236,11 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
         codes = _set_up(request, person, code)
         if codes:
             request.session[METHODS] = sorted({*request.session.get(METHODS, ()), "mfa"})
-            return _shown_once(request, codes, goes_on_to=reverse("own_sign_in"))
+            return _codes_page(request, codes, goes_on_to=reverse("own_sign_in"))
     elif second_factor.is_code_of(request, person, code):
         if what == "renew":
             codes = second_factor.renew_codes(person, by=principal(request), now=clock())
-            return _shown_once(request, codes, goes_on_to=reverse("own_sign_in"))
+            return _codes_page(request, codes, goes_on_to=reverse("own_sign_in"))
         second_factor.turn_off(person, by=principal(request), now=clock())
         messages.success(request, gettext("The second factor is off."))
         return HttpResponseRedirect(reverse("own_sign_in"))
@@ -248,7 +248,7 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
     return None
 
 
-def _shown_once(request: HttpRequest, codes: list[str], *, goes_on_to: str) -> HttpResponse:
+def _codes_page(request: HttpRequest, codes: list[str], *, goes_on_to: str) -> HttpResponse:
     return _page(request, "codes.html", title=_("Your recovery codes"), codes=codes, goes_on_to=goes_on_to)
 
 
@@ -282,7 +282,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         return _closed(request)
     return _page(
         request, "invitation.html", title=_("You are invited"), form=form, email=row.email, token=token,
-        role_words=ROLE_WORDS.get(row.role, row.role), provider=settings.SIGN_IN.provider,
+        role_words=ROLE_LABELS.get(row.role, row.role), provider=settings.SIGN_IN.provider,
     )  # fmt: skip
 
 

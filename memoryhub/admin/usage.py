@@ -20,7 +20,7 @@ from unfold.widgets import UnfoldAdminDateWidget
 
 from memoryhub.admin.base import ReadOnlyAdmin, clock, render_page, title_with_time
 from memoryhub.admin.columns import choice_filter, column, full_time
-from memoryhub.admin.dashboard import Curve, Offer, Section, Tile
+from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy
@@ -40,9 +40,9 @@ from memoryhub.tenancy.policies import effective_policy
 from memoryhub.unfold import Page
 from memoryhub.zones import day_end, day_start
 
-MOST_DAYS_SHOWN = 20
-ADDED_UP = timedelta(days=31)
-"""Older calls are listed, and no longer added up above the list."""
+MAX_DAYS_SHOWN = 20
+SUMMED_PERIOD = timedelta(days=31)
+"""Calls in the totals above the list; older ones are only listed."""
 
 
 CENTS: Final = Decimal("0.0001")
@@ -59,7 +59,7 @@ def rounded(amount: Decimal | None) -> Decimal:
     return Decimal(amount or 0).quantize(CENTS, rounding=ROUND_HALF_UP)
 
 
-def usage_tiles(now: datetime) -> list[Offer]:
+def usage_tiles(now: datetime) -> list[PanelItem]:
     today = LedgerEntry.objects.filter(created_at__gte=today_start(now, get_default_timezone()))
     spent = spent_in(today)
     title, figure = _("Spent today"), dollars(spent.cost)
@@ -75,7 +75,7 @@ def usage_tiles(now: datetime) -> list[Offer]:
 
 
 def _state(now: datetime) -> str:
-    waiting = [standing.agent_id for standing in paused_agents(now=now)]
+    waiting = [budget.agent_id for budget in paused_agents(now=now)]
     if waiting:
         return gettext("cap reached: %(agents)s") % {"agents": ", ".join(waiting[:3])}
     latest = LedgerEntry.objects.order_by("-created_at", "-id").first()
@@ -140,7 +140,7 @@ class LedgerAdmin(ReadOnlyAdmin):
 
 
 def _totals(listed: Any) -> dict[str, Any]:
-    rows = listed.filter(created_at__gte=today_start(clock(), get_current_timezone()) - ADDED_UP)
+    rows = listed.filter(created_at__gte=today_start(clock(), get_current_timezone()) - SUMMED_PERIOD)
     caps, spent = cap_labels(), spent_in(rows)
     table = {
         "headers": [
@@ -152,13 +152,13 @@ def _totals(listed: Any) -> dict[str, Any]:
                 number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
-            for day in by_day(rows, get_current_timezone(), "agent_id")[:MOST_DAYS_SHOWN]
+            for day in by_day(rows, get_current_timezone(), "agent_id")[:MAX_DAYS_SHOWN]
         ],
     }  # fmt: skip
     return {
         "by_day": table,
         "total": {"cost": dollars(spent.cost), "tokens": number_format(spent.tokens, force_grouping=True)},
-        "paused": [paused_sentence(standing) for standing in paused_agents(now=clock())],
+        "paused": [paused_sentence(budget) for budget in paused_agents(now=clock())],
     }
 
 
@@ -180,24 +180,24 @@ def token_count_label(number: int) -> str:
     return ngettext("%(number)s token", "%(number)s tokens", number) % {"number": shown}
 
 
-CAPS_IN_WORDS = {"daily_token_cap": _("daily token cap"), "daily_spend_cap": _("daily spend cap")}
+CAP_LABELS = {"daily_token_cap": _("daily token cap"), "daily_spend_cap": _("daily spend cap")}
 
 
-def paused_sentence(standing: DailyBudget) -> str:
-    if standing.reached == "daily_token_cap":
-        cap = token_count_label(standing.policy.daily_token_cap or 0)
-        used = token_count_label(standing.spent.tokens)
+def paused_sentence(budget: DailyBudget) -> str:
+    if budget.reached == "daily_token_cap":
+        cap = token_count_label(budget.policy.daily_token_cap or 0)
+        used = token_count_label(budget.spent.tokens)
     else:
-        cap, used = f"{standing.policy.daily_spend_cap} USD", dollars(standing.spent.cost)
+        cap, used = f"{budget.policy.daily_spend_cap} USD", dollars(budget.spent.cost)
     return gettext(
         "The agent %(agent)s has reached its %(name)s of %(cap)s (used: %(used)s). Its background work is paused "
         "until %(time)s; chat goes on."
     ) % {
-        "agent": standing.agent_id,
-        "name": CAPS_IN_WORDS[standing.reached or ""],
+        "agent": budget.agent_id,
+        "name": CAP_LABELS[budget.reached or ""],
         "cap": cap,
         "used": used,
-        "time": full_time(standing.ends_at),
+        "time": full_time(budget.ends_at),
     }
 
 
@@ -229,11 +229,11 @@ class FactorsAdmin(ReadOnlyAdmin):
 
 
 PERIODS = (7, 30, 90)
-MOST_ROWS = 300
-MOST_AGENTS = 100
-FIGURES = ("calls", "failures", "read", "written")
-MOST_LINES = 100_000
-NEEDS = ("memoryhub.view_ledgerentry",)
+MAX_ROWS = 300
+MAX_AGENTS = 100
+SUMMED_COLUMNS = ("calls", "failures", "read", "written")
+MAX_CSV_LINES = 100_000
+PERMISSIONS = ("memoryhub.view_ledgerentry",)
 COLUMNS = ("day", "agent_id", "calls", "failures", "input_tokens", "output_tokens", "cost_usd")
 
 
@@ -287,8 +287,8 @@ def spending(request: HttpRequest) -> HttpResponse:
     form, first, last = _period(request)
     zone = get_current_timezone()
     calls = between(first, last, zone)
-    rows = list(by_day(calls, zone, "agent_id")[: MOST_ROWS + 1])
-    is_whole = len(rows) <= MOST_ROWS
+    rows = list(by_day(calls, zone, "agent_id")[: MAX_ROWS + 1])
+    is_whole = len(rows) <= MAX_ROWS
     days = _summed(rows, "day") if is_whole else list(by_day(calls, zone))
     agents = _summed(rows, "agent_id") if is_whole else list(by_agent(calls))
     spent = spent_in(calls)
@@ -299,18 +299,18 @@ def spending(request: HttpRequest) -> HttpResponse:
         title=_("Spending"),
         form=form,
         periods=list(_periods()),
-        total=_words(
+        total=_amount(
             sum((rounded(each["dollars"]) for each in agents), Decimal()) if is_whole else spent.cost,
             spent.tokens,
         ),
         bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
-        agents=[_figures(row, listed) for row in sorted(agents, key=_dearest)[:MOST_AGENTS]],
-        agents_left_out=len(agents) > MOST_AGENTS,
-        rows=[_figures(row, listed) for row in rows[:MOST_ROWS]],
+        agents=[_figures(row, listed) for row in sorted(agents, key=_cost_order)[:MAX_AGENTS]],
+        agents_left_out=len(agents) > MAX_AGENTS,
+        rows=[_figures(row, listed) for row in rows[:MAX_ROWS]],
         left_out=not is_whole,
         caps=list(_caps()),
-        paused=[paused_sentence(standing) for standing in paused_agents(now=clock())],
+        paused=[paused_sentence(budget) for budget in paused_agents(now=clock())],
         file=reverse("spending_totals") + _days_query(first, last),
     )
 
@@ -339,15 +339,17 @@ def _summed(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """Return the sums of rows by one of their columns, in their order; an amount counts as it is shown."""
     sums: dict[Any, dict[str, Any]] = {}
     for row in rows:
-        seen = sums.setdefault(row[name], dict.fromkeys(FIGURES, 0) | {name: row[name], "dollars": None})
-        for figure in FIGURES:
+        seen = sums.setdefault(
+            row[name], dict.fromkeys(SUMMED_COLUMNS, 0) | {name: row[name], "dollars": None}
+        )
+        for figure in SUMMED_COLUMNS:
             seen[figure] += row[figure]
         if row["dollars"] is not None:
             seen["dollars"] = (seen["dollars"] or 0) + rounded(row["dollars"])
     return list(sums.values())
 
 
-def _dearest(row: dict[str, Any]) -> tuple[Any, ...]:
+def _cost_order(row: dict[str, Any]) -> tuple[Any, ...]:
     return -(row["dollars"] or 0), -(row["read"] + row["written"]), row["agent_id"]
 
 
@@ -361,7 +363,7 @@ def _figures(row: dict[str, Any], listed: str) -> dict[str, Any]:
     }
 
 
-def totals(request: HttpRequest) -> HttpResponse:
+def totals_csv(request: HttpRequest) -> HttpResponse:
     """Return the totals of a period as CSV, one line for each agent and day."""
     form, first, last = _period(request)
     if not form.is_valid():
@@ -371,7 +373,7 @@ def totals(request: HttpRequest) -> HttpResponse:
     writer = csv.writer(answer)
     writer.writerow(COLUMNS)
     zone = get_current_timezone()
-    for row in by_day(between(first, last, zone), zone, "agent_id")[:MOST_LINES]:
+    for row in by_day(between(first, last, zone), zone, "agent_id")[:MAX_CSV_LINES]:
         cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
         agent = row["agent_id"]
         # No name may be a formula of a spreadsheet.
@@ -382,7 +384,7 @@ def totals(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _words(cost: Decimal | None, tokens: int) -> str:
+def _amount(cost: Decimal | None, tokens: int) -> str:
     used = token_count_label(tokens)
     return f"{dollars(cost)}, {used}" if cost else used
 
@@ -404,7 +406,7 @@ def _bars(days: list[dict[str, Any]], *, until: date) -> list[dict[str, Any]]:
         {
             **day,
             "percent": f"{100 * length / longest:.1f}",
-            "words": _words(day["dollars"], day["read"] + day["written"]),
+            "words": _amount(day["dollars"], day["read"] + day["written"]),
         }
         for day, length in zip(days, lengths, strict=True)
     ]
@@ -420,11 +422,11 @@ def _caps() -> Iterator[dict[str, Any]]:
             1.0 if 0 in (policy.daily_spend_cap, policy.daily_token_cap) else 0.0,
         ]
         percent = min(100, round(100 * max(shares)))
-        used = _words(cost, tokens)
+        used = _amount(cost, tokens)
         yield {"agent": budget.agent_id, "cap": words[budget.agent_id], "used": used, "percent": percent}
 
 
 PAGES = [
-    Page("spending/", "spending", spending, needs=NEEDS),
-    Page("spending/totals.csv", "spending_totals", totals, needs=NEEDS),
+    Page("spending/", "spending", spending, needs=PERMISSIONS),
+    Page("spending/totals.csv", "spending_totals", totals_csv, needs=PERMISSIONS),
 ]

@@ -41,7 +41,7 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import column
 from memoryhub.admin.object_actions import (
     Confirmation,
-    asked_first,
+    confirmation_page,
     selected_ids,
     submitted_reason,
     submitted_text,
@@ -68,7 +68,7 @@ admin.site.unregister(User)
 admin.site.unregister(Group)
 
 NO_ROLE = ""
-ROLE_WORDS: Mapping[str, Any] = {
+ROLE_LABELS: Mapping[str, Any] = {
     CURATOR: _(
         "Curator: everything about memories, summaries and projects; reads sessions, agents and actors"
     ),
@@ -78,7 +78,7 @@ ROLE_WORDS: Mapping[str, Any] = {
 
 
 class AuditedAdmin(ModelAdmin):
-    """Screens of Django's own tables: what the admin logs goes into the trail too, in the same transaction."""
+    """Screens of Django's own tables; log entries are also written to the audit trail, in the same transaction."""
 
     @transaction.atomic
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
@@ -107,7 +107,7 @@ class AuditedAdmin(ModelAdmin):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
 
-    def words_of(self, row: Any) -> str:
+    def label_of(self, row: Any) -> str:
         return truncated(str(row))
 
     def _audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
@@ -124,7 +124,7 @@ class NewPersonForm(UserCreationForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [(name, ROLE_WORDS[name]) for name in (*self.roles, NO_ROLE)]
+        choices = [(name, ROLE_LABELS[name]) for name in (*self.roles, NO_ROLE)]
         self.fields["role"].choices = choices
         self.fields["role"].widget.choices = choices
 
@@ -141,7 +141,7 @@ class NewPersonForm(UserCreationForm):
 
 @admin.register(User)
 class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
-    """People with an account. Who is no superuser changes those alone who have no more rights."""
+    """User accounts. Non-superusers change only accounts with no more rights than their own."""
 
     form = UserChangeForm
     add_form = NewPersonForm
@@ -233,16 +233,16 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 
     @admin.action(description=_("Turn off the second factor…"), permissions=["change"])
     def turn_off_second_factor(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
-        """For who lost the phone and the recovery codes; nobody does it to an account with more rights."""
+        """Turn off the second factor of accounts with no more rights than one's own."""
         ids, reason = selected_ids(queryset), submitted_reason(request)
         people = [person for person in User.objects.filter(pk__in=ids) if may_manage(request.user, person)]
         question = Confirmation(
             title=_("Turn off the second factor"),
             sentences=[_("From then on the password alone opens these accounts. Ask the person first.")],
             examples=[format_html("<bdi>{}</bdi>", person.get_username()) for person in people],
-            button=_("Turn off"), may_go_on=bool(people), is_danger=True, needs_reason=True,
+            button=_("Turn off"), can_proceed=bool(people), is_danger=True, needs_reason=True,
         )  # fmt: skip
-        if page := asked_first(self, request, question, action="turn_off_second_factor", keys=ids):
+        if page := confirmation_page(self, request, question, action="turn_off_second_factor", keys=ids):
             return page
         off = sum(turn_off(person, by=principal(request), reason=reason, now=clock()) for person in people)
         text = ngettext("It is off for %(count)d account.", "It is off for %(count)d accounts.", off)
@@ -256,7 +256,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
-    """Groups of people, with what they may do. A role's group is kept by the server, and nobody's to change."""
+    """Groups with their permissions. Groups of roles are managed by the server and read-only."""
 
     list_per_page = 50
     show_full_result_count = False
@@ -380,10 +380,10 @@ PAGES = [
 ]
 
 
-LASTS = ((1, _("a day")), (7, _("a week")), (30, _("a month")))
+VALIDITY_CHOICES = ((1, _("a day")), (7, _("a week")), (30, _("a month")))
 
 
-def hide_tables_of_allauth() -> None:
+def unregister_allauth() -> None:
     """Take django-allauth's own screens out of the admin: they show identities and secrets, and change them."""
     for model in list(admin.site._registry):
         if model._meta.app_label in ("account", "socialaccount", "mfa"):
@@ -391,13 +391,17 @@ def hide_tables_of_allauth() -> None:
 
 
 class InvitationForm(ActionForm):
-    """Whom it is for, as what, and for how long."""
+    """Settings of a new invitation."""
 
     role = forms.ChoiceField(widget=UnfoldAdminRadioSelectWidget(), label=_("Role"))
-    lasts = forms.TypedChoiceField(
-        choices=LASTS, coerce=int, initial=7, widget=UnfoldAdminSelectWidget(), label=_("Valid for")
+    valid_for = forms.TypedChoiceField(
+        choices=VALIDITY_CHOICES,
+        coerce=int,
+        initial=7,
+        widget=UnfoldAdminSelectWidget(),
+        label=_("Valid for"),
     )
-    not_checked_as_stored = frozenset({"role"})
+    unvalidated_fields = frozenset({"role"})
 
     class Meta:
         model = Invitation
@@ -407,7 +411,7 @@ class InvitationForm(ActionForm):
         super().__init__(*args, **kwargs)
         if "role" in self.fields:
             given = set(groups_to_give(self.person).values_list("name", flat=True))
-            choices = [(name, ROLE_WORDS[name]) for name in ROLES if name in given]
+            choices = [(name, ROLE_LABELS[name]) for name in ROLES if name in given]
             cast(Any, self.fields["role"]).choices = choices
             self.fields["role"].initial = CURATOR
 
@@ -427,7 +431,7 @@ class InvitationAdmin(ActionAdmin):
     list_display = ("shown_email", "role", "state", "inviter", "created_at", "expires_at")
     search_fields = ("email",)
     fields = ("email", "role", "state", "inviter", ("created_at", "expires_at", "used_at"))
-    add_fieldsets = ((None, {"fields": ("email", "role", "lasts")}),)
+    add_fieldsets = ((None, {"fields": ("email", "role", "valid_for")}),)
 
     shown_email = column(_("e-mail address"), lambda row: excerpt(row.email, 60), ordering="email")
     inviter = column(
@@ -443,7 +447,7 @@ class InvitationAdmin(ActionAdmin):
         """Make the invitation; its token stays on the form's row until the response is written."""
         values = form.cleaned_data
         invitation, row.token = invite(
-            email=values["email"], role=values["role"], lasts=timedelta(days=values["lasts"]),
+            email=values["email"], role=values["role"], valid_for=timedelta(days=values["valid_for"]),
             inviter=cast(User, request.user), by=principal(request), now=clock(),
         )  # fmt: skip
         return invitation

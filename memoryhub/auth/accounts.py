@@ -43,7 +43,7 @@ class IdentityTaken(DomainError):
 
 @transaction.atomic
 def invite(
-    *, email: str, role: str, lasts: timedelta, inviter: User, by: Principal, now: datetime
+    *, email: str, role: str, valid_for: timedelta, inviter: User, by: Principal, now: datetime
 ) -> tuple[Invitation, str]:
     """Return an invitation, by which one person gets an account with a role, and the token of its link, shown once.
 
@@ -58,7 +58,7 @@ def invite(
         digest=_digest(token),
         invited_by=inviter,
         created_at=now,
-        expires_at=now + lasts,
+        expires_at=now + valid_for,
     )
     audit.record(by=by, verb="issue", row=row, details={"role": role}, now=now)
     return row, token

@@ -20,11 +20,11 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import (
-    MOST_AT_ONCE,
+    MAX_SELECTED,
     as_uuid,
     clock,
     excerpt,
-    grouped,
+    format_count,
     principal,
     render_page,
     untranslated,
@@ -109,9 +109,9 @@ def asked_or_done(
     if verb == "export":
         answer: HttpResponse | None = _export(screen, request, queryset)
         return answer
-    if verb in TRANSITIONS and queryset.order_by()[: MOST_AT_ONCE + 1].count() > MOST_AT_ONCE:
+    if verb in TRANSITIONS and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
         return _asked_or_ordered(screen, request, queryset, verb)
-    rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MOST_AT_ONCE + 1])
+    rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MAX_SELECTED + 1])
     problem = _problem_of(rows, verb)
     if problem is not None:
         screen.message_user(request, problem, messages.ERROR)
@@ -144,9 +144,9 @@ def asked_or_done(
 def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
     if not rows:
         return gettext("The selected rows no longer exist.")
-    if len(rows) > MOST_AT_ONCE:
+    if len(rows) > MAX_SELECTED:
         text = gettext("Choose at most %(most)d memories at once; nothing was changed.")
-        return text % {"most": MOST_AT_ONCE}
+        return text % {"most": MAX_SELECTED}
     if verb == "merge" and len(rows) != 2:
         return gettext("Choose exactly two memories to merge; nothing was changed.")
     return None
@@ -163,7 +163,7 @@ def _asked_or_ordered(
         count = those.count()
         return _page(
             screen, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
-            staying=total - count, shown_staying=grouped(total - count), **_examples(those[:EXAMPLES], count),
+            staying=total - count, shown_staying=format_count(total - count), **_examples(those[:EXAMPLES], count),
         )  # fmt: skip
     keys = list(rows.values_list("pk", flat=True)[: MOST_IN_BATCH + 1])
     try:
@@ -200,8 +200,8 @@ def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
         request, "admin/strength/memory/batch.html",
         title=title, opts=screen.opts, batch=batch, job=job, is_open=job.state in OPEN,
         has_failed=job.state in ENDED_BADLY, is_undo=is_undo, is_deletion=is_deletion, changed=changed,
-        shown_changed=grouped(changed), shown_done=grouped(job.progress_done or 0),
-        shown_total=grouped(job.progress_total or 0),
+        shown_changed=format_count(changed), shown_done=format_count(job.progress_done or 0),
+        shown_total=format_count(job.progress_total or 0),
     )  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpR
         verb=verb,
         asks_why=verb in ASK_WHY,
         is_final=verb == DELETE,
-        shown_changing=grouped(context["changing"]),
+        shown_changing=format_count(context["changing"]),
         checkbox=ACTION_CHECKBOX_NAME,
         back=request.get_full_path(),
         **context,
@@ -262,7 +262,7 @@ def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
 def _examples(memories: Sequence[Memory] | QuerySet[Memory], count: int | None = None) -> dict[str, Any]:
     shown = [_shown(memory) for memory in memories[:EXAMPLES]]
     more = max(0, (len(memories) if count is None else count) - EXAMPLES)
-    return {"examples": shown, "more": grouped(more) if more else 0}
+    return {"examples": shown, "more": format_count(more) if more else 0}
 
 
 def _shown(memory: Any) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
     if batch is None:
         screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
         return HttpResponseRedirect(to)
-    if MemoryRevision.objects.filter(batch=batch).count() > MOST_AT_ONCE:
+    if MemoryRevision.objects.filter(batch=batch).count() > MAX_SELECTED:
         try:
             order_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
         except WrongState as error:
@@ -338,7 +338,7 @@ def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> An
     chosen = queryset.filter(pk__in=keys[:1]) if is_all else queryset
     count = min(len(keys), MOST_EXPORTED)
     return _page(
-        screen, request, "export", rows=list(chosen[:MOST_AT_ONCE]), changing=count,
+        screen, request, "export", rows=list(chosen[:MAX_SELECTED]), changing=count,
         is_all=is_all, is_capped=len(keys) > MOST_EXPORTED, most=MOST_EXPORTED, may_import=may_import,
         examples=[_shown(memory) for memory in queryset[:EXAMPLES]], more=max(0, count - EXAMPLES),
     )  # fmt: skip

@@ -27,8 +27,8 @@ from memoryhub.admin.object_actions import (
     Done,
     next_url,
     object_action,
-    of_row,
     row_page,
+    row_view,
     run_object_action,
     submitted_number,
     submitted_reason,
@@ -287,7 +287,7 @@ class MemoryAdmin(CuratedAdmin):
         address = reverse("admin:strength_memory_changelist")
         return HttpResponseRedirect(f"{address}?{query}" if query else address)
 
-    @of_row
+    @row_view
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         verb = submitted_text(request, "verb")
         answer = run_object_action(

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 
 from conversations.admin.context_breakdown import LAYERS, PARTS, REASONS, WEIGHTED
 from conversations.models import Message, Receipt
-from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt, link_to
+from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, excerpt, link_to
 from memoryhub.admin.columns import full_time, relative_time
 from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
@@ -142,7 +142,7 @@ def _succession(memory: Memory) -> list[dict[str, Any]]:
     if len(steps) == 1:
         return []
     rows = Memory.objects.of([memory.actor_id]).defer("content")
-    found: dict[Any, Any] = rows.annotate(opening=Left("content", READ_FOR_EXCERPT)).in_bulk(dict(steps))
+    found: dict[Any, Any] = rows.annotate(opening=Left("content", EXCERPT_SOURCE_LENGTH)).in_bulk(dict(steps))
     return [
         {"memory": found[key], "opening": excerpt(found[key].opening, 200), "step": step,
          "state": STATUSES.get(found[key].status, found[key].status)}
@@ -204,7 +204,7 @@ def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
     in_line = [{"memory_ids": [str(memory.pk)], "included": True}]
     rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:LATEST_CONTEXTS]))
     shown = rows.defer("metadata", "query", "items").annotate(
-        opening=Left(F("query"), READ_FOR_EXCERPT),
+        opening=Left(F("query"), EXCERPT_SOURCE_LENGTH),
         entered=Q(items__contains=own) | Q(items__contains=in_line),
     )
     found: list[Any] = list(shown)
@@ -327,7 +327,7 @@ def memory_links(request: HttpRequest, actor_id: UUID | None, keys: Iterable[Any
         return {key: SafeString(excerpt(key)) for key in wanted}
     rows = Memory.objects.of([actor_id]) if actor_id else Memory.objects.all()
     rows = rows.filter(pk__in=wanted)
-    found = {str(pk): text for pk, text in rows.values_list("pk", Left("content", READ_FOR_EXCERPT))}
+    found = {str(pk): text for pk, text in rows.values_list("pk", Left("content", EXCERPT_SOURCE_LENGTH))}
     gone = gettext("a memory that no longer exists")
     return {
         key: link_to("admin:strength_memory_change", key, excerpt(found[key]))
@@ -351,7 +351,7 @@ def source_messages(
     messages: dict[Any, Any] = {}
     if sources and user.has_perm("conversations.view_message"):
         rows = Message.objects.of([memory.actor_id]).defer("content", "blocks", "metadata")
-        shown = rows.annotate(opening=Left(F("content"), READ_FOR_EXCERPT))
+        shown = rows.annotate(opening=Left(F("content"), EXCERPT_SOURCE_LENGTH))
         messages = shown.in_bulk([each.message_id for each in sources])
     found = []
     for each in sources:
@@ -366,7 +366,7 @@ def source_messages(
 def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
     """Return a page of the contexts that a memory was a candidate for, latest first, each with its rank and outcome."""
     rows: Any = Receipt.objects.about(memory.actor_id, memory.pk).defer("metadata", "query")
-    rows = rows.annotate(opening=Left(F("query"), READ_FOR_EXCERPT))
+    rows = rows.annotate(opening=Left(F("query"), EXCERPT_SOURCE_LENGTH))
     found = list(rows[place : place + RECEIPTS_AT_ONCE + 1])
     receipts = []
     for receipt in found[:RECEIPTS_AT_ONCE]:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import DropdownFilter
 from unfold.views import ChangeList
 
-from memoryhub.admin.base import as_uuid, grouped, truncated
+from memoryhub.admin.base import as_uuid, format_count, truncated
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings.spaces import text_query
@@ -301,7 +301,7 @@ def _tabs(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
             "href": found.get_query_string(
                 {key: str(value) for key, value in params.items()}, [STATUS_FILTER, PINNED_FILTER, "p"]
             ),
-            "count": None if counts is None else grouped(counts.get(name, 0)),
+            "count": None if counts is None else format_count(counts.get(name, 0)),
             "is_chosen": chosen == {key: str(value) for key, value in params.items()},
         }
 

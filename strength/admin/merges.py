@@ -17,8 +17,8 @@ from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import DropdownFilter
 
 from memoryhub.admin.base import (
-    MOST_AT_ONCE,
-    READ_FOR_EXCERPT,
+    EXCERPT_SOURCE_LENGTH,
+    MAX_SELECTED,
     OwnedMixin,
     as_uuid,
     clock,
@@ -33,9 +33,9 @@ from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
     act_on_each,
-    asked_first,
     change_url,
-    counted,
+    confirmation_page,
+    count_sentences,
     object_action,
     report_done,
     report_skipped,
@@ -146,8 +146,8 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         if not may_read_memories(request):
             return rows
         return rows.annotate(
-            kept_opening=Left("kept__content", READ_FOR_EXCERPT),
-            absorbed_opening=Left("absorbed__content", READ_FOR_EXCERPT),
+            kept_opening=Left("kept__content", EXCERPT_SOURCE_LENGTH),
+            absorbed_opening=Left("absorbed__content", EXCERPT_SOURCE_LENGTH),
         )
 
     shown_likeness = column(
@@ -177,16 +177,16 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         return self._decide_each(request, queryset, "dismiss")
 
     def _decide_each(self, request: HttpRequest, queryset: QuerySet[Merge], verb: str) -> HttpResponse | None:
-        rows = list(queryset.select_related("actor", "kept", "absorbed")[: MOST_AT_ONCE + 1])
-        if len(rows) > MOST_AT_ONCE:
-            text = _("Choose at most %(most)d pairs at once; nothing was changed.") % {"most": MOST_AT_ONCE}
+        rows = list(queryset.select_related("actor", "kept", "absorbed")[: MAX_SELECTED + 1])
+        if len(rows) > MAX_SELECTED:
+            text = _("Choose at most %(most)d pairs at once; nothing was changed.") % {"most": MAX_SELECTED}
             self.message_user(request, text, messages.ERROR)
             return None
         if not rows:
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return None
         question, keys = _confirmation(request, rows, verb), [row.pk for row in rows]
-        if page := asked_first(self, request, question, action=verb, keys=keys):
+        if page := confirmation_page(self, request, question, action=verb, keys=keys):
             return page
         by, reason, now, batch = principal(request), submitted_reason(request), clock(), new_id()
 
@@ -258,11 +258,11 @@ def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirm
         title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
         sentences=[
             ANNOUNCEMENTS[verb] % {"count": len(ready)},
-            *counted((DECIDED_ALREADY, len(rows) - len(open_)), (OUTDATED, len(open_) - len(ready))),
+            *count_sentences((DECIDED_ALREADY, len(rows) - len(open_)), (OUTDATED, len(open_) - len(ready))),
         ],
         examples=[excerpt(row.kept.content if reads else str(row.kept_id)) for row in ready],
         button=LABELS[verb],
-        may_go_on=bool(ready),
+        can_proceed=bool(ready),
     )
 
 

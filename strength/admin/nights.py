@@ -18,8 +18,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock, grouped, principal, render_page
-from memoryhub.admin.dashboard import Sentence
+from memoryhub.admin.base import clock, format_count, principal, render_page
+from memoryhub.admin.dashboard import AutomaticEvent
 from memoryhub.admin.object_actions import submitted_reason, submitted_text
 from memoryhub.errors import DomainError
 from memoryhub.unfold import Page
@@ -71,7 +71,7 @@ class Night:
     def sentence(self) -> str:
         if self.undone == self.runs:
             return gettext("Undone.")
-        said = [text % {"count": grouped(count)} for count, text in self._said() if count]
+        said = [text % {"count": format_count(count)} for count, text in self._said() if count]
         return (
             gettext("%(parts)s.") % {"parts": gettext(", ").join(said)}
             if said
@@ -130,7 +130,7 @@ def _within(rows: QuerySet[SleepRun], first: date, last: date) -> QuerySet[Sleep
     return rows.filter(now__gte=day_start(first, zone), now__lt=day_end(last, zone))
 
 
-def last_night(now: datetime) -> Iterable[Sentence]:
+def last_night(now: datetime) -> Iterable[AutomaticEvent]:
     """Yield the latest night as a sentence of the dashboard."""
     today = timezone.localdate(now)
     runs = SleepRun.objects.filter(trigger=Trigger.SCHEDULE)
@@ -138,7 +138,7 @@ def last_night(now: datetime) -> Iterable[Sentence]:
     if nights and now - nights[-1].at < RECENT:
         night = nights[-1]
         undo = reverse("sleep_undo", args=[night.day.isoformat()]) if night.undoable else ""
-        yield Sentence(night.sentence, SleepRun, night.href, night.at, undo, CHANGE)
+        yield AutomaticEvent(night.sentence, SleepRun, night.href, night.at, undo, CHANGE)
 
 
 # The calendar
@@ -171,7 +171,9 @@ def sleep_calendar(request: HttpRequest) -> HttpResponse:
         ],
         nights=nights,
         labels=[(name, COUNTS[name][1]) for name in PARTS],
-        totals=[(COUNTS[name][1], grouped(sum(getattr(night, name) for night in nights))) for name in PARTS],
+        totals=[
+            (COUNTS[name][1], format_count(sum(getattr(night, name) for night in nights))) for name in PARTS
+        ],
         earlier=(first - timedelta(days=1)).replace(day=1) if first.year > FIRST_YEAR else None,
         later=last + timedelta(days=1) if last < today else None,
         may_begin=request.user.has_perm(CHANGE),

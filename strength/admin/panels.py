@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import ChatTurn
-from memoryhub.admin.dashboard import RECENT, Count, Curve, Offer, Section, Tile
+from memoryhub.admin.dashboard import RECENT, Count, Curve, PanelItem, Section, Tile
 from strength.actions.extraction import unread_messages
 from strength.actions.review import MOST_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
@@ -22,7 +22,7 @@ from strength.domain.strength import PointKind
 from strength.models import Memory, MemoryChange, MemorySource, Merge, StrengthPoint, UseReport
 
 
-def tiles(now: datetime) -> list[Offer]:
+def tiles(now: datetime) -> list[PanelItem]:
     memories = Memory.objects.all()
     # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
     open_ = open_merges(now)[: MOST_COUNTED + 1].count()

@@ -29,8 +29,8 @@ from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
     change_url,
+    has_undo_message,
     object_action,
-    offers_undo,
     report_done,
     submitted_number,
     submitted_text,
@@ -240,7 +240,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         slept = _sleep(request, actor, group=None, dry_run=False)
         return Done(_summary(1, dry_run=False), change_url(slept), _undo_url(slept))
 
-    @object_action(asks="ask_to_undo")
+    @object_action(confirm="ask_to_undo")
     def undo_view(self, request: HttpRequest, run: SleepRun, reason: str) -> Done:
         undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
         if undone.errors:
@@ -275,7 +275,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "is_unfinished": row.state == RunState.RUNNING,
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
             # Where it was just done, the message above has the button.
-            "may_undo": may and refusal is None and not offers_undo(request),
+            "may_undo": may and refusal is None and not has_undo_message(request),
             "not_undoable": refusal if row.state == RunState.DONE and not row.dry_run else None,
             "is_ahead": row.dry_run and row.now > clock(),
             "may_pin": row.dry_run and request.user.has_perm("strength.change_memory"),

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from markdown_it import MarkdownIt
 
-from memoryhub.admin.base import as_uuid, clock, grouped, link_to, principal
+from memoryhub.admin.base import as_uuid, clock, format_count, link_to, principal
 from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restored_version
 from memoryhub.admin.diff import differences
@@ -191,7 +191,7 @@ class DocumentAdmin(HistoryAdmin):
         undo = address(opposite, document, entries=",".join(str(each) for each in ids)) if ids else None
         return Done(message % {"number": len(ids)}, undo=undo)
 
-    @object_action(asks="ask_to_compact")
+    @object_action(confirm="ask_to_compact")
     def compact_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
         try:
             enqueue_compaction(document=document, by=principal(request), now=clock())
@@ -213,7 +213,7 @@ class DocumentAdmin(HistoryAdmin):
             title=_("Compact %(name)s now?") % {"name": document.name},
             state=state,
             tokens=token_count_label(state.tokens),
-            target=grouped(state.target),
+            target=format_count(state.target),
             not_configured=NOT_CONFIGURED,
             kept_number=len(kept),
             kept_tokens=token_count_label(sum(count_raw(text) for text, _reason in kept)),
@@ -226,7 +226,7 @@ class DocumentAdmin(HistoryAdmin):
         words = gettext("%(name)s was removed; nothing had been written into it.")
         return Done(words % {"name": document.name}, to=address("change", project))
 
-    @object_action(may_end, asks="lines_to_move")
+    @object_action(may_end, confirm="lines_to_move")
     def move_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
         return moved_lines(request, document, reason)
 
@@ -332,7 +332,7 @@ class DocumentAdmin(HistoryAdmin):
         }
 
     def _conflict(self, request: HttpRequest, stored: Document) -> dict[str, Any] | None:
-        if not isinstance(getattr(request, "refused", None), VersionMismatch):
+        if not isinstance(getattr(request, "action_error", None), VersionMismatch):
             return None
         mine = with_plain_line_ends(request.POST.get("text", stored.text))
         base = submitted_number(request, "expected_version")
@@ -362,7 +362,7 @@ def state_of(document: Document) -> CompactionState:
 
 
 def length_in_words(state: CompactionState) -> str:
-    values = {"tokens": grouped(state.tokens), "limit": grouped(state.limit or 0)}
+    values = {"tokens": format_count(state.tokens), "limit": format_count(state.limit or 0)}
     if state.limit is None:
         return ngettext("%(tokens)s token", "%(tokens)s tokens", state.tokens) % values
     if state.is_too_long:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import Session
-from memoryhub.admin.base import clock, grouped, principal
+from memoryhub.admin.base import clock, format_count, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import principal_name
 from memoryhub.admin.object_actions import next_url, report_done
@@ -68,7 +68,7 @@ def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
             page=reverse("admin:summaries_summary_change", args=[version.summary_id]),
             details=(
                 gettext("version %(number)d") % {"number": version.number},
-                covered % {"count": grouped(version.message_count)},
+                covered % {"count": format_count(version.message_count)},
                 principal_name(version.who_name, version.who_kind),
             ),
         )

@@ -90,7 +90,7 @@ class ProjectLife(EditorAdmin):
         words = gettext("%(name)s is active again.") % {"name": project.name}
         return Done(words, undo=address("archive", project))
 
-    @object_action(may_end, asks="preview_of_merge")
+    @object_action(may_end, confirm="preview_of_merge")
     def merge_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         return moved(_merged(request, project, reason, dry_run=False))
 

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import (
-    READ_FOR_EXCERPT,
+    EXCERPT_SOURCE_LENGTH,
     ActionForm,
     OwnedMixin,
     ReadOnlyAdmin,
@@ -355,7 +355,7 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
     either = Q(project=project) | Q(corrected_project=project)
     rows = RoutingDecision.objects.filter(either, actor_id=project.actor_id).order_by("-created_at", "-id")
     rows = rows.select_related("corrected_project").defer("message")
-    latest = rows.annotate(opening=Left("message", READ_FOR_EXCERPT))[:LATEST_DECISIONS]
+    latest = rows.annotate(opening=Left("message", EXCERPT_SOURCE_LENGTH))[:LATEST_DECISIONS]
     return [
         {"decision": each, "message": excerpt(each.opening), "confidence": CONFIDENCES[each.confidence]}
         for each in latest

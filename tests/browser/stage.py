@@ -127,7 +127,7 @@ def _machinery(stage: Stage) -> None:
     now = stage.now
     key, _ = issue_key(name="laptop", scopes=[Scope.READ], by=BY, now=now)
     aya = User.objects.create_superuser("aya")
-    invite(email="rin@example.org", role=CURATOR, lasts=timedelta(days=7), inviter=aya, by=BY, now=now)
+    invite(email="rin@example.org", role=CURATOR, valid_for=timedelta(days=7), inviter=aya, by=BY, now=now)
     IdempotencyRecord.objects.create(
         actor=stage.maya,
         api_key=key,

@@ -58,7 +58,7 @@ def test_a_dead_job_is_sent_back(page: Any, stage: Stage) -> None:
     job = Job.objects.get(state="dead")
     page.goto("/admin/memoryhub/job/?state__exact=dead")
     page.locator("#result_list .action-select").first.check()
-    page.locator("select[name=action]").first.select_option("send_back")
+    page.locator("select[name=action]").first.select_option("retry")
     page.get_by_role("button", name=re.compile("^(Run|Go)")).first.click()
     page.wait_for_load_state()
     confirm(page, "the embedder is back")

@@ -122,7 +122,7 @@ def test_an_invited_person_gets_in_and_sets_up_what_is_required(
     cache.clear()
     name, now = f"rin-{seen['language']}", datetime.now(UTC)
     _, token = invite(
-        email=f"{name}@example.org", role="curator", lasts=timedelta(days=1), inviter=User.objects.get(username="aya"),
+        email=f"{name}@example.org", role="curator", valid_for=timedelta(days=1), inviter=User.objects.get(username="aya"),
         by=BY, now=now,
     )  # fmt: skip
     page = page_as(None, **seen)

@@ -424,7 +424,7 @@ def test_page_offers_the_buttons_that_fit_the_state(boss: Client, hub: Hub) -> N
 def test_too_many_at_once_are_told_and_nothing_is_done(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 1)
     keys = [hub.memory.pk, hub.remember("Plays the koto").pk]
     for action in ("merge", "delete_selected"):
         response = boss.post(

@@ -22,7 +22,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memoryhub.admin import dashboard
-from memoryhub.admin.dashboard import MOST_HAPPENINGS
+from memoryhub.admin.dashboard import MAX_ACTIONS
 from memoryhub.admin.labels import VERBS, model_of
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth import audit
@@ -151,13 +151,13 @@ def test_extraction_leads_to_the_memories_that_were_extracted(boss: Client, hub:
 
 def test_what_was_done_lately_is_cut_and_leaves_out_what_one_may_not_see(hub: Hub) -> None:
     for kind in ("memory", "api_key"):
-        for _ in range(MOST_HAPPENINGS + 3):
+        for _ in range(MAX_ACTIONS + 3):
             AuditEntry.objects.create(
                 at=timezone.now(), who_kind="curator", who_id="1", who_name="aya", verb="update", object_kind=kind,
                 object_id=str(uuid4()),
             )  # fmt: skip
     happenings = page(logged_in(person(CURATOR))).context["happenings"]
-    assert len(happenings) == MOST_HAPPENINGS
+    assert len(happenings) == MAX_ACTIONS
     assert {each.model for each in happenings} == {Memory}
 
 
@@ -172,8 +172,8 @@ def kinds_of_events() -> set[str]:
 
 def test_home_opens_whatever_was_done_last(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every verb of every kind: an event of a row, of a row that is gone, or of none or of many, in turn."""
-    monkeypatch.setattr(dashboard, "LOOKED_THROUGH", 100_000)
-    monkeypatch.setattr(dashboard, "MOST_HAPPENINGS", 100_000)
+    monkeypatch.setattr(dashboard, "AUDIT_ENTRIES_READ", 100_000)
+    monkeypatch.setattr(dashboard, "MAX_ACTIONS", 100_000)
     AuditEntry.objects.all().delete()
     gone = ["", "no key", str(uuid4()), str(10**40)]
     shown: Counter[Any] = Counter()
@@ -211,7 +211,7 @@ def test_an_export_and_a_changed_password_leave_home_open(boss: Client, hub: Hub
 
 
 def test_every_screen_has_words_for_its_rows() -> None:
-    assert [screen for screen in admin.site._registry.values() if not hasattr(screen, "words_of")] == []
+    assert [screen for screen in admin.site._registry.values() if not hasattr(screen, "label_of")] == []
 
 
 def test_curators_see_no_figure_of_what_is_not_theirs(hub: Hub) -> None:

@@ -45,9 +45,9 @@ def browser_of(person: User) -> Client:
     return browser
 
 
-def invited(by: User, *, role: str = "curator", lasts: str = "7") -> str:
+def invited(by: User, *, role: str = "curator", valid_for: str = "7") -> str:
     """Make an invitation in the admin; return the link's address."""
-    form = {"email": "rin@example.org", "role": role, "lasts": lasts}
+    form = {"email": "rin@example.org", "role": role, "valid_for": valid_for}
     page = browser_of(by).post(reverse(ADD), form)
     found = re.search(r'value="http://testserver(/admin/invitation/[^"]+)"', page.content.decode())
     assert found is not None and "no-store" in page["Cache-Control"]
@@ -139,7 +139,7 @@ def test_nobody_invites_to_more_than_the_own_rights(ann: User) -> None:
     mika.user_permissions.add(Permission.objects.get(codename="add_invitation"))
     page = browser.get(reverse(ADD)).content.decode()
     assert 'value="curator"' in page and 'value="administrator"' not in page
-    form = {"email": "x@example.org", "role": "administrator", "lasts": "7"}
+    form = {"email": "x@example.org", "role": "administrator", "valid_for": "7"}
     assert browser.post(reverse(ADD), form).status_code == 200 and not Invitation.objects.exists()
     form["role"] = "curator"
     assert browser.post(reverse(ADD), form).status_code == 200 and Invitation.objects.exists()

@@ -62,8 +62,8 @@ def decide(client: Client, verb: str, *jobs: Job, confirmed: bool = True, **valu
     return answer.content.decode()
 
 
-def send_back(client: Client, *jobs: Job) -> str:
-    return decide(client, "send_back", *jobs)
+def retry(client: Client, *jobs: Job) -> str:
+    return decide(client, "retry", *jobs)
 
 
 def button(row: Job, verb: str) -> str:
@@ -72,7 +72,7 @@ def button(row: Job, verb: str) -> str:
 
 def test_what_ended_badly_is_sent_back_and_the_rest_is_left(boss: Client) -> None:
     dead, failed, done = job("dead", error="It broke"), job("failed"), job("done")
-    page = send_back(boss, dead, failed, done)
+    page = retry(boss, dead, failed, done)
 
     assert "2 jobs are queued again. 1 had not failed and is left unchanged." in page
     dead.refresh_from_db()
@@ -84,10 +84,10 @@ def test_what_ended_badly_is_sent_back_and_the_rest_is_left(boss: Client) -> Non
 def test_who_may_only_look_decides_nothing(staff: Callable[..., Client]) -> None:
     dead, queued = job("dead"), job("queued")
     browser = staff("view_job")
-    send_back(browser, dead)
-    decide(browser, "take_out", queued)
-    assert browser.post(button(dead, "send_back")).status_code == 403
-    assert browser.post(button(queued, "take_out")).status_code == 403
+    retry(browser, dead)
+    decide(browser, "cancel", queued)
+    assert browser.post(button(dead, "retry")).status_code == 403
+    assert browser.post(button(queued, "cancel")).status_code == 403
 
     assert sorted(Job.objects.values_list("state", flat=True)) == ["dead", "queued"]
     assert (
@@ -98,7 +98,7 @@ def test_who_may_only_look_decides_nothing(staff: Callable[..., Client]) -> None
 
 def test_nothing_is_done_before_the_question_that_counts(boss: Client) -> None:
     rows = [job("dead", error=f"Cause {number}") for number in range(7)]
-    page = decide(boss, "send_back", *rows, job("done"), confirmed=False)
+    page = decide(boss, "retry", *rows, job("done"), confirmed=False)
 
     assert "7 jobs go back into the queue" in page and "1 had not failed" in page
     assert "Cause" in page and "and 2 more" in page
@@ -106,35 +106,35 @@ def test_nothing_is_done_before_the_question_that_counts(boss: Client) -> None:
 
 
 def test_a_question_about_nothing_has_no_button(boss: Client) -> None:
-    page = decide(boss, "take_out", job("done"), confirmed=False)
+    page = decide(boss, "cancel", job("done"), confirmed=False)
     assert "confirm-form" not in page and "1 is not queued" in page
 
 
 def test_one_job_is_sent_back_from_its_page_and_taken_out_again_by_undo(boss: Client) -> None:
     dead = job("dead", error="It broke")
     assert (
-        button(dead, "send_back")
+        button(dead, "retry")
         in boss.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
     )
-    page = boss.post(button(dead, "send_back"), {"reason": "mended"}, follow=True).content.decode()
-    assert "1 job is queued again." in page and f'action="{button(dead, "take_out")}"' in page
+    page = boss.post(button(dead, "retry"), {"reason": "mended"}, follow=True).content.decode()
+    assert "1 job is queued again." in page and f'action="{button(dead, "cancel")}"' in page
     assert "mended" in page
     dead.refresh_from_db()
     assert dead.state == "queued"
-    boss.post(button(dead, "take_out"))
+    boss.post(button(dead, "cancel"))
     dead.refresh_from_db()
     assert dead.state == "failed" and dead.finished_at is not None
 
 
 def test_a_job_taken_out_can_be_sent_back_beside_one_of_the_same_key(boss: Client) -> None:
     first = Job.objects.get(pk=enqueue("embed_missing", key="same"))
-    page = decide(boss, "take_out", first, reason="not now")
+    page = decide(boss, "cancel", first, reason="not now")
     assert "1 job was cancelled." in page
     first.refresh_from_db()
     assert (first.state, first.error) == ("failed", TAKEN_OUT) and first.attempts == first.excused
     second = enqueue("embed_missing", key="same")
     assert second != first.pk
-    send_back(boss, first)
+    retry(boss, first)
     for key in (first.pk, second):
         offered = offer_of(key)
         assert offered is not None
@@ -146,7 +146,7 @@ def test_a_job_taken_out_can_be_sent_back_beside_one_of_the_same_key(boss: Clien
 
 def test_running_jobs_are_not_taken_out(boss: Client) -> None:
     running = job("running", lease_until=timezone.now() + timedelta(minutes=1))
-    page = boss.post(button(running, "take_out"), follow=True).content.decode()
+    page = boss.post(button(running, "cancel"), follow=True).content.decode()
     assert "is not queued" in page
     running.refresh_from_db()
     assert running.state == "running" and not AuditEntry.objects.exists()
@@ -154,8 +154,8 @@ def test_running_jobs_are_not_taken_out(boss: Client) -> None:
 
 def test_buttons_take_no_get(boss: Client) -> None:
     dead = job("dead")
-    assert boss.get(button(dead, "send_back")).status_code == 405
-    assert boss.get(button(dead, "take_out")).status_code == 405
+    assert boss.get(button(dead, "retry")).status_code == 405
+    assert boss.get(button(dead, "cancel")).status_code == 405
 
 
 def test_every_kind_of_job_has_words() -> None:

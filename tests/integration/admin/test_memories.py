@@ -514,7 +514,7 @@ def test_all_that_match_are_taken_within_the_limit(
 def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 2)
     monkeypatch.setattr("strength.actions.large_batches.SLICE", 2)
     rows = [hub.remember(f"memory {number}") for number in range(5)]
     query = "?kind__exact=note"
@@ -591,7 +591,7 @@ def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
 def test_more_than_a_job_takes_is_refused(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("strength.admin.bulk", "strength.actions.large_batches"):
         monkeypatch.setattr(f"{place}.MOST_IN_BATCH", 2)
-    monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 1)
     rows = [hub.remember(f"memory {number}") for number in range(3)]
     page = ask(boss, "pin", rows[0], query="?kind__exact=note", select_across="1")
     refused = boss.post(list_of(Memory) + "?kind__exact=note", fields_of(page), follow=True)
@@ -604,7 +604,7 @@ def test_a_list_counts_all_of_its_rows(boss: Client, hub: Hub, monkeypatch: pyte
     text = text_of(boss, list_of(Memory))
     assert "1,234 memories" in " ".join(text.split()) and "Select all 1,234 memories" in text
     assert "All 1,234 selected" in text
-    monkeypatch.setattr("memoryhub.admin.base.MOST_LISTED", total)
+    monkeypatch.setattr("memoryhub.admin.base.MAX_LISTED", total)
     assert "1,234 or more memories" in " ".join(text_of(boss, list_of(Memory)).split())
 
 

@@ -159,7 +159,7 @@ def test_a_question_that_was_broken_off_is_shown_as_that(boss: Client, hub: Hub)
 def test_first_page_estimates_what_is_dear_to_count(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoryhub.admin.dashboard.DEAREST_COUNT", 0.0)
+    monkeypatch.setattr("memoryhub.admin.dashboard.MAX_COUNT_COST", 0.0)
     tiles = boss.get(reverse("admin:index")).context["tiles"]
     figures = {str(tile.title): tile.figure for tile in tiles}
     assert figures["Messages"].is_estimate and str(figures["Messages"]).startswith("about ")

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from memoryhub.admin.usage import MOST_ROWS
+from memoryhub.admin.usage import MAX_ROWS
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Agent
 
@@ -166,12 +166,12 @@ def test_the_table_is_cut_and_says_so_and_the_file_holds_all(boss: Client) -> No
             agent_id=f"agent-{number}", created_at=timezone.now(), operation="chat", provider="x", model="y",
             latency_ms=1.0, input_tokens=1, estimated_tokens=1,
         )
-        for number in range(MOST_ROWS + 5)
+        for number in range(MAX_ROWS + 5)
     )  # fmt: skip
     with CaptureQueriesContext(connection) as captured:
         response = spending(boss)
-    assert len(response.context["rows"]) == MOST_ROWS and "There are more" in response.content.decode()
-    assert len(totals(boss)) == MOST_ROWS + 5
+    assert len(response.context["rows"]) == MAX_ROWS and "There are more" in response.content.decode()
+    assert len(totals(boss)) == MAX_ROWS + 5
     assert len(captured) <= 25 and len(response.content) < 400_000
 
 

@@ -548,7 +548,7 @@ def test_many_are_taken_back_by_what_was_decided_at_once(
 def test_too_many_pairs_at_once_are_told(
     boss: Client, nights: Nights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.admin.merges.MOST_AT_ONCE", 0)
+    monkeypatch.setattr("strength.admin.merges.MAX_SELECTED", 0)
     chosen = {"action": "accept", "_selected_action": [nights.proposal.pk]}
     assert "at most 0 pairs" in told(boss.post(list_of(Merge), chosen, follow=True))
     assert Merge.objects.get().state == "proposed"

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from memoryhub.admin.diff import (
     CUT,
     GONE,
-    LONGEST_COMPARED,
-    LONGEST_OWN,
-    LONGEST_PASSAGE,
-    LONGEST_SHOWN,
-    MOST_SHOWN,
+    MAX_CHANGED_LENGTH,
+    MAX_COMPARED_LENGTH,
+    MAX_INLINE_LENGTH,
+    MAX_PAGE_LENGTH,
+    MAX_PASSAGE_LENGTH,
     NEW,
     SAME,
     Differences,
@@ -109,7 +109,7 @@ def test_the_rows_are_the_whole_texts(one: str, other: str) -> None:
 
 
 def test_long_texts_are_not_compared_as_a_whole() -> None:
-    long = "x" * (LONGEST_COMPARED + 1)
+    long = "x" * (MAX_COMPARED_LENGTH + 1)
     assert side_by_side(long, "x") is None and inline_diff("x", long) is None
 
 
@@ -167,7 +167,7 @@ def test_an_inline_difference_leaves_out_what_stayed_and_is_cut() -> None:
     runs = inline_diff(f"{same}old {same}", f"{same}new {same}")
     assert runs is not None and [run.kind for run in runs] == [CUT, SAME, GONE, NEW, SAME, CUT]
     long = inline_diff("", "new " * 1200)
-    assert long is not None and long[-1].kind == CUT and len(joined(long, NEW)) <= LONGEST_SHOWN
+    assert long is not None and long[-1].kind == CUT and len(joined(long, NEW)) <= MAX_INLINE_LENGTH
 
 
 # Passages
@@ -218,7 +218,10 @@ def test_a_long_line_shows_what_changed_in_it() -> None:
 
 def test_what_is_new_as_a_whole_is_cut_in_its_middle() -> None:
     passage = differences("", "抹茶。\n" * 30_000).passages[0]
-    assert len(own(passage.now)) == LONGEST_OWN and passage.now[0].left_out == 120_000 - LONGEST_OWN
+    assert (
+        len(own(passage.now)) == MAX_CHANGED_LENGTH
+        and passage.now[0].left_out == 120_000 - MAX_CHANGED_LENGTH
+    )
 
 
 def test_what_is_new_among_lines_that_repeat_themselves_is_marked() -> None:
@@ -233,7 +236,7 @@ def test_a_text_with_many_small_changes_takes_pages_each_short_and_with_every_ch
     first: int | None = 0
     while first is not None:
         page = differences("".join(lines), "".join(other), first=first)
-        assert sum(each.size for each in page.passages) < MOST_SHOWN + 2 * LONGEST_PASSAGE
+        assert sum(each.size for each in page.passages) < MAX_PAGE_LENGTH + 2 * MAX_PASSAGE_LENGTH
         seen += ["".join(part.text for part in each.now) for each in page.passages]
         first = page.following
     assert "".join(seen) == "".join(other)
@@ -248,7 +251,7 @@ def test_the_words_of_a_page_are_compared_as_long_as_there_is_time() -> None:
         [part.text for part in each.now if part.own] for each in differences(one, two, seconds=60).passages
     ] == [["は"] * 20] * 150
     hurried = differences(one, two, seconds=0)
-    assert hurried.total == 1 and len(own(hurried.passages[0].now)) == LONGEST_OWN
+    assert hurried.total == 1 and len(own(hurried.passages[0].now)) == MAX_CHANGED_LENGTH
 
 
 @settings(max_examples=examples(60), deadline=None)
