@@ -11,7 +11,7 @@ class ConversationsConfig(AppConfig):
         from conversations.admin import playground, sessions
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import dashboard
-        from memoryhub.auth.erasure import FILES
+        from memoryhub.auth.erasure import FILE_SOURCES
         from memoryhub.importexport.imports import UNDOERS, WRITERS
         from memoryhub.importexport.records import ImportedSession
         from memoryhub.unfold import PAGES
@@ -20,5 +20,5 @@ class ConversationsConfig(AppConfig):
         UNDOERS[imports.KIND] = imports.undo_sessions
         PAGES.extend(playground.PAGES)
         dashboard.PANELS.append(sessions.tiles)
-        FILES.append(playground.kept_files)
+        FILE_SOURCES.append(playground.kept_files)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

@@ -14,9 +14,9 @@ class MemoryhubConfig(AppConfig):
 
         from memoryhub.admin import dashboard, imports, palette, sign_in, usage, users
         from memoryhub.admin.labels import label_models
-        from memoryhub.auth.erasure import FILES
+        from memoryhub.auth.erasure import FILE_SOURCES
         from memoryhub.auth.roles import apply_roles
-        from memoryhub.embeddings.tasks import pieces
+        from memoryhub.embeddings.tasks import backfill_pieces
         from memoryhub.importexport.uploads import files_of
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
@@ -24,8 +24,8 @@ class MemoryhubConfig(AppConfig):
 
         label_models()
         autodiscover_modules("tasks")  # registers the jobs of all apps
-        SOURCES["embeddings"] = pieces
-        FILES.append(files_of)
+        SOURCES["embeddings"] = backfill_pieces
+        FILE_SOURCES.append(files_of)
         users.unregister_allauth()
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
         PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])

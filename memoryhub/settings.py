@@ -59,14 +59,14 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "memoryhub.api.middleware.LocaleOfTheReader",
+    "memoryhub.api.middleware.LocaleAndZoneMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "memoryhub.auth.login.one_login_at_a_time",
+    "memoryhub.auth.login.serialize_logins",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -134,12 +134,12 @@ AXES_VERBOSE = False
 # django-allauth carries the steps of a login, the code flow of OpenID Connect and the second factor. None of its
 # pages is routed: ours are in `memoryhub.admin.sign_in`, and nobody registers, or is found by an e-mail address.
 SIGN_IN = SignInConfig.from_env(os.environ)
-ACCOUNT_ADAPTER = "memoryhub.auth.login.Logins"
+ACCOUNT_ADAPTER = "memoryhub.auth.login.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-SOCIALACCOUNT_ADAPTER = "memoryhub.auth.oidc.Identities"
-MFA_ADAPTER = "memoryhub.auth.second_factor.Secrets"
+SOCIALACCOUNT_ADAPTER = "memoryhub.auth.oidc.SocialAccountAdapter"
+MFA_ADAPTER = "memoryhub.auth.second_factor.MFAAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_TOLERANCE = 1  # a phone's clock, and who types a code, may be half a minute late
 
@@ -192,9 +192,9 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["memoryhub.auth.authentication.HasScope"],
     "DEFAULT_PARSER_CLASSES": ["memoryhub.api.fields.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.authentication.PerKey"],
+    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.authentication.KeyRateThrottle"],
     "DEFAULT_THROTTLE_RATES": {"key": f"{ENVIRONMENT.throttle_per_minute}/minute"},
-    "DEFAULT_SCHEMA_CLASS": "memoryhub.api.views.Description",
+    "DEFAULT_SCHEMA_CLASS": "memoryhub.api.views.OperationSchema",
     "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "NON_FIELD_ERRORS_KEY": "body",

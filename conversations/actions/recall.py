@@ -7,7 +7,7 @@ from django.db.models import Func, Q
 
 from conversations.domain.messages import named_authors, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
-from memoryhub.embeddings.spaces import about_somebody
+from memoryhub.embeddings.spaces import with_vector_of
 from memoryhub.llm.usage.domain import NOBODY, Payer
 from memoryhub.prepared import PreparedQuery
 from memoryhub.search.query import Conversation, SearchQuery, candidates
@@ -74,7 +74,7 @@ def search_messages(
         where &= ~Q(message_id=exclude.pk)
     about = named_authors(query.text, _authors(actor_id)) if query.text else frozenset()
     if about:
-        query = about_somebody(query, without_names(query.text, about), payer=payer)
+        query = with_vector_of(query, without_names(query.text, about), payer=payer)
     found = candidates(
         MessageIndex, where, query,
         similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,

@@ -12,12 +12,12 @@ from rest_framework import serializers
 from conversations.domain.formats import IMAGE_TYPES
 from conversations.domain.messages import Role, text_of_blocks
 from memoryhub.api.fields import (
-    AddressField,
     ObjectField,
     OneOf,
     PatternField,
     StrictSerializer,
     TextField,
+    URLField,
 )
 from memoryhub.validators import UnusableJSON, parse_json
 
@@ -66,7 +66,7 @@ class BlockIn(StrictSerializer):
     media_type = PatternField(
         r"^[\w.+-]+/[\w.+-]+$", allowed="a media type such as image/png", required=False, max_length=100
     )
-    url = AddressField(required=False, max_length=2000)
+    url = URLField(required=False, max_length=2000)
     image_url = serializers.JSONField(required=False, help_text='OpenAI\'s form of an image: `{"url": …}`.')
     id = TextField(required=False, max_length=LONGEST_ID)
     input = ObjectField(required=False, longest=LONGEST_TEXT)

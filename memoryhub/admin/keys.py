@@ -32,7 +32,7 @@ from memoryhub.admin.object_actions import (
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import KeyState, Scope
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.roles import may_trust, scopes_to_give
+from memoryhub.auth.roles import grantable_scopes, may_trust
 from memoryhub.tenancy.models import Agent
 
 SCOPE_LABELS: dict[Scope, Any] = {
@@ -90,7 +90,7 @@ class KeyForm(ActionForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "scopes" in self.fields:
-            scopes, offered = scopes_to_give(self.person), cast(Any, self.fields["scopes"])
+            scopes, offered = grantable_scopes(self.person), cast(Any, self.fields["scopes"])
             offered.choices = [(scope.value, SCOPE_LABELS[scope]) for scope in scopes]
             offered.initial = [value for value in offered.initial if value in scopes]
             if len(scopes) < len(Scope):
@@ -201,7 +201,7 @@ class KeyAdmin(ActionAdmin):
         return None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return super().has_add_permission(request) and bool(scopes_to_give(request.user))
+        return super().has_add_permission(request) and bool(grantable_scopes(request.user))
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> ApiKey:
         """Issue the key; its secret stays on the form's row until the response is written."""

@@ -1,6 +1,6 @@
 """Login page, OpenID Connect sign-in, second factor and invitations, and the page of one's own sign-in settings.
 
-Every session begins in `memoryhub.auth.login.let_in`.
+Every session begins in `memoryhub.auth.login.log_in`.
 """
 
 import logging
@@ -28,7 +28,7 @@ from memoryhub.admin.object_actions import submitted_text
 from memoryhub.admin.users import ROLE_LABELS
 from memoryhub.auth import accounts, second_factor
 from memoryhub.auth.domain import curator
-from memoryhub.auth.login import METHODS, Logins, let_in
+from memoryhub.auth.login import METHODS_KEY, AccountAdapter, log_in
 from memoryhub.unfold import Page
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def has_permission(request: HttpRequest) -> bool:
 
 class PasswordLogin(LoginView):
     def form_valid(self, form: Any) -> HttpResponse:
-        return let_in(self.request, form.get_user(), method="password", next_url=self.get_success_url())
+        return log_in(self.request, form.get_user(), method="password", next_url=self.get_success_url())
 
 
 @never_cache
@@ -88,7 +88,7 @@ def oidc_begin(request: HttpRequest) -> HttpResponse:
         purpose[CONNECT] = str(cast(User, request.user).pk)
     try:
         return oidc.begin(
-            request, next_url=next_url if Logins().is_safe_url(next_url) else "", purpose=purpose
+            request, next_url=next_url if AccountAdapter().is_safe_url(next_url) else "", purpose=purpose
         )
     except oidc.SignInFailed as error:
         return _failed(request, error)
@@ -120,7 +120,7 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
     if person is None:
         log.warning("sign-in by %s: nobody gave access", provider.issuer)
         return _page(request, "no_access.html", status=403, title=_("No access"), email=identity.email)
-    return let_in(request, person, method="oidc", next_url=state.get("next") or reverse("admin:index"))
+    return log_in(request, person, method="oidc", next_url=state.get("next") or reverse("admin:index"))
 
 
 def _connect(request: HttpRequest, identity: Any, *, of: str) -> HttpResponse:
@@ -164,7 +164,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
     person, form = step.login.user, CodeForm(request.POST or None)
     has_one = second_factor.has_second_factor(person)
     if form.is_valid():
-        if has_one and second_factor.is_code_of(request, person, form.cleaned_data["code"]):
+        if has_one and second_factor.verify_code(request, person, form.cleaned_data["code"]):
             return second_factor.finish_step(request, step)
         codes = [] if has_one else _set_up(request, person, form.cleaned_data["code"])
         if codes:
@@ -192,7 +192,7 @@ def secret_of(request: HttpRequest, person: User) -> dict[str, Any]:
 
     secret = request.session.get(SECRET) or generate_totp_secret()
     request.session[SECRET] = secret
-    adapter = second_factor.Secrets()
+    adapter = second_factor.MFAAdapter()
     picture = adapter.build_totp_svg(adapter.build_totp_url(person, secret))
     picture = picture.removeprefix("<?xml version='1.0' encoding='UTF-8'?>\n")
     return {"secret": secret, "picture": mark_safe(picture)}  # noqa: S308  drawn here, of squares alone
@@ -235,9 +235,9 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
             return None
         codes = _set_up(request, person, code)
         if codes:
-            request.session[METHODS] = sorted({*request.session.get(METHODS, ()), "mfa"})
+            request.session[METHODS_KEY] = sorted({*request.session.get(METHODS_KEY, ()), "mfa"})
             return _codes_page(request, codes, goes_on_to=reverse("own_sign_in"))
-    elif second_factor.is_code_of(request, person, code):
+    elif second_factor.verify_code(request, person, code):
         if what == "renew":
             codes = second_factor.renew_codes(person, by=principal(request), now=clock())
             return _codes_page(request, codes, goes_on_to=reverse("own_sign_in"))
@@ -277,7 +277,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
             )  # fmt: skip
             if cast(Any, request.user).is_authenticated:
                 logout(request)
-            return let_in(request, person, method="password", next_url=reverse("admin:index"))
+            return log_in(request, person, method="password", next_url=reverse("admin:index"))
     except accounts.InvitationClosed:
         return _closed(request)
     return _page(

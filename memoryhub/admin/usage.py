@@ -22,7 +22,7 @@ from memoryhub.admin.base import ReadOnlyAdmin, clock, render_page, title_with_t
 from memoryhub.admin.columns import choice_filter, column, full_time
 from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
-from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
+from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MAX_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
@@ -259,9 +259,9 @@ class PeriodForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
         first, last = values.get("first"), values.get("last")
-        if first and last and not 0 <= (last - first).days < MOST_DAYS:
+        if first and last and not 0 <= (last - first).days < MAX_DAYS:
             problem = _("This must be 0 to %(most)d days after the first.")
-            self.add_error("last", forms.ValidationError(problem, params={"most": MOST_DAYS - 1}))
+            self.add_error("last", forms.ValidationError(problem, params={"most": MAX_DAYS - 1}))
         return values
 
 

@@ -55,10 +55,10 @@ from memoryhub.auth.roles import (
     ADMINISTRATOR,
     CURATOR,
     ROLES,
-    groups_to_give,
-    held_by,
+    grantable_groups,
     may_change_group,
     may_manage,
+    permissions_of,
 )
 from memoryhub.auth.second_factor import turn_off
 from memoryhub.unfold import Page
@@ -212,15 +212,15 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
         if db_field.name == "groups":
-            kwargs["queryset"] = groups_to_give(request.user)
+            kwargs["queryset"] = grantable_groups(request.user)
         if db_field.name == "user_permissions":
-            kwargs["queryset"] = held_by(request.user).select_related("content_type")
+            kwargs["queryset"] = permissions_of(request.user).select_related("content_type")
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         if obj is None:
-            may_give = set(groups_to_give(request.user).values_list("name", flat=True))
+            may_give = set(grantable_groups(request.user).values_list("name", flat=True))
             form.roles = [role for role in ROLES if role in may_give]
         return form
 
@@ -281,7 +281,7 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
         if db_field.name == "permissions":
-            kwargs["queryset"] = held_by(request.user)
+            kwargs["queryset"] = permissions_of(request.user)
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def render_change_form(
@@ -410,7 +410,7 @@ class InvitationForm(ActionForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "role" in self.fields:
-            given = set(groups_to_give(self.person).values_list("name", flat=True))
+            given = set(grantable_groups(self.person).values_list("name", flat=True))
             choices = [(name, ROLE_LABELS[name]) for name in ROLES if name in given]
             cast(Any, self.fields["role"]).choices = choices
             self.fields["role"].initial = CURATOR

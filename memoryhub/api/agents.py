@@ -40,7 +40,7 @@ from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import namespace_queries
 from memoryhub.tenancy.policies import effective_values
 
-LONGEST_PROMPT = 100_000
+MAX_PROMPT_LENGTH = 100_000
 
 
 class StrategiesIn(StrictSerializer):
@@ -55,7 +55,7 @@ class AgentPatch(StrictSerializer):
 
     name = TextField(required=False, allow_blank=True, max_length=255)
     language = OneOf(choices=Agent._meta.get_field("language").choices or [], required=False)
-    system_prompt = TextField(required=False, allow_blank=True, max_length=LONGEST_PROMPT)
+    system_prompt = TextField(required=False, allow_blank=True, max_length=MAX_PROMPT_LENGTH)
     domain = TextField(required=False, allow_blank=True, max_length=255)
     related_domains = ItemsField(child=TextField(max_length=255), required=False, max_length=100)
     current_project = TextField(required=False, allow_blank=True, max_length=255)
@@ -226,16 +226,15 @@ class ActorExport(ApiView):
         whose = Selection(tenant.agent_id, tenant.user_id)
         # Django would collect a plain iterator whole before it sends the first byte through ASGI.
         streams = isinstance(request._request, ASGIRequest)
-        pieces = in_a_thread_of_its_own(lambda: export(whose)) if streams else export(whose)
+        pieces = stream_from_thread(lambda: export(whose)) if streams else export(whose)
         headers = {"Content-Disposition": 'attachment; filename="export.jsonl"', "Cache-Control": "no-store"}
         return StreamingHttpResponse(pieces, content_type=JSON_LINES, headers=headers)
 
 
-async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIterator[bytes]:
-    """Iterate a database-reading iterator in one thread, and yield what it makes in pieces of at most `PIECE` bytes.
+async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterator[bytes]:
+    """Run a database-reading iterator in one thread, and yield its output in pieces of at most `PIECE` bytes.
 
-    It is read to its end into a temporary file, whatever the client's pace: a client that stalls would otherwise hold
-    a connection and a transaction.
+    The output is spooled to a temporary file at full speed, so that a slow client holds no connection or transaction.
     """
     loop, grown, gone, size, sent = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), 0, 0
 

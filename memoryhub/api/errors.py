@@ -74,7 +74,7 @@ OUTSIDE_VIEWS: Final = {
     404: ("not_found", "There is no such call, or no such id. /api/v1/docs lists the calls."),
     500: ("error", "Something went wrong on the server; it has been logged."),
 }
-"""What clients are told, without internals, where an error does not come from a view of the API: code and detail."""
+"""Code and detail of errors outside the API's views, by HTTP status."""
 
 
 STATUS: Final[Mapping[str, int]] = {

@@ -47,13 +47,13 @@ class StrictJSONParser(BaseParser):
             raise ParseError(str(error)) from None
 
 
-LONGEST_JSON = 64_000
-MOST_ENTRIES = 1_000
-MOST_UNKNOWN = 20
+MAX_JSON_BYTES = 64_000
+MAX_ENTRIES = 1_000
+MAX_UNKNOWN_FIELDS = 20
 """Unknown fields that an error names."""
 
 _HOST = re.compile(r"[\w.:-]{1,253}\Z")
-_NOT_IN_ADDRESSES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
+_FORBIDDEN_IN_URLS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
 
 class StringField(serializers.CharField):
@@ -74,7 +74,7 @@ class PatternField(StringField, serializers.RegexField):
 
 
 @extend_schema_field(OpenApiTypes.URI)
-class AddressField(StringField):
+class URLField(StringField):
     """HTTP(S) URL; hosts without a dot are allowed."""
 
     default_error_messages = {
@@ -84,7 +84,7 @@ class AddressField(StringField):
 
     def to_internal_value(self, data: Any) -> str:
         value = super().to_internal_value(data)
-        is_address = value.startswith(("http://", "https://")) and not _NOT_IN_ADDRESSES.search(value)
+        is_address = value.startswith(("http://", "https://")) and not _FORBIDDEN_IN_URLS.search(value)
         try:
             parts = urlsplit(value)
             is_address = is_address and _HOST.match(parts.hostname or "") is not None and parts.port != 0
@@ -206,7 +206,7 @@ class ObjectField(serializers.JSONField):
         "long": "must have at most {longest} bytes as JSON.",
     }
 
-    def __init__(self, *, longest: int = LONGEST_JSON, **kwargs: Any) -> None:
+    def __init__(self, *, longest: int = MAX_JSON_BYTES, **kwargs: Any) -> None:
         self.longest = longest
         super().__init__(**kwargs)
 
@@ -232,10 +232,10 @@ class ItemsField(serializers.ListField):
 class EntriesField(serializers.DictField):
     """Object of values of one kind, with a bounded number of entries."""
 
-    default_error_messages = {"many": f"must have at most {MOST_ENTRIES} entries."}
+    default_error_messages = {"many": f"must have at most {MAX_ENTRIES} entries."}
 
     def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, dict) and len(data) > MOST_ENTRIES:
+        if isinstance(data, dict) and len(data) > MAX_ENTRIES:
             self.fail("many")
         return super().to_internal_value(data)
 
@@ -274,7 +274,7 @@ class StrictSerializer(serializers.Serializer):
         if not isinstance(data, dict):
             return super().to_internal_value(data)
         if unknown := data.keys() - self._readers.keys():
-            named, known = nsmallest(MOST_UNKNOWN, unknown), list(self._readers)
+            named, known = nsmallest(MAX_UNKNOWN_FIELDS, unknown), list(self._readers)
             problems: dict[str, Any] = {name: [_unknown_field(name, known)] for name in named}
             raise serializers.ValidationError(problems | self._missing(data))
         values: dict[str, Any] = {}

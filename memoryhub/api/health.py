@@ -18,11 +18,11 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.roles import departures
+from memoryhub.auth.roles import roles_out_of_sync
 from memoryhub.db_pool import own_connection
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.registry import embedding_provider
-from memoryhub.embeddings.spaces import leftovers, plan_change
+from memoryhub.embeddings.spaces import plan_change, unfinished_spaces
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import DatabaseCollector, QueueHealth, jobs_status
 from memoryhub.llm.client import llm_provider
@@ -39,7 +39,7 @@ from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, policy_classes
 
-Verdict = tuple[bool, str]
+CheckResult = tuple[bool, str]
 
 
 @require_safe
@@ -55,11 +55,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
     disk reads go on.
     """
     with own_connection():
-        verdicts = {name: verdict_of(check) for name, check in CHECKS.items()}
-    is_ready = all(fine for name, (fine, _) in verdicts.items() if name not in MAY_BE_AWAY)
+        results = {name: run_check(check) for name, check in CHECKS.items()}
+    is_ready = all(fine for name, (fine, _) in results.items() if name not in OPTIONAL_CHECKS)
     body = {
         "status": "ready" if is_ready else "not ready",
-        "checks": {name: {"ok": fine, "detail": detail} for name, (fine, detail) in verdicts.items()},
+        "checks": {name: {"ok": fine, "detail": detail} for name, (fine, detail) in results.items()},
     }
     return JsonResponse(body, status=200 if is_ready else 503)
 
@@ -70,28 +70,28 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return HttpResponse(generate_latest(DatabaseCollector.registry()), content_type=CONTENT_TYPE_LATEST)
 
 
-def verdict_of(check: Callable[[], Verdict]) -> Verdict:
+def run_check(check: Callable[[], CheckResult]) -> CheckResult:
     try:
         return check()
     except DatabaseError as error:
         return False, f"The database does not answer ({type(error).__name__})."
 
 
-def _database() -> Verdict:
+def _database() -> CheckResult:
     with connection.cursor() as cursor:
         cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
         row = cursor.fetchone()
     return (True, f"pgvector {row[0]}") if row else (False, "The extension `vector` is not installed.")
 
 
-def _migrations() -> Verdict:
+def _migrations() -> CheckResult:
     executor = MigrationExecutor(connection)
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     detail = f"{len(waiting)} migrations are waiting; run `manage.py migrate`."
     return not waiting, detail if waiting else "up to date"
 
 
-def _embedder() -> Verdict:
+def _embedder() -> CheckResult:
     try:
         provider = embedding_provider()
     except ProviderError as error:
@@ -102,34 +102,34 @@ def _embedder() -> Verdict:
     return provider.probe()
 
 
-def _workers() -> Verdict:
+def _workers() -> CheckResult:
     state = jobs_status(timezone.now())
     return state.health is not QueueHealth.DOWN, state.detail
 
 
-def _disk() -> Verdict:
+def _disk() -> CheckResult:
     space = disk_space(settings.ENVIRONMENT)
     if space is None:
         return True, "the database's disk is not ours to see"
     return not space.is_full, space.detail
 
 
-CHECKS: dict[str, Callable[[], Verdict]] = {
+CHECKS: dict[str, Callable[[], CheckResult]] = {
     "database": _database,
     "migrations": _migrations,
     "embedder": _embedder,
     "workers": _workers,
     "disk": _disk,
 }
-MAY_BE_AWAY = frozenset({"embedder", "workers", "disk"})
+OPTIONAL_CHECKS = frozenset({"embedder", "workers", "disk"})
 
-OLDEST_POSTGRESQL = 16
-OLDEST_PGVECTOR = (0, 8)
-MOST_ESTIMATE_ERROR = 0.10
-"""How far nineteen estimates in twenty may lie from what a fitted model reports."""
+MIN_POSTGRESQL_VERSION = 16
+MIN_PGVECTOR_VERSION = (0, 8)
+MAX_ESTIMATE_ERROR = 0.10
+"""Highest 95th percentile of the relative error of a calibrated model's estimates."""
 
 
-CALIBRATED: Final = {
+SCRIPT_LABELS: Final = {
     SPACED: "English, as all scripts with spaces between words are read",
     UNSPACED: "Japanese, as all scripts without spaces are read",
     ACROSS: "English beside Japanese",
@@ -156,18 +156,20 @@ class Finding:
 def server() -> Iterator[Finding]:
     """Check that the database is reachable, recent enough and migrated."""
     for name in ("database", "migrations"):
-        fine, detail = verdict_of(CHECKS[name])
+        fine, detail = run_check(CHECKS[name])
         yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
         major = cursor.fetchone()[0]
         cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
         row = cursor.fetchone()
-    level = Level.FINE if major >= OLDEST_POSTGRESQL else Level.BROKEN
-    yield Finding(level, "PostgreSQL", f"version {major}; {OLDEST_POSTGRESQL} or newer is needed")
+    level = Level.FINE if major >= MIN_POSTGRESQL_VERSION else Level.BROKEN
+    yield Finding(level, "PostgreSQL", f"version {major}; {MIN_POSTGRESQL_VERSION} or newer is needed")
     version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
-    detail = f"version {row[0] if row else 'none'}; {'.'.join(map(str, OLDEST_PGVECTOR))} or newer is needed"
-    yield Finding(Level.FINE if version >= OLDEST_PGVECTOR else Level.BROKEN, "pgvector", detail)
+    detail = (
+        f"version {row[0] if row else 'none'}; {'.'.join(map(str, MIN_PGVECTOR_VERSION))} or newer is needed"
+    )
+    yield Finding(Level.FINE if version >= MIN_PGVECTOR_VERSION else Level.BROKEN, "pgvector", detail)
 
 
 def disk() -> Iterator[Finding]:
@@ -193,7 +195,7 @@ def embeddings() -> Iterator[Finding]:
     try:
         is_available, detail = embedding_provider().probe()
         yield Finding(Level.FINE if is_available else Level.WARNING, "embedder", detail)
-        plan, unfinished = plan_change(), list(leftovers())
+        plan, unfinished = plan_change(), list(unfinished_spaces())
     except ProviderError as error:
         yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
         return
@@ -216,7 +218,7 @@ def embeddings() -> Iterator[Finding]:
 
 
 def calibration(space: EmbeddingSpace) -> Iterator[Finding]:
-    """Say in words how the cosines of a space are read, and which languages its model does not know."""
+    """Report how the cosines of a space are calibrated, and which languages its model does not know."""
     measures = space.calibration
     if space.provider == HashingProvider.name:
         detail = "cosines are read as tuned for it; it compares words and parts of words, in every language"
@@ -226,7 +228,7 @@ def calibration(space: EmbeddingSpace) -> Iterator[Finding]:
         detail = f"the cosines of {space} were not measured yet; `manage.py reembed` does, and the hourly job"
         yield Finding(Level.WARNING, "calibration", detail)
         return
-    for script, languages in CALIBRATED.items():
+    for script, languages in SCRIPT_LABELS.items():
         measure = measures[script]
         detail = f"{languages}: {measure['found']:.0%} of paraphrases stand out from unrelated sentences"
         level, weight = Level.FINE, measure.get("vector_weight")
@@ -285,7 +287,7 @@ def spending() -> Iterator[Finding]:
     for each in estimate_errors(since=now - timedelta(days=7)):
         is_fitted = (each.provider, each.model) in fitted
         is_poor, how = (
-            is_fitted and each.p95 > MOST_ESTIMATE_ERROR,
+            is_fitted and each.p95 > MAX_ESTIMATE_ERROR,
             "fitted" if is_fitted else "not fitted yet",
         )
         detail = f"{each.model}, {how}: off by {each.median:.1%} (median), {each.p95:.1%} (p95) in a week"
@@ -297,7 +299,7 @@ def access() -> Iterator[Finding]:
     usable = ApiKey.objects.usable(datetime.now(UTC)).count()
     level = Level.FINE if usable else Level.WARNING
     yield Finding(level, "API keys", f"{usable} usable" if usable else "none; make one in the admin")
-    for role in departures():
+    for role in roles_out_of_sync():
         detail = f"the group {role} holds something else than the role; run `manage.py migrate`"
         yield Finding(Level.WARNING, "roles", detail)
     if settings.DEBUG:
@@ -324,14 +326,14 @@ def policies() -> Iterator[Finding]:
 
 
 def sign_in() -> Iterator[Finding]:
-    """Check that the OpenID provider can be asked, and that somebody can get a role by it."""
+    """Check that the OpenID provider answers, and that its groups give roles."""
     provider = settings.SIGN_IN.provider
     if provider is None:
         return
-    from memoryhub.auth.oidc import SignInFailed, description, signing_keys
+    from memoryhub.auth.oidc import SignInFailed, discovery_document, signing_keys
 
     try:
-        signing_keys(description(provider.issuer, anew=True)["jwks_uri"], anew=True)
+        signing_keys(discovery_document(provider.issuer, anew=True)["jwks_uri"], anew=True)
     except SignInFailed as error:
         detail = f"{provider.issuer}: {error}. Nobody can sign in by it; passwords go on."
         yield Finding(Level.BROKEN, "sign-in", detail)
@@ -346,4 +348,4 @@ Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
     server, disk, workers, embeddings, language_model, words, tokens, spending, access, sign_in, policies,
 ]  # fmt: skip
-"""What `manage.py doctor` runs; apps add theirs when they are ready."""
+"""Checks of `manage.py doctor`; apps register theirs in `AppConfig.ready`."""

@@ -1,11 +1,10 @@
-"""`Idempotency-Key` on POST: the first call counts, repeats get its answer (SPEC H2).
+"""`Idempotency-Key` on POST: the response of the first call is recorded and replayed (SPEC H2).
 
-A concurrent repeat waits for the first on a PostgreSQL advisory lock. The change and the record of
-its answer commit together, so that a crash between the two cannot make a repeat do the work again.
+A concurrent repeat waits for the first on a PostgreSQL advisory lock. The change and the recorded response commit
+together, so a crash between the two cannot make a repeat do the work again.
 
-Calls that ask a provider over the network must hold neither a transaction nor a connection meanwhile; their views say
-so (`idempotent_in_transaction = False`). Repeats of these wait for the first within one process. Two servers may do
-the work twice, which is harmless; the answer that is recorded first is everybody's.
+Views that call a provider hold neither transaction nor connection meanwhile (`idempotent_in_transaction = False`).
+Their repeats wait within one process only: two servers may do the work twice, and the response recorded first wins.
 """
 
 import hashlib
@@ -35,7 +34,7 @@ from memoryhub.validators import text_problem
 
 
 class IdempotencyRecord(models.Model):
-    """The answer to one call, repeated for a day to the same key on the same route."""
+    """Response to one call, replayed for a day to the same key on the same route."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, null=True, related_name="+")
@@ -61,17 +60,17 @@ class IdempotencyRecord(models.Model):
 
 
 RECORDS: Final = PreparedQuery(lambda: IdempotencyRecord.objects.order_by())
-KEPT_FOR = timedelta(hours=24)
-LONGEST_KEY = 255
-LONGEST_WAIT_MS = 30_000
-LONGEST_ROUTE = 200
-PURGED_AT_ONCE = 100
-KEPT_HEADERS = ("ETag", "Location")
+RETENTION = timedelta(hours=24)
+MAX_KEY_LENGTH = 255
+MAX_WAIT_MS = 30_000
+MAX_ROUTE_LENGTH = 200
+PURGE_BATCH_SIZE = 100
+RECORDED_HEADERS = ("ETag", "Location")
 IN_PROGRESS = "The first call with this key still runs."
 
 
 # Keeps an answer, and deletes some that have expired.
-RECORD: Final = """
+INSERT_RECORD: Final = """
 WITH expired AS (
     DELETE FROM memoryhub_idempotencyrecord WHERE id IN (
         SELECT id FROM memoryhub_idempotencyrecord WHERE created_at < %s LIMIT %s FOR UPDATE SKIP LOCKED
@@ -111,10 +110,10 @@ def answer_call(
         # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
         with transaction.atomic() if in_transaction else nullcontext():
             return act()
-    with _locked_everywhere(call) if in_transaction else _locked_here(call):
+    with _database_lock(call) if in_transaction else _process_lock(call):
         now = datetime.now(UTC)
-        if earlier := _earlier(call, now):
-            return _repeat(earlier, call)
+        if earlier := _find_record(call, now):
+            return _replay(earlier, call)
         if in_transaction:
             with transaction.atomic():
                 response = act()
@@ -122,7 +121,7 @@ def answer_call(
             return response
         response, about = act(), actor_id()
         # A read about somebody without rows repeats that user's words, and no erasure would find them.
-        return response if about is None else _first(call, response, about, now)
+        return response if about is None else _record_first(call, response, about, now)
 
 
 @dataclass(frozen=True)
@@ -142,19 +141,19 @@ def keyed_call(api_key: ApiKey, *, route: str, key: str, content: Any) -> Call:
     """Return the call that a key names. Raises Problem (400) for a key that cannot be used."""
     check_key(key)
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-    return Call(api_key, route[:LONGEST_ROUTE], key, digest)
+    return Call(api_key, route[:MAX_ROUTE_LENGTH], key, digest)
 
 
 def check_key(key: str) -> None:
     """Validate the key. Raises Problem (400)."""
-    if not 0 < len(key) <= LONGEST_KEY or text_problem(key):
+    if not 0 < len(key) <= MAX_KEY_LENGTH or text_problem(key):
         raise Problem(
-            400, "idempotency_key_invalid", f"Idempotency-Key must have 1 to {LONGEST_KEY} characters."
+            400, "idempotency_key_invalid", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
         )
 
 
 @contextmanager
-def _locked_everywhere(call: Call) -> Iterator[None]:
+def _database_lock(call: Call) -> Iterator[None]:
     """Hold a session-level advisory lock, so that no transaction has to stay open while waiting."""
     number = int.from_bytes(hashlib.sha256(str(call).encode()).digest()[:8], "big", signed=True)
     with connection.cursor() as cursor:
@@ -169,7 +168,7 @@ def _locked_everywhere(call: Call) -> Iterator[None]:
 
 
 def _wait_for(cursor: Any, number: int) -> None:
-    cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(LONGEST_WAIT_MS)])
+    cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(MAX_WAIT_MS)])
     try:
         cursor.execute("SELECT pg_advisory_lock(%s)", [number])
     except OperationalError:
@@ -179,22 +178,22 @@ def _wait_for(cursor: Any, number: int) -> None:
 
 
 @contextmanager
-def _locked_here(call: Call) -> Iterator[None]:
-    with process_lock(str(call), seconds=LONGEST_WAIT_MS / 1000) as is_mine:
+def _process_lock(call: Call) -> Iterator[None]:
+    with process_lock(str(call), seconds=MAX_WAIT_MS / 1000) as is_mine:
         if not is_mine:
             raise Problem(409, "idempotency_in_progress", IN_PROGRESS)
         yield
 
 
-def _earlier(call: Call, now: datetime) -> IdempotencyRecord | None:
+def _find_record(call: Call, now: datetime) -> IdempotencyRecord | None:
     record = RECORDS.first(Q(api_key_id=call.api_key.pk, route=call.route, key=call.key))
-    if record is not None and now - record.created_at > KEPT_FOR:
+    if record is not None and now - record.created_at > RETENTION:
         record.delete()
         return None
     return record
 
 
-def _repeat(record: IdempotencyRecord, call: Call) -> Response:
+def _replay(record: IdempotencyRecord, call: Call) -> Response:
     if record.body_digest != call.digest:
         raise Problem(422, "idempotency_key_reused", "This Idempotency-Key was used with another body.")
     return Response(
@@ -202,37 +201,37 @@ def _repeat(record: IdempotencyRecord, call: Call) -> Response:
     )
 
 
-def _first(call: Call, response: Response, about: UUID, now: datetime) -> Response:
+def _record_first(call: Call, response: Response, about: UUID, now: datetime) -> Response:
     """Record the answer; return the one recorded first where another server was faster."""
     try:
         with transaction.atomic():
             _record(call, response, about, now, is_read=True)
     except IntegrityError:
-        first = _earlier(call, now)
+        first = _find_record(call, now)
         if first is None:
             raise
-        return _repeat(first, call)
+        return _replay(first, call)
     return response
 
 
 def _record(call: Call, response: Response, about: UUID | None, now: datetime, *, is_read: bool) -> None:
     if response.status_code >= 400:
         return
-    headers = {name: response[name] for name in KEPT_HEADERS if response.has_header(name)}
+    headers = {name: response[name] for name in RECORDED_HEADERS if response.has_header(name)}
     body = None if response.data is None else JSONRenderer().render(response.data).decode()
     values = [
-        now - KEPT_FOR, PURGED_AT_ONCE, new_id(), about, call.api_key.pk, call.route, call.key, call.digest,
+        now - RETENTION, PURGE_BATCH_SIZE, new_id(), about, call.api_key.pk, call.route, call.key, call.digest,
         response.status_code, Jsonb(headers), body, is_read, now,
     ]  # fmt: skip
     with prepared_cursor() as cursor:
-        cursor.execute(RECORD, values)
+        cursor.execute(INSERT_RECORD, values)
 
 
 def forget_answers(*, actor: Actor, row_id: UUID) -> None:
-    """Delete recorded answers that may contain the text of a deleted row.
+    """Delete recorded responses that may contain the text of a deleted row.
 
-    These are the answers that name the row, and all recorded searches and contexts: of the row's user, or of
-    everybody for an agent's own rows. A repeat of such a call is answered anew.
+    These are the responses with the row's id, and all recorded searches and contexts: of the row's user, or of all
+    users for an agent's own rows. A repeat of such a call is computed again.
     """
     rows = IdempotencyRecord.objects.annotate(body_text=Cast("body", TextField()))
     readers = Q(actor=actor) if actor.user_id else Q()

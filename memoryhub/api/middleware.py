@@ -94,7 +94,7 @@ def browser_zone(request: HttpRequest) -> str:
     return zone if is_zone(zone) else settings.TIME_ZONE
 
 
-class LocaleOfTheReader(LocaleMiddleware):
+class LocaleAndZoneMiddleware(LocaleMiddleware):
     """Use the browser's language and time zone, or those chosen, for pages; English and the installation's for the API.
 
     DRF's validation messages would otherwise differ in language from our own.

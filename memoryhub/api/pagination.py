@@ -31,7 +31,7 @@ MAX_LIMIT = 500
 
 
 class PageQuery(serializers.Serializer):
-    """Query parameters of a page, for the schema; `ByCursor` reads them itself."""
+    """Query parameters of a page, for the schema; `CursorPagination` reads them itself."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
     cursor = StringField(required=False)
@@ -70,7 +70,7 @@ class Cursor:
         return cls(values, of_list, bool(backwards))
 
 
-class ByCursor(BasePagination):
+class CursorPagination(BasePagination):
     """`{"next", "previous", "results"}`; `limit` sets the page's size.
 
     `ordering` ends in a unique column; all of its columns go in the same direction, and none is ever NULL.

@@ -17,8 +17,8 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from memoryhub.api.problems import PROBLEM_JSON, problem, send_problem
 
-HEALTH: Final = "/healthz"
-SPARE_FILES: Final = 200
+HEALTH_PATH: Final = "/healthz"
+RESERVED_FILES: Final = 200
 """Descriptors that are left to the database, static files and spooled bodies."""
 
 WANTED_FILES: Final = 4_096
@@ -99,11 +99,11 @@ class LimitedProtocol(H11Protocol):
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
 
     def _make_room(self) -> None:
-        """Close the connection that has waited longest where there are too many; refuse this one where none waits."""
+        """Over the limits, close the connection that has waited longest; mark this one as surplus where none waits."""
         everybody = [each for each in self.connections if isinstance(each, LimitedProtocol)]
         crowd = [each for each in everybody if each.address == self.address]
         if len(crowd) <= self.most_per_address:
-            if len(everybody) <= fitting_connections(self.most_connections):
+            if len(everybody) <= max_connections_for_files(self.most_connections):
                 return
             [(largest, _)] = Counter(each.address for each in everybody).most_common(1)
             crowd = [each for each in everybody if each.address == largest]
@@ -137,7 +137,7 @@ class LimitedProtocol(H11Protocol):
             self._end_with(408, "request_timeout", "The request did not arrive in time.")
 
     def _end_with(self, status: int, code: str, detail: str) -> None:
-        """Answer with a problem, past the application, unless its answer has begun; then hang up."""
+        """Send a problem, bypassing the application, unless its response has begun; then close."""
         is_answering = self.cycle is not None and not self.cycle.response_complete
         if not (is_answering and self.cycle.response_started):
             body = json.dumps(problem(status_code=status, code=code, detail=detail)).encode()
@@ -147,7 +147,7 @@ class LimitedProtocol(H11Protocol):
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Close, and tell an application that still waits for the body."""
+        """Close the connection, and wake an application that waits for the body."""
         self._expect(None)
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
@@ -155,7 +155,7 @@ class LimitedProtocol(H11Protocol):
         self.transport.close()
 
     async def _answer_busy(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "http" and scope["path"] == HEALTH:
+        if scope["type"] == "http" and scope["path"] == HEALTH_PATH:
             await self.config.loaded_app(scope, receive, send)
             return
         detail = "Too many requests are being worked on; try again shortly."
@@ -163,10 +163,10 @@ class LimitedProtocol(H11Protocol):
         await send_problem(send, 503, "overloaded", detail, *headers)
 
 
-def fitting_connections(wanted: int) -> int:
+def max_connections_for_files(wanted: int) -> int:
     """Return how many connections fit into the process's limit of open files, `wanted` at most."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return wanted if files == resource.RLIM_INFINITY else min(wanted, max(50, files - SPARE_FILES))
+    return wanted if files == resource.RLIM_INFINITY else min(wanted, max(50, files - RESERVED_FILES))
 
 
 def raise_file_limit() -> None:

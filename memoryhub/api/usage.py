@@ -21,13 +21,13 @@ from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
 
 DAYS = 30
-MOST_DAYS = 400
+MAX_DAYS = 400
 FIRST_DAY = date(1970, 1, 1)
 LAST_DAY = date(9000, 1, 1)
-"""Days beyond these hold no calls, and near the calendar's ends nothing can be added to a day."""
+"""Bounds of day parameters: date arithmetic overflows near the ends of the calendar."""
 
 
-def _has_calls(day: date) -> None:
+def _check_day(day: date) -> None:
     if not FIRST_DAY <= day <= LAST_DAY:
         raise serializers.ValidationError(f"must be a day from {FIRST_DAY} to {LAST_DAY}.")
 
@@ -37,14 +37,14 @@ class UsageQuery(TenantQuery):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         days = {
-            name: serializers.DateField(required=False, validators=[_has_calls]) for name in ("from", "to")
+            name: serializers.DateField(required=False, validators=[_check_day]) for name in ("from", "to")
         }
         return {**super().get_fields(), **days}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         first, last = attrs.get("from"), attrs.get("to")
-        if first and last and not 0 <= (last - first).days < MOST_DAYS:
-            raise serializers.ValidationError({"to": [f"must be 0 to {MOST_DAYS - 1} days after `from`."]})
+        if first and last and not 0 <= (last - first).days < MAX_DAYS:
+            raise serializers.ValidationError({"to": [f"must be 0 to {MAX_DAYS - 1} days after `from`."]})
         return attrs
 
 
@@ -107,7 +107,7 @@ class Usage(ApiView):
             agent, actor_id = tenant.agent, tenant.actor_id
         first, last, today = values.get("from"), values.get("to"), local_day(self.now, zone_of(agent))
         if last is None:
-            last = min(max(today, first), first + timedelta(days=MOST_DAYS - 1)) if first else today
+            last = min(max(today, first), first + timedelta(days=MAX_DAYS - 1)) if first else today
         first = first or last - timedelta(days=DAYS - 1)
         body = {
             "agent_id": agent_id, "user_id": user_id, "from": first, "to": last,

@@ -1,8 +1,7 @@
-"""Base view: scopes, tenancy, idempotency, pages, conditional requests by version (SPEC H2); and the schema's.
+"""Base view: scopes, tenancy, idempotency, pages, conditional requests (SPEC H2), and its OpenAPI schema.
 
-Rows are written fast: serializers stay as REST framework declares them, and write the same, but for every field of
-every row it looks up the kind of the row, of the value and of the field's source again, which took two thirds of the
-time of an answer. Here that is found out once.
+REST framework resolves source and type of every field for each row again, which took two thirds of the time of an
+answer. `represent` resolves them once per serializer and gives the same output.
 """
 
 import re
@@ -30,8 +29,8 @@ from rest_framework.serializers import BaseSerializer, ListField, ListSerializer
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
-from memoryhub.api.idempotency import LONGEST_KEY, answer_once
-from memoryhub.api.pagination import ByCursor
+from memoryhub.api.idempotency import MAX_KEY_LENGTH, answer_once
+from memoryhub.api.pagination import CursorPagination
 from memoryhub.api.problems import Problem, disk_full
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_for_reading
@@ -42,7 +41,7 @@ IF_MATCH = OpenApiParameter(
     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
 )
 
-_TAG = re.compile(r'(?:W/)?"(\d{1,9})"\Z')
+_ETAG = re.compile(r'(?:W/)?"(\d{1,9})"\Z')
 
 
 def etag(version: int) -> str:
@@ -57,7 +56,7 @@ def expected_version(request: Request) -> int | None:
     header = request.headers.get("If-Match", "").strip()
     if not header or header == "*":
         return None
-    found = _TAG.match(header)
+    found = _ETAG.match(header)
     if found is None:
         raise Problem(412, "version_mismatch", "If-Match names no version of this row; read it again.")
     return int(found.group(1))
@@ -115,8 +114,8 @@ def _check_query(request: Request, declared: Mapping[str, bool]) -> None:
 
 
 @cache
-def _for_reading(serializer: type[Serializer]) -> Any:
-    """Return a serializer shared by all requests; building its fields anew takes as long as checking a body."""
+def _shared_serializer(serializer: type[Serializer]) -> Any:
+    """Return a serializer shared by all requests; building its fields takes as long as validating a body."""
     return serializer()
 
 
@@ -164,7 +163,7 @@ def _object_writer(serializer: Serializer[Any]) -> Writer:
 
 
 def _getter(field: Field[Any, Any, Any, Any]) -> Callable[[Any], Any]:
-    """Return what reads a field's value: of dictionaries, methods and missing attributes as the field itself does."""
+    """Return a function that reads a field's value; dictionaries, methods and gaps are left to the field."""
     if type(field).get_attribute is not Field.get_attribute or not field.source_attrs:
         return field.get_attribute
     get = attrgetter(".".join(field.source_attrs))
@@ -241,10 +240,7 @@ class ApiView(APIView):
             )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Let in whom the base class does, but no writes while the disk is nearly full; deleting goes on.
-
-        Raises ValidationError for query parameters that the operation does not have.
-        """
+        """Check undeclared query parameters, and refuse writes, but not deletions, while the disk is nearly full."""
         super().initial(request, *args, **kwargs)
         method = str(request.method)
         self._declared = _declared(self, "GET" if method == "HEAD" else method)
@@ -266,7 +262,7 @@ class ApiView(APIView):
 
     @property
     def change(self) -> Change:
-        """Return what a change of a row is given. Raises Problem as `expected_version`."""
+        """Return the arguments of a conditional change. Raises Problem as `expected_version`."""
         return Change(expected_version=expected_version(self.request), by=self.principal, now=self.now)
 
     def validated(self, serializer: type[Serializer], data: Any = None) -> dict[str, Any]:
@@ -274,7 +270,7 @@ class ApiView(APIView):
         given = self.request.data if data is None else data
         if given is None:
             raise ValidationError({api_settings.NON_FIELD_ERRORS_KEY: ["No data provided"]}, code="null")
-        values: dict[str, Any] = _for_reading(serializer).run_validation(given)
+        values: dict[str, Any] = _shared_serializer(serializer).run_validation(given)
         return values
 
     def query(self, serializer: type[Serializer]) -> dict[str, Any]:
@@ -312,10 +308,10 @@ class ApiView(APIView):
         *,
         ordering: tuple[str, ...],
         shown: Callable[[Any], Any] | None = None,
-        paginator: ByCursor | None = None,
+        paginator: CursorPagination | None = None,
     ) -> Response:
         """Return one page of rows, as the serializer or `shown` writes them."""
-        paginator = paginator or ByCursor()
+        paginator = paginator or CursorPagination()
         paginator.ordering = ordering
         page = paginator.paginate_queryset(rows, self.request, view=self)
         return paginator.get_paginated_response(shown(page) if shown else represent(serializer, page))
@@ -323,13 +319,13 @@ class ApiView(APIView):
 
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
-    {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+    {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
     OpenApiParameter.HEADER,
     description="The same key and body again within 24 hours get the first answer.",
 )
 
 
-class Description(AutoSchema):
+class OperationSchema(AutoSchema):
     """AutoSchema with the Idempotency-Key header on every POST."""
 
     def get_override_parameters(self) -> list[Any]:

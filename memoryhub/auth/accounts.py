@@ -1,4 +1,4 @@
-"""Accounts that people get themselves: by an invitation, or by their first sign-in at the provider.
+"""Accounts created by invitation, or by the first sign-in at the OpenID provider.
 
 An e-mail address never says whose account it is: an account belongs to the issuer's name for a person (`sub`), which
 is kept when the account is made, or when somebody who is logged in connects it. The provider's groups give a role at
@@ -23,14 +23,14 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, curator
 from memoryhub.auth.login import LOGIN, end_sessions
 from memoryhub.auth.models import Invitation
-from memoryhub.auth.roles import groups_to_give
+from memoryhub.auth.roles import grantable_groups
 from memoryhub.errors import DomainError
 
 if TYPE_CHECKING:
     from memoryhub.auth.oidc import Identity
 
 SINGLE_SIGN_ON: Final = "Single sign-on"
-MAY_INVITE: Final = "memoryhub.add_invitation"
+INVITE_PERMISSION: Final = "memoryhub.add_invitation"
 
 
 class InvitationClosed(DomainError):
@@ -45,11 +45,11 @@ class IdentityTaken(DomainError):
 def invite(
     *, email: str, role: str, valid_for: timedelta, inviter: User, by: Principal, now: datetime
 ) -> tuple[Invitation, str]:
-    """Return an invitation, by which one person gets an account with a role, and the token of its link, shown once.
+    """Create an invitation to an account with a role; return it and the token of its link, which is shown once.
 
     Raises Forbidden for a role that holds more than the inviter may do.
     """
-    if not groups_to_give(inviter).filter(name=role).exists():
+    if not grantable_groups(inviter).filter(name=role).exists():
         raise Forbidden(_("You may only give a role that holds no more than your own rights."))
     token = secrets.token_urlsafe(32)
     row = Invitation.objects.create(
@@ -65,12 +65,12 @@ def invite(
 
 
 def open_invitation(token: str, *, now: datetime, rows: QuerySet[Invitation] | None = None) -> Invitation:
-    """Return what a link leads to; raises InvitationClosed. Who invited must still be allowed to."""
+    """Return the invitation of a link's token; raises InvitationClosed, also where the inviter lost the right."""
     rows = Invitation.objects.all() if rows is None else rows
     row = rows.filter(digest=_digest(token), used_at=None, expires_at__gt=now).first()
     inviter = row.invited_by if row is not None else None
-    is_good = inviter is not None and inviter.is_active and inviter.has_perm(MAY_INVITE)
-    if row is None or not is_good or not groups_to_give(inviter).filter(name=row.role).exists():
+    is_good = inviter is not None and inviter.is_active and inviter.has_perm(INVITE_PERMISSION)
+    if row is None or not is_good or not grantable_groups(inviter).filter(name=row.role).exists():
         raise InvitationClosed(
             _("This invitation was used, has expired or was withdrawn. Ask for another one.")
         )
@@ -79,11 +79,11 @@ def open_invitation(token: str, *, now: datetime, rows: QuerySet[Invitation] | N
 
 @transaction.atomic
 def accept_by_password(token: str, *, username: str, password: str, now: datetime) -> User:
-    """Make the account that an invitation is for, with a password."""
-    invitation = _take(token, now=now)
+    """Create the invited person's account, with a password."""
+    invitation = _use_invitation(token, now=now)
     person = User(username=username, email=invitation.email, is_staff=True)
     person.set_password(password)
-    return _enter(person, invitation, now=now)
+    return _create_account(person, invitation, now=now)
 
 
 @transaction.atomic
@@ -110,12 +110,12 @@ def sign_in(
         )  # fmt: skip
         person.set_unusable_password()
         if invitation:
-            _enter(person, _take(invitation, now=now), now=now)
+            _create_account(person, _use_invitation(invitation, now=now), now=now)
         else:
             person.save()
             audit.record(by=LOGIN, verb="create", row=person, details={"by": "oidc"}, now=now)
         link = SocialAccount(user=person, provider=identity.issuer, uid=identity.subject, extra_data={})
-    _follow_groups(link, role, now=now)
+    _sync_group_role(link, role, now=now)
     link.save()
     person = link.user
     return person if person.is_active and person.is_staff else None
@@ -146,7 +146,7 @@ def is_connected(person: User) -> bool:
 
 
 def free_username(wanted: str) -> str:
-    """Return a name that no account has, in whatever case: a provider's names are not known to be ours."""
+    """Return an unused username (compared without case) close to the wanted one."""
     plain = re.sub(r"[^\w.@+-]+", "-", unicodedata.normalize("NFKC", wanted))[:140] or "person"
     name, number = plain, 1
     while User.objects.filter(username__iexact=name).exists():
@@ -155,8 +155,8 @@ def free_username(wanted: str) -> str:
     return name
 
 
-def _follow_groups(link: SocialAccount, role: str | None, *, now: datetime) -> None:
-    """Give the role of the provider's groups and take back the one that they gave before."""
+def _sync_group_role(link: SocialAccount, role: str | None, *, now: datetime) -> None:
+    """Grant the role of the provider's groups and revoke the one they granted before."""
     person, before = link.user, link.extra_data.get("role")
     held = set(person.groups.values_list("name", flat=True))
     is_taken, is_given = before not in (None, role), role is not None and role not in held
@@ -175,14 +175,14 @@ def _follow_groups(link: SocialAccount, role: str | None, *, now: datetime) -> N
     audit.record(by=LOGIN, verb="update", row=person, details=details, now=now)
 
 
-def _take(token: str, *, now: datetime) -> Invitation:
+def _use_invitation(token: str, *, now: datetime) -> Invitation:
     row = open_invitation(token, now=now, rows=Invitation.objects.select_for_update(of=["self"]))
     row.used_at = now
     row.save(update_fields=["used_at"])
     return row
 
 
-def _enter(person: User, invitation: Invitation, *, now: datetime) -> User:
+def _create_account(person: User, invitation: Invitation, *, now: datetime) -> User:
     person.save()
     person.groups.add(Group.objects.get(name=invitation.role))
     by, details = curator(person.pk, person.username), {"role": invitation.role}

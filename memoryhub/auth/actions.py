@@ -11,7 +11,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, draw_key
+from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, generate_key
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError, Message
@@ -21,7 +21,7 @@ from memoryhub.tenancy.domain import AGENT_ID_PATTERN, PolicyError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import check_overrides, operator_keys
 
-TAKEN_OUT: Final = "A person took it out of the queue; sent back, it is done after all."
+CANCELLED: Final = "A person took it out of the queue; sent back, it is done after all."
 
 
 class AgentExists(DomainError):
@@ -118,7 +118,7 @@ def set_actor_policy(
     actor = locked
     if expected_version is not None and actor.version != expected_version:
         raise VersionMismatch(actor.version)
-    policy = _may_override(by, actor.policy, policy)
+    policy = _permitted_overrides(by, actor.policy, policy)
     check_overrides(actor.agent.policy, policy)
     actor.policy, actor.version = dict(policy), actor.version + 1
     actor.save(update_fields=["policy", "version"])
@@ -126,7 +126,9 @@ def set_actor_policy(
     return actor
 
 
-def _may_override(by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+def _permitted_overrides(
+    by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """Return the overrides that `by` may set: what only an operator decides stays as it is for others."""
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change policies."))
@@ -154,7 +156,7 @@ def issue_key(
     now: datetime,
 ) -> tuple[ApiKey, NewKey]:
     """Create a key; the returned NewKey holds the text that is shown once and never again."""
-    new = draw_key()
+    new = generate_key()
     row = ApiKey.objects.create(
         name=name,
         prefix=new.prefix,
@@ -206,7 +208,7 @@ def cancel_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now
         state=State.FAILED,
         attempts=F("attempts") + 1,
         excused=F("excused") + 1,
-        error=TAKEN_OUT,
+        error=CANCELLED,
         finished_at=now,
     )
     audit.record_each(by=by, verb="cancel", object_kind="job", object_ids=ids, reason=reason, now=now)

@@ -1,4 +1,4 @@
-"""The one way into the audit trail. Never a text, never a secret: ids, verbs and reasons."""
+"""Write to the audit trail: ids, verbs and reasons; never texts or secrets."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -25,7 +25,7 @@ def record(
     details: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> None:
-    """Write that somebody did something to a row; call it in the transaction of the change itself.
+    """Write an entry about a row; call it in the transaction of the change itself.
 
     The entry names the row's actor, or `actor` where that is loaded already.
     """
@@ -63,7 +63,7 @@ def record_each(
 def record_rows(
     *, by: Principal, verb: str, rows: Iterable[tuple[Any, Mapping[str, Any]]], now: datetime
 ) -> None:
-    """Write that somebody did something to rows of actors, with the details of each, in one statement."""
+    """Write an entry for each row of actors, with its details, in one statement."""
     entries = [
         _entry(
             by, verb, KINDS.get(row._meta.model_name, row._meta.model_name), row.pk, now,

@@ -62,7 +62,7 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class HasScope(BasePermission):
-    """Lets a key through that has the scope its view's `scopes` table names for the method."""
+    """Requires the scope that the view's `scopes` names for the method."""
 
     message = "This key lacks the scope that the call needs."
 
@@ -82,20 +82,20 @@ class HasScope(BasePermission):
         return needed in principal.scopes
 
 
-SECONDS: Final = 60
-BYTES: Final = 8 * (SECONDS + 1)
-"""Of a window: a count for each second, and which second the latest is."""
+WINDOW_SECONDS: Final = 60
+WINDOW_BYTES: Final = 8 * (WINDOW_SECONDS + 1)
+"""Size of a window: a count for each second, and the number of the latest second."""
 
-MOST_AHEAD: Final = 3_600
-"""Seconds. A clock that was further ahead would keep a key out until that time has come, be it years."""
+MAX_CLOCK_SKEW_SECONDS: Final = 3_600
+"""A window further in the future is reset; it would lock a key out until then."""
 
 
 class Window:
-    """Calls by second: those of the latest second with any, and of the 59 before it."""
+    """Sliding window of calls: counts for the latest second with a call and the 59 before it."""
 
     def __init__(self, numbers: bytes = b"") -> None:
-        """Make a window of the `numbers` of another; an empty one where they are not whole."""
-        self._numbers = array("q", numbers if len(numbers) == BYTES else bytes(BYTES))
+        """Restore a window from its bytes; an empty one where they are incomplete."""
+        self._numbers = array("q", numbers if len(numbers) == WINDOW_BYTES else bytes(WINDOW_BYTES))
 
     def __bytes__(self) -> bytes:
         return self._numbers.tobytes()
@@ -103,17 +103,21 @@ class Window:
     def count(self, now: float, most: int) -> float:
         """Count a call and return 0; where there were `most` in the last minute, return the seconds to wait instead."""
         *calls, latest = self._numbers
-        if latest > now + MOST_AHEAD:
-            calls, latest = [0] * SECONDS, 0
+        if latest > now + MAX_CLOCK_SKEW_SECONDS:
+            calls, latest = [0] * WINDOW_SECONDS, 0
         second = max(int(now), latest)  # a clock that was set back forgets nothing
-        for passed in range(max(latest + 1, second - SECONDS + 1), second + 1):
-            calls[passed % SECONDS] = 0
+        for passed in range(max(latest + 1, second - WINDOW_SECONDS + 1), second + 1):
+            calls[passed % WINDOW_SECONDS] = 0
         wait = 0.0
         if sum(calls) < most:
-            calls[second % SECONDS] += 1
+            calls[second % WINDOW_SECONDS] += 1
         else:
-            oldest = next(each for each in range(second - SECONDS + 1, second + 1) if calls[each % SECONDS])
-            wait = max(oldest + SECONDS - now, 0.001)
+            oldest = next(
+                each
+                for each in range(second - WINDOW_SECONDS + 1, second + 1)
+                if calls[each % WINDOW_SECONDS]
+            )
+            wait = max(oldest + WINDOW_SECONDS - now, 0.001)
         self._numbers = array("q", [*calls, second])
         return wait
 
@@ -135,7 +139,7 @@ class CallCounter:
         descriptor = os.open(self._folder / caller, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            window = Window(os.read(descriptor, BYTES))
+            window = Window(os.read(descriptor, WINDOW_BYTES))
             wait = window.count(now, most)
             os.pwrite(descriptor, bytes(window), 0)
         finally:
@@ -151,8 +155,8 @@ def call_counter() -> CallCounter:
     return CallCounter(folder and folder / "calls")
 
 
-class PerKey(SimpleRateThrottle):
-    """A rate per key and minute; the answer past it is 429 with `Retry-After`."""
+class KeyRateThrottle(SimpleRateThrottle):
+    """Rate limit per key and minute; 429 with `Retry-After` beyond it."""
 
     scope = "key"
 

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from memoryhub.env import EnvironmentProblem, read_switch, read_words
 
 PREFIX: Final = "MEMORYHUB_OIDC_"
-NEEDED: Final = ("ISSUER", "CLIENT_ID", "CLIENT_SECRET")
-"""Nobody can sign in before all three are set."""
+REQUIRED: Final = ("ISSUER", "CLIENT_ID", "CLIENT_SECRET")
+"""All three are required for sign-in."""
 
-LONGEST_ISSUER: Final = 200
+MAX_ISSUER_LENGTH: Final = 200
 EXAMPLE: Final = '{"memory-admins": "administrator", "memory-team": "curator"}'
 
 
@@ -29,18 +29,18 @@ class Provider:
     client_id: str
     client_secret: str = field(repr=False)
     name: str
-    """What stands on the button."""
+    """Label of the sign-in button."""
     scopes: tuple[str, ...]
     groups_claim: str
     roles: Mapping[str, str]
-    """The role of each group; the first that somebody is in counts."""
+    """Role by group; the first matching group counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignInConfig:
     provider: Provider | None = None
     needs_second_factor: bool = False
-    """Whether who signs in by password must have a second factor."""
+    """Whether sign-in by password requires a second factor."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "SignInConfig":
@@ -49,9 +49,11 @@ class SignInConfig:
 
 
 def _provider(environ: Mapping[str, str]) -> Provider | None:
-    values = {name: environ.get(f"{PREFIX}{name}", "").strip() for name in (*NEEDED, "NAME", "GROUPS_CLAIM")}
+    values = {
+        name: environ.get(f"{PREFIX}{name}", "").strip() for name in (*REQUIRED, "NAME", "GROUPS_CLAIM")
+    }
     scopes, roles = read_words(environ, f"{PREFIX}SCOPES"), _roles(environ)
-    missing = [f"{PREFIX}{name}" for name in NEEDED if not values[name]]
+    missing = [f"{PREFIX}{name}" for name in REQUIRED if not values[name]]
     if missing:
         if any(values.values()) or scopes or roles:
             raise EnvironmentProblem(
@@ -71,7 +73,7 @@ def _provider(environ: Mapping[str, str]) -> Provider | None:
 
 
 def _checked_host(issuer: str) -> str:
-    """Return the issuer's host; what says who somebody is must come by TLS, or from this machine."""
+    """Return the issuer's host; requires TLS, except on loopback."""
     try:
         parts = urlsplit(issuer)
         host = parts.hostname or ""
@@ -79,7 +81,7 @@ def _checked_host(issuer: str) -> str:
         host = ""
     is_plain = bool(host) and not parts.query and not parts.fragment and " " not in issuer
     is_safe = is_plain and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host)))
-    if is_safe and len(issuer) <= LONGEST_ISSUER:
+    if is_safe and len(issuer) <= MAX_ISSUER_LENGTH:
         return host
     raise EnvironmentProblem(
         f"{PREFIX}ISSUER must be an address with https (http on this machine alone), such as "

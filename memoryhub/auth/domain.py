@@ -9,7 +9,7 @@ from uuid import UUID
 from memoryhub.errors import DomainError, _, format_lazy
 
 KEY_PREFIX = "mh"
-PUBLIC_CHARACTERS = 10
+PREFIX_LENGTH = 10
 
 
 class Scope(StrEnum):
@@ -94,9 +94,9 @@ class NewKey:
     digest: str
 
 
-def draw_key() -> NewKey:
+def generate_key() -> NewKey:
     """Return a new random key of 256 bits, `mh_<10 characters>_<secret>`."""
-    prefix = secrets.token_hex(PUBLIC_CHARACTERS // 2)
+    prefix = secrets.token_hex(PREFIX_LENGTH // 2)
     text = f"{KEY_PREFIX}_{prefix}_{secrets.token_urlsafe(32)}"
     return NewKey(text=text, prefix=prefix, digest=key_digest(text))
 

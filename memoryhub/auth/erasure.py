@@ -1,4 +1,4 @@
-"""Erasing a user everywhere (SPEC M11).
+"""Erase a user everywhere (SPEC M11).
 
 Walks every model through Django's app registry, so that no app can be forgotten: whatever has an
 `actor_id` is deleted, and what is about the user without one is listed in this file. One table keeps its rows and
@@ -37,18 +37,18 @@ class OwnerCannotBeErased(DomainError):
     code = "owner_cannot_be_erased"
 
 
-class NobodyToErase(DomainError, ValueError):
+class NoUserNamed(DomainError, ValueError):
     """No user was named; an agent itself is not erased by this call."""
 
     field = "user_id"
 
 
-REMAINS: Final = ("exported_trees", "database_pages", "backups")
+UNREACHABLE_COPIES: Final = ("exported_trees", "database_pages", "backups")
 """Copies that no statement reaches: exported files, freed space that nothing has overwritten yet, dumps."""
 
 VACUUM_KIND: Final = "vacuum"
 
-FILES: Final[list[Callable[[UUID], Iterable[Path]]]] = []
+FILE_SOURCES: Final[list[Callable[[UUID], Iterable[Path]]]] = []
 """Functions that name an actor's files, registered by apps; they are deleted with its rows."""
 
 
@@ -58,7 +58,7 @@ class Erasure:
 
     erased: dict[str, int]
     anonymised: dict[str, int]
-    remains: tuple[str, ...] = REMAINS
+    remains: tuple[str, ...] = UNREACHABLE_COPIES
     vacuum_job_id: UUID | None = None
 
 
@@ -68,12 +68,12 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
 
     Audit entries stay, without the user's id, ids of their rows and reason; the erasure's own entry
     has agent, counts and time. With `vacuum`, a job then vacuums the tables. Raises OwnerCannotBeErased,
-    NobodyToErase, UnknownRow where there is no such user, Forbidden where the key may not touch the agent, or is
+    NoUserNamed, UnknownRow where there is no such user, Forbidden where the key may not touch the agent, or is
     untrusted.
     """
     actor = _actor_to_erase(agent_id, user_id, by)
     key = actor.pk
-    files = [path for named in FILES for path in named(key)]
+    files = [path for named in FILE_SOURCES for path in named(key)]
     for path in files:
         transaction.on_commit(partial(path.unlink, missing_ok=True))
     erased, anonymised = dict[str, int](), dict[str, int]()
@@ -89,7 +89,7 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
     anonymised[AuditEntry._meta.db_table] = entries.update(user_id="", object_id="", reason="", details={})
     actor.delete()
     erased[Actor._meta.db_table] = 1
-    erasure = Erasure(_counted(erased), _counted(anonymised))
+    erasure = Erasure(_nonzero(erased), _nonzero(anonymised))
     details = {"erased": erasure.erased, "anonymised": erasure.anonymised}
     audit.record_each(by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=details, now=now)
     if vacuum:
@@ -104,7 +104,7 @@ def _actor_to_erase(agent_id: str, user_id: str, by: Principal) -> Actor:
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not erase users."))
     if not user_id:
-        raise NobodyToErase(_("Name the user to erase."))
+        raise NoUserNamed(_("Name the user to erase."))
     if Agent.objects.filter(agent_id=agent_id, fixed_user_id=user_id).exists():
         raise OwnerCannotBeErased(_("An agent in owner mode has this user as its owner; change that first."))
     actor = Actor.objects.select_for_update().filter(id=actor_id(agent_id, user_id)).first()
@@ -113,7 +113,7 @@ def _actor_to_erase(agent_id: str, user_id: str, by: Principal) -> Actor:
     return actor
 
 
-def _counted(rows: dict[str, int]) -> dict[str, int]:
+def _nonzero(rows: dict[str, int]) -> dict[str, int]:
     return {table: count for table, count in sorted(rows.items()) if count}
 
 

@@ -1,10 +1,7 @@
-"""The steps of a login, and brakes on guessing: an account, and an address, are locked after some wrong passwords.
+"""Login stages (django-allauth) and lockout after wrong passwords (django-axes).
 
-django-axes counts and locks. Here is what it leaves to its host: the page of a refusal, the audit trail, and one login
-at a time, since guesses that run in parallel would all be tried before the first is counted. Wrong codes of a second
-factor count as wrong passwords.
-
-django-allauth takes a login through its steps; only the second factor is one here.
+Added here: the lockout page, audit entries, and logins one at a time, since parallel guesses would all be tried before
+the first is counted. Wrong codes of a second factor count as wrong passwords. The only stage is the second factor.
 """
 
 import fcntl
@@ -38,32 +35,32 @@ from memoryhub.auth.domain import Principal, command
 from memoryhub.auth.models import FailedLogin
 
 LOGIN: Final = command("login")
-"""In the audit trail: nobody has logged in yet."""
+"""Principal of audit entries before anybody is logged in."""
 
-_ONE_LOGIN: Final = Lock()
+_LOGIN_LOCK: Final = Lock()
 LOCK_FILE: Final = "login.lock"
-"""In the folder that several processes of the web server share."""
+"""File in the folder that the web processes share."""
 
-GUESSED_AT: Final = ("admin:login", "second_step", "own_sign_in")
-"""The pages that take a password or a code."""
+CREDENTIAL_PAGES: Final = ("admin:login", "second_step", "own_sign_in")
+"""Pages that take a password or a code."""
 
 BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
-"""Loads the account of a session, however it was begun."""
+"""Backend stored in every session, whichever way it began."""
 
-METHODS: Final = "signed_in_by"
-"""Where a session has how its person signed in."""
+METHODS_KEY: Final = "signed_in_by"
+"""Session key of the methods by which the user signed in."""
 
 
-class Logins(DefaultAccountAdapter):
+class AccountAdapter(DefaultAccountAdapter):
     """Adapt allauth's logins: without messages and mail, and without redirects to other sites."""
 
     def get_login_stages(self) -> list[str]:
         return ["memoryhub.auth.second_factor.SecondFactorStage"]
 
     def login(self, request: HttpRequest, user: Any) -> None:
-        methods = methods_so_far(request, user)  # a session of somebody else ends here, with all it held
+        methods = proven_methods(request, user)  # a session of somebody else ends here, with all it held
         begin_session(request, user, backend=BACKEND)
-        request.session[METHODS] = sorted(methods)
+        request.session[METHODS_KEY] = sorted(methods)
 
     def is_safe_url(self, url: str | None) -> bool:
         host = self.request.get_host()
@@ -79,15 +76,15 @@ class Logins(DefaultAccountAdapter):
         return False
 
 
-def let_in(request: HttpRequest, person: User, *, method: str, next_url: str | None) -> HttpResponse:
-    """Begin a session of a person who proved who it is, or lead to the second factor first."""
+def log_in(request: HttpRequest, person: User, *, method: str, next_url: str | None) -> HttpResponse:
+    """Log in an authenticated user, or redirect to the second factor first."""
     record_authentication(request, person, method)
     answer: HttpResponse = perform_login(request, Login(user=person, redirect_url=next_url))
     return answer
 
 
-def methods_so_far(request: HttpRequest, person: Any) -> set[str]:
-    """Return what a person who is signing in has proved: "password" or "oidc", and "mfa" for the second factor."""
+def proven_methods(request: HttpRequest, person: Any) -> set[str]:
+    """Return the methods passed in this login: "password" or "oidc", and "mfa" for the second factor."""
     return {record["method"] for record in get_authentication_records(request, person)}
 
 
@@ -135,17 +132,17 @@ def locked_page(request: HttpRequest, response: HttpResponse, credentials: Any) 
     )
 
 
-def one_login_at_a_time(
+def serialize_logins(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """Django middleware: let a password or a code wait until the one before it is counted."""
+    """Django middleware: serialize attempts, so that each is counted before the next is tried."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if request.method != "POST" or request.path not in map(reverse, GUESSED_AT):
+        if request.method != "POST" or request.path not in map(reverse, CREDENTIAL_PAGES):
             return get_response(request)
         environment = settings.ENVIRONMENT
         folder = environment.shared_folder if environment.is_web else None
-        with _ONE_LOGIN, ExitStack() as held:  # of all threads, and of all processes of the web server
+        with _LOGIN_LOCK, ExitStack() as held:  # of all threads, and of all processes of the web server
             if folder is not None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = held.enter_context((folder / LOCK_FILE).open("w"))

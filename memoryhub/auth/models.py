@@ -14,7 +14,7 @@ from memoryhub.auth.domain import KeyState, Principal, PrincipalKind, Scope
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import ActorRow
 
-WHO = [(kind.value, kind.value) for kind in PrincipalKind]
+PRINCIPAL_KIND_CHOICES = [(kind.value, kind.value) for kind in PrincipalKind]
 
 
 def usable_at(now: datetime) -> Q:
@@ -127,7 +127,7 @@ class AuditEntry(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     at = models.DateTimeField()
-    who_kind = models.CharField(max_length=10, choices=WHO)
+    who_kind = models.CharField(max_length=10, choices=PRINCIPAL_KIND_CHOICES)
     who_id = models.CharField(max_length=64)
     who_name = models.CharField(max_length=150)
     verb = models.CharField(max_length=50)
@@ -166,7 +166,7 @@ class NumberedVersion(ActorRow):
     """Base of the versions of an actor's rows: who made each, when and why."""
 
     number = models.PositiveIntegerField()
-    who_kind = models.CharField(max_length=10, choices=WHO)
+    who_kind = models.CharField(max_length=10, choices=PRINCIPAL_KIND_CHOICES)
     who_id = models.CharField(max_length=64)
     who_name = models.CharField(max_length=150)
     reason = models.TextField(blank=True)

@@ -34,17 +34,17 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 """Signatures by a key pair alone: the client's secret signs nothing, and "none" is no signature."""
 
 LEEWAY_SECONDS: Final = 60
-KEPT_SECONDS: Final = 600
-MOST_BYTES: Final = 1_000_000
+CACHE_SECONDS: Final = 600
+MAX_RESPONSE_BYTES: Final = 1_000_000
 
 
 class SignInFailed(Exception):
-    """The provider, or what it says of somebody, cannot be relied on; the text is for the log and `doctor`."""
+    """The provider or its answer failed validation; the message is for the log and `doctor`."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Somebody as a verified ID token has it: the issuer's name for the person is all that identifies."""
+    """A person by a verified ID token; only issuer and subject identify."""
 
     issuer: str
     subject: str
@@ -55,18 +55,18 @@ class Identity:
     groups: frozenset[str]
 
 
-def configured() -> Provider:
+def configured_provider() -> Provider:
     provider = settings.SIGN_IN.provider
     if provider is None:
         raise SignInFailed("no provider is configured")
     return provider
 
 
-class Identities(DefaultSocialAccountAdapter):
-    """Knows the one provider of the environment; nothing is read from the table of providers."""
+class SocialAccountAdapter(DefaultSocialAccountAdapter):
+    """Adapter with the one provider from the environment instead of the database."""
 
     def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
-        known = configured()
+        known = configured_provider()
         app = SocialApp(
             provider=OpenIDConnectProvider.id, provider_id=known.issuer, name=known.name,
             client_id=known.client_id, secret=known.client_secret,
@@ -81,8 +81,8 @@ class Identities(DefaultSocialAccountAdapter):
 class CodeFlow(OpenIDConnectProvider):
     """The redirect to the provider; what comes back must have the nonce that goes along."""
 
-    def get_oauth2_adapter(self, request: HttpRequest) -> "Endpoints":
-        return Endpoints(request, self.app.provider_id)
+    def get_oauth2_adapter(self, request: HttpRequest) -> "OIDCAdapter":
+        return OIDCAdapter(request, self.app.provider_id)
 
     def begin(self, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
         nonce = secrets.token_urlsafe(32)
@@ -92,18 +92,18 @@ class CodeFlow(OpenIDConnectProvider):
         return answer
 
 
-class Endpoints(OpenIDConnectOAuth2Adapter):
+class OIDCAdapter(OpenIDConnectOAuth2Adapter):
     @cached_property
     def openid_config(self) -> Mapping[str, Any]:
-        return description(configured().issuer)
+        return discovery_document(configured_provider().issuer)
 
     def get_callback_url(self, request: HttpRequest, app: Any) -> str:
         return request.build_absolute_uri(reverse("oidc_callback"))
 
 
-def description(issuer: str, *, anew: bool = False) -> dict[str, Any]:
-    """Return the provider's description; raises SignInFailed where it is another's, or lacks an endpoint."""
-    found = _kept(f"{issuer.rstrip('/')}/.well-known/openid-configuration", anew=anew)
+def discovery_document(issuer: str, *, anew: bool = False) -> dict[str, Any]:
+    """Return the provider's discovery document; raises SignInFailed for another issuer or a missing endpoint."""
+    found = _cached_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration", anew=anew)
     if found.get("issuer") != issuer:
         raise SignInFailed(f"its description names the issuer {found.get('issuer')!r}, not {issuer!r}")
     wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -115,7 +115,7 @@ def description(issuer: str, *, anew: bool = False) -> dict[str, Any]:
 
 def signing_keys(url: str, *, anew: bool = False) -> list[Any]:
     try:
-        return list(jwt.PyJWKSet.from_dict(_kept(url, anew=anew)).keys)
+        return list(jwt.PyJWKSet.from_dict(_cached_json(url, anew=anew)).keys)
     except jwt.PyJWTError as error:
         raise SignInFailed(f"its keys cannot be read ({error})") from error
 
@@ -130,13 +130,13 @@ def signing_key(url: str, key_id: str | None) -> Any:
     raise SignInFailed("the ID token is signed by a key that the provider does not publish")
 
 
-def _kept(url: str, *, anew: bool) -> dict[str, Any]:
+def _cached_json(url: str, *, anew: bool) -> dict[str, Any]:
     """Return the JSON object at an address, of the last ten minutes unless it is wanted anew."""
     key = f"oidc:{hashlib.sha256(url.encode()).hexdigest()}"
     found: dict[str, Any] | None = None if anew else cache.get(key)
     if found is None:
         found = fetch_json(url)
-        cache.set(key, found, KEPT_SECONDS)
+        cache.set(key, found, CACHE_SECONDS)
     return found
 
 
@@ -146,7 +146,7 @@ def fetch_json(url: str, **headers: str) -> dict[str, Any]:
     try:
         with requests.get(url, headers=headers, timeout=5, stream=True) as answer:
             answer.raise_for_status()
-            body = answer.raw.read(MOST_BYTES, decode_content=True)
+            body = answer.raw.read(MAX_RESPONSE_BYTES, decode_content=True)
         found = json.loads(body)
     except (requests.RequestException, OSError, ValueError) as error:
         raise SignInFailed(f"{url} does not answer as it should ({type(error).__name__})") from error
@@ -157,7 +157,7 @@ def fetch_json(url: str, **headers: str) -> dict[str, Any]:
 
 def begin(request: HttpRequest, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
     """Return the redirect to the provider. `purpose` is kept in the session and comes back from `finish`."""
-    flow = Identities(request).get_provider(request, "")
+    flow = SocialAccountAdapter(request).get_provider(request, "")
     answer: HttpResponse = flow.begin(next_url=next_url, purpose=purpose)
     if not isinstance(answer, HttpResponseRedirect):
         raise SignInFailed("the provider's address cannot be used")
@@ -165,8 +165,8 @@ def begin(request: HttpRequest, *, next_url: str, purpose: Mapping[str, Any]) ->
 
 
 def finish(request: HttpRequest) -> tuple[Identity, dict[str, Any]]:
-    """Return who came back from the provider, with the state that was kept; raises SignInFailed."""
-    provider, flow = configured(), Identities(request).get_provider(request, "")
+    """Return the identity after the redirect back, and the stored state; raises SignInFailed."""
+    provider, flow = configured_provider(), SocialAccountAdapter(request).get_provider(request, "")
     state = statekit.unstash_state(
         request, state_id=request.GET.get("state", ""), provider_id=provider.issuer
     )
@@ -188,7 +188,7 @@ def finish(request: HttpRequest) -> tuple[Identity, dict[str, Any]]:
 
 
 def verified_claims(token: Any, provider: Provider, *, nonce: str, keys_at: str) -> dict[str, Any]:
-    """Return an ID token's claims; raises SignInFailed unless all that OpenID Connect Core 3.1.3.7 asks for holds."""
+    """Return a validated ID token's claims (OpenID Connect Core 3.1.3.7); raises SignInFailed."""
     try:
         header = jwt.get_unverified_header(token)
         if header.get("alg") not in ALGORITHMS:

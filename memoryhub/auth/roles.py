@@ -25,7 +25,7 @@ ADMINISTRATOR: Final = "administrator"
 
 @dataclass(frozen=True)
 class Grant:
-    """Some verbs on some models of an app, None means all of them; and single permissions besides."""
+    """Permissions by verbs and models of an app (None: all), and single ones besides."""
 
     verbs: frozenset[str] | None = None
     models: frozenset[str] | None = None
@@ -39,8 +39,8 @@ class Grant:
 
 
 EVERYTHING: Final = Grant()
-TALKS: Final = Grant(verbs=frozenset({"view"}), besides=frozenset({"add_receipt", "change_session"}))
-"""To read, to keep the receipt of a context that was tried, and to end sessions, which is all that changes one."""
+SESSION_READER: Final = Grant(verbs=frozenset({"view"}), besides=frozenset({"add_receipt", "change_session"}))
+"""View everything, store the receipt of a tried context, and end sessions."""
 
 
 def read(*models: str) -> Grant:
@@ -52,7 +52,7 @@ ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(
         CURATOR: {
             "strength": EVERYTHING,
             "summaries": EVERYTHING,
-            "conversations": TALKS,
+            "conversations": SESSION_READER,
             "memoryhub": read("agent", "actor"),
         },
         ADMINISTRATOR: {
@@ -71,7 +71,7 @@ def is_granted(role: str, app_label: str, codename: str) -> bool:
     return grant is not None and grant.covers(codename)
 
 
-TAKES_OVER: Final = ("memoryhub", "0002_roles")
+ROLES_MIGRATION: Final = ("memoryhub", "0002_roles")
 """The migration by which groups of these names become the roles."""
 
 
@@ -92,7 +92,7 @@ def apply_roles(
         row.pk: row.codename
         for row in permissions.objects.using(using).filter(content_type__app_label=sender.label)
     }
-    takes_over = any((step.app_label, step.name) == TAKES_OVER for step, _ in plan)
+    takes_over = any((step.app_label, step.name) == ROLES_MIGRATION for step, _ in plan)
     for role in ROLES:
         group, _ = groups.objects.using(using).get_or_create(name=role)
         wanted = {pk for pk, codename in of_app.items() if is_granted(role, sender.label, codename)}
@@ -109,8 +109,8 @@ def apply_roles(
         group.permissions.remove(*lost)
 
 
-def departures() -> list[str]:
-    """Return the roles whose groups are not there, or hold something else than the table says."""
+def roles_out_of_sync() -> list[str]:
+    """Return the roles whose group is missing or differs from the table."""
     groups, permissions = installed.get_model("auth", "Group"), installed.get_model("auth", "Permission")
     every = list(permissions.objects.values_list("pk", "content_type__app_label", "codename"))
     held: dict[str, set[int]] = {role: set() for role in ROLES}
@@ -121,59 +121,61 @@ def departures() -> list[str]:
     return [role for role in ROLES if held[role] != wanted[role]]
 
 
-def _each(app_label: str, verb: str, *models: str) -> frozenset[str]:
+def _permissions(app_label: str, verb: str, *models: str) -> frozenset[str]:
     return frozenset(f"{app_label}.{verb}_{model}" for model in models)
 
 
 _READ: Final = (
-    _each("conversations", "view", "session", "message", "receipt")
-    | _each("conversations", "add", "receipt")
-    | _each("strength", "view", "memory", "merge", "profile", "sleeprun", "task")
-    | _each("summaries", "view", "summary", "project", "document", "routingdecision", "projectevent")
-    | _each("memoryhub", "view", "agent", "actor", "job")
+    _permissions("conversations", "view", "session", "message", "receipt")
+    | _permissions("conversations", "add", "receipt")
+    | _permissions("strength", "view", "memory", "merge", "profile", "sleeprun", "task")
+    | _permissions("summaries", "view", "summary", "project", "document", "routingdecision", "projectevent")
+    | _permissions("memoryhub", "view", "agent", "actor", "job")
 )
-"""A context keeps its receipt, whoever asks for it."""
+"""A context stores a receipt, hence `add_receipt`."""
 
 _WRITE: Final = (
-    _each("conversations", "add", "session", "message", "receipt", "chatturn")
-    | _each("conversations", "change", "session")
-    | _each("strength", "add", "memory", "sleeprun", "task")
-    | _each("strength", "change", "memory", "merge", "profile", "sleeprun", "task")
-    | _each("strength", "delete", "memory", "profile")
-    | _each("summaries", "add", "summary", "project", "document", "routingdecision")
-    | _each("summaries", "change", "summary", "project", "document", "routingdecision")
-    | _each("summaries", "delete", "summary")
-    | _each("memoryhub", "add", "agent", "actor")
-    | _each("memoryhub", "change", "actor")
+    _permissions("conversations", "add", "session", "message", "receipt", "chatturn")
+    | _permissions("conversations", "change", "session")
+    | _permissions("strength", "add", "memory", "sleeprun", "task")
+    | _permissions("strength", "change", "memory", "merge", "profile", "sleeprun", "task")
+    | _permissions("strength", "delete", "memory", "profile")
+    | _permissions("summaries", "add", "summary", "project", "document", "routingdecision")
+    | _permissions("summaries", "change", "summary", "project", "document", "routingdecision")
+    | _permissions("summaries", "delete", "summary")
+    | _permissions("memoryhub", "add", "agent", "actor")
+    | _permissions("memoryhub", "change", "actor")
 )
-"""The first write of a key makes the agent and the user that it names."""
+"""The first write creates agent and actor."""
 
-_CURATE: Final = _each("summaries", "change", "project", "document") | _each("summaries", "delete", "project")
+_CURATE: Final = _permissions("summaries", "change", "project", "document") | _permissions(
+    "summaries", "delete", "project"
+)
 
 _ADMIN: Final = (
     _READ
-    | _each("conversations", "view", "chatturn")
-    | _each("strength", "view", "tombstone")
-    | _each("conversations", "delete", "session", "message", "receipt", "chatturn")
-    | _each("strength", "delete", "memory", "profile")
-    | _each("summaries", "delete", "summary", "project")
-    | _each("memoryhub", "add", "agent")
-    | _each("memoryhub", "change", "agent", "actor")
-    | _each("memoryhub", "delete", "actor")
-    | _each("memoryhub", "view", "ledgerentry")
+    | _permissions("conversations", "view", "chatturn")
+    | _permissions("strength", "view", "tombstone")
+    | _permissions("conversations", "delete", "session", "message", "receipt", "chatturn")
+    | _permissions("strength", "delete", "memory", "profile")
+    | _permissions("summaries", "delete", "summary", "project")
+    | _permissions("memoryhub", "add", "agent")
+    | _permissions("memoryhub", "change", "agent", "actor")
+    | _permissions("memoryhub", "delete", "actor")
+    | _permissions("memoryhub", "view", "ledgerentry")
 )
-"""An export holds everything of a user, and an erasure takes it away."""
+"""Includes export and erasure of a user."""
 
 SCOPE_NEEDS: Final[Mapping[Scope, frozenset[str]]] = MappingProxyType(
     {Scope.READ: _READ, Scope.WRITE: _WRITE, Scope.CURATE: _CURATE, Scope.ADMIN: _ADMIN}
 )
-"""What a person must be allowed in the admin to issue a key of each scope; what lives above is known by name only."""
+"""Permissions needed to issue a key of each scope; models of other apps are known by name only."""
 
 TRUST_NEEDS: Final = frozenset({"strength.change_memory", "summaries.change_document"})
-"""What a trusted key writes enters contexts at once: as if its issuer had approved it."""
+"""Permissions needed to issue a trusted key, whose texts enter contexts without approval."""
 
 
-def scopes_to_give(person: Any) -> list[Scope]:
+def grantable_scopes(person: Any) -> list[Scope]:
     return [scope for scope in Scope if person.has_perms(SCOPE_NEEDS[scope])]
 
 
@@ -181,8 +183,8 @@ def may_trust(person: Any) -> bool:
     return bool(person.has_perms(TRUST_NEEDS))
 
 
-def held_by(person: Any) -> QuerySet[Permission]:
-    """Return what a person's account holds, by itself and by its groups, whether or not it is active."""
+def permissions_of(person: Any) -> QuerySet[Permission]:
+    """Return a user's own and group permissions, also of an inactive account."""
     if person.is_superuser:
         return Permission.objects.all()
     return Permission.objects.filter(
@@ -190,24 +192,24 @@ def held_by(person: Any) -> QuerySet[Permission]:
     ).distinct()
 
 
-def groups_to_give(person: Any) -> QuerySet[Group]:
-    """Return the groups that hold no permission which this person lacks."""
+def grantable_groups(person: Any) -> QuerySet[Group]:
+    """Return the groups without a permission that the user lacks."""
     if person.is_superuser:
         return Group.objects.all()
-    lacking = Permission.objects.exclude(pk__in=held_by(person).values("pk"))
+    lacking = Permission.objects.exclude(pk__in=permissions_of(person).values("pk"))
     return Group.objects.exclude(permissions__in=lacking)
 
 
 def may_manage(person: Any, other: User) -> bool:
-    """Return whether a person may change another's account: whose rights are no more than the own."""
+    """Return whether a user may change an account: it has no permission that the user lacks."""
     if person.is_superuser:
         return True
     if other.is_superuser:
         return False
-    return not held_by(other).exclude(pk__in=held_by(person).values("pk")).exists()
+    return not permissions_of(other).exclude(pk__in=permissions_of(person).values("pk")).exists()
 
 
 def may_change_group(person: Any, group: Group) -> bool:
     if group.name in ROLES:
         return False
-    return person.is_superuser or groups_to_give(person).filter(pk=group.pk).exists()
+    return person.is_superuser or grantable_groups(person).filter(pk=group.pk).exists()

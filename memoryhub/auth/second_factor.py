@@ -27,17 +27,17 @@ from django.utils.crypto import salted_hmac
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.login import METHODS, end_sessions, methods_so_far
+from memoryhub.auth.login import METHODS_KEY, end_sessions, proven_methods
 
 log = logging.getLogger(__name__)
 
 SECOND_FACTOR: Final = "Second factor"
 RECOVERY_CODES: Final = "Recovery codes"
-"""What the audit trail says was changed."""
+"""Names of the changed fields in the audit trail."""
 
 
-class Secrets(DefaultMFAAdapter):
-    """Encrypts what codes are made from: whoever reads the database alone cannot make any."""
+class MFAAdapter(DefaultMFAAdapter):
+    """Encrypts TOTP secrets and recovery seeds in the database."""
 
     def get_totp_issuer(self) -> str:
         return "memoryhub"
@@ -59,7 +59,7 @@ class Secrets(DefaultMFAAdapter):
 
 
 class OneTimeCodes(TOTP):
-    """Remembers a code for as long as it would be taken, which is longer than allauth does with a tolerance."""
+    """Remembers used codes for as long as they are valid; allauth forgets them earlier with a tolerance."""
 
     def _mark_code_used(self, code: str) -> bool:
         windows = 2 * app_settings.TOTP_TOLERANCE + 1
@@ -69,14 +69,14 @@ class OneTimeCodes(TOTP):
 
 
 class SecondFactorStage(LoginStage):
-    """The step after the password, or after the provider: a code, or making a second factor where one is needed."""
+    """Login stage after password or provider: verify a code, or set up a required second factor."""
 
     key = "second_factor"
     urlname = "second_step"
 
     def handle(self) -> tuple[HttpResponse | None, bool]:
         person = self.login.user
-        is_asked = has_second_factor(person) or must_set_up(methods_so_far(self.request, person))
+        is_asked = has_second_factor(person) or needs_second_factor(proven_methods(self.request, person))
         return (HttpResponseRedirect(reverse(self.urlname)) if is_asked else None), True
 
 
@@ -91,32 +91,32 @@ def finish_step(request: HttpRequest, step: Any) -> HttpResponse:
     return answer
 
 
-def must_set_up(methods: set[str]) -> bool:
-    """Return whether somebody who proved no more than this needs a second factor; a provider asks for its own."""
+def needs_second_factor(methods: set[str]) -> bool:
+    """Return whether these methods require a second factor; providers are trusted to ask for their own."""
     return bool(settings.SIGN_IN.needs_second_factor) and not methods & {"oidc", "mfa"}
 
 
 def lacks_second_factor(request: HttpRequest) -> bool:
     """Return whether a session was begun without the second factor that is needed."""
-    return must_set_up(set(request.session.get(METHODS, ())))
+    return needs_second_factor(set(request.session.get(METHODS_KEY, ())))
 
 
 def has_second_factor(person: Any) -> bool:
-    return bool(_of(person, Authenticator.Type.TOTP).exists())
+    return bool(_authenticators(person, Authenticator.Type.TOTP).exists())
 
 
 def codes_left(person: Any) -> int:
-    row = _of(person, Authenticator.Type.RECOVERY_CODES).first()
+    row = _authenticators(person, Authenticator.Type.RECOVERY_CODES).first()
     return 0 if row is None else len(RecoveryCodes(row).get_unused_codes())
 
 
-def is_code_of(request: HttpRequest, person: User, code: str) -> bool:
-    """Return whether a code is this person's and not used before. Too many wrong ones lock, as passwords do."""
+def verify_code(request: HttpRequest, person: User, code: str) -> bool:
+    """Verify a code, which must be unused. Wrong ones count towards the lockout, as passwords do."""
     who = {"username": person.get_username()}
     if not AxesProxyHandler.is_allowed(request, who):
         request.axes_locked_out = True  # type: ignore[attr-defined]  # the middleware answers with the lock's page
         return False
-    if _accepts(person, code):
+    if _validate_code(person, code):
         return True
     user_login_failed.send(sender=__name__, credentials=who, request=request)
     return False
@@ -155,13 +155,13 @@ def turn_off(person: User, *, by: Principal, reason: str = "", now: datetime) ->
 
 
 def _new_codes(person: User, *, by: Principal, changed: str, now: datetime) -> list[str]:
-    _of(person, Authenticator.Type.RECOVERY_CODES).delete()
+    _authenticators(person, Authenticator.Type.RECOVERY_CODES).delete()
     codes: list[str] = RecoveryCodes.activate(person).get_unused_codes()
     audit.record(by=by, verb="update", row=person, details={"fields": [changed], "on": True}, now=now)
     return codes
 
 
-def _accepts(person: User, code: str) -> bool:
+def _validate_code(person: User, code: str) -> bool:
     """Try a code as the app's, else as a recovery code; each counts once."""
     from cryptography.fernet import InvalidToken
 
@@ -176,5 +176,5 @@ def _accepts(person: User, code: str) -> bool:
     return False
 
 
-def _of(person: Any, kind: str) -> Any:
+def _authenticators(person: Any, kind: str) -> Any:
     return Authenticator.objects.filter(user_id=person.pk, type=kind)

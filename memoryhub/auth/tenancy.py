@@ -25,7 +25,7 @@ from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 
 # The weakest lock that keeps the row from going; the ORM has no word for it.
-HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
+LOCK_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
 
 ACTORS = PreparedQuery(lambda: Actor.objects.order_by().select_related("agent"))
 AGENT_IDS = PreparedQuery(lambda: Agent.objects.order_by().values_list("agent_id", flat=True))
@@ -122,7 +122,7 @@ def hold(actor_id: UUID) -> None:
     the actor, while an erasure locks the actor and then the rows: each would wait for the other.
     """
     with prepared_cursor() as cursor:
-        cursor.execute(HOLD_ACTOR, [actor_id])
+        cursor.execute(LOCK_ACTOR, [actor_id])
         if cursor.fetchone() is None:
             raise UnknownRow(_("The user was erased meanwhile."))
 

@@ -161,15 +161,15 @@ def embed_in_pieces(
 
     Raises BadAnswer when the batches come back with different dimensions.
     """
-    pieces = cut(texts, max_tokens=limits.tokens_per_text, counter=counter)
+    pieces = split_texts(texts, max_tokens=limits.tokens_per_text, counter=counter)
     groups = batches(pieces, max_texts=limits.texts_per_request, max_tokens=limits.tokens_per_request)
     vectors = [embed_batch([piece.text for piece in group]) for group in groups]
     if len({batch.shape[1] for batch in vectors}) > 1:
         raise BadAnswer("The provider changed the dimension between two requests.", code="wrong_dimension")
-    return folded(pieces, np.vstack(vectors), count=len(texts))
+    return combine_pieces(pieces, np.vstack(vectors), count=len(texts))
 
 
-def cut(texts: Sequence[str], *, max_tokens: int, counter: TokenCounter) -> list[Piece]:
+def split_texts(texts: Sequence[str], *, max_tokens: int, counter: TokenCounter) -> list[Piece]:
     """Return the texts in pieces of at most `max_tokens`, in order, at least one for each non-blank text."""
     return [
         Piece(owner, part, tokens)
@@ -206,7 +206,7 @@ def batches(pieces: Sequence[Piece], *, max_texts: int, max_tokens: int) -> Iter
         yield batch
 
 
-def folded(pieces: Sequence[Piece], vectors: Vectors, *, count: int) -> Vectors:
+def combine_pieces(pieces: Sequence[Piece], vectors: Vectors, *, count: int) -> Vectors:
     """Return one vector for each of `count` texts: the token-weighted mean of its pieces' unit vectors."""
     units = unit_vectors(vectors, count=len(pieces))
     if len(pieces) == count:

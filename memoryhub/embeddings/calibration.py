@@ -32,17 +32,17 @@ COLUMNS: Final[dict[str, Columns]] = {SPACED: (0, 1), UNSPACED: (2, 3)}
 
 UNMEASURED: Final = SpaceBounds(0.35, 0.8, 0.3)
 """Until the provider could be asked."""
-UNRELATED: Final = 0.99
+UNRELATED_QUANTILE: Final = 0.99
 """The share of unrelated pairs that lie below a space's low bound."""
-MOST_WEIGHT: Final = 0.3
-HIGHEST_LOW: Final = 0.98
-NARROWEST: Final = 0.01
-"""So that low is below high, whatever a model answers."""
-FEWEST_TEXTS: Final = 50
+MAX_WEIGHT: Final = 0.3
+MAX_COSINE_LOW: Final = 0.98
+MIN_COSINE_RANGE: Final = 0.01
+"""Keeps low below high, whatever a model answers."""
+MIN_TEXTS: Final = 50
 """Of fewer stored texts the median says too little."""
 
 
-def measured(probes: Vectors, stored: Mapping[str, Vectors] | None = None) -> Measures:
+def measure(probes: Vectors, stored: Mapping[str, Vectors] | None = None) -> Measures:
     """Return the bounds of each script from the probes' unit vectors, in the order of PROBE_TEXTS.
 
     Low is what 99 of 100 unrelated sentences stay under, of the script alone and beside the other one; high is halfway
@@ -51,19 +51,19 @@ def measured(probes: Vectors, stored: Mapping[str, Vectors] | None = None) -> Me
     of all pairs reach is noise as well, though a flood of like texts carries low no further than halfway to high.
     """
     rows = probes.reshape(len(PROBES), -1, probes.shape[1])
-    across = _unrelated(rows, *COLUMNS.values())
+    across = _unrelated_cosine(rows, *COLUMNS.values())
     measures = {}
     for script, columns in COLUMNS.items():
-        unrelated = max(across, _unrelated(rows, columns, columns))
+        unrelated = max(across, _unrelated_cosine(rows, columns, columns))
         paraphrases = _paraphrases(rows, [columns])
         found = float((paraphrases > unrelated).mean())
-        low = min(HIGHEST_LOW, unrelated)
-        high = max(low + NARROWEST, (float(np.median(paraphrases)) + 1) / 2)
+        low = min(MAX_COSINE_LOW, unrelated)
+        high = max(low + MIN_COSINE_RANGE, (float(np.median(paraphrases)) + 1) / 2)
         noise = min((low + high) / 2, _median_pair((stored or {}).get(script)))
         measures[script] = {
             "cosine_low": round(max(low, noise), 3),
             "cosine_high": round(min(1.0, high), 3),
-            "vector_weight": round(MOST_WEIGHT * max(0.0, 2 * found - 1), 3),
+            "vector_weight": round(MAX_WEIGHT * max(0.0, 2 * found - 1), 3),
             "found": round(found, 3),
         }
     translations = _paraphrases(rows, _pairs(*COLUMNS.values()))
@@ -74,11 +74,11 @@ def _pairs(first: Columns, second: Columns) -> list[Columns]:
     return [(one, other) for one in first for other in second]
 
 
-def _unrelated(rows: Vectors, first: Columns, second: Columns) -> float:
+def _unrelated_cosine(rows: Vectors, first: Columns, second: Columns) -> float:
     """Return the cosine that 99 of 100 pairs of different rows stay under."""
     different = ~np.eye(len(rows), dtype=bool)
     cosines = [(rows[:, one] @ rows[:, other].T)[different] for one, other in _pairs(first, second)]
-    return float(np.quantile(np.concatenate(cosines), UNRELATED))
+    return float(np.quantile(np.concatenate(cosines), UNRELATED_QUANTILE))
 
 
 def _paraphrases(rows: Vectors, pairs: Iterable[Columns]) -> Cosines:
@@ -87,6 +87,6 @@ def _paraphrases(rows: Vectors, pairs: Iterable[Columns]) -> Cosines:
 
 def _median_pair(vectors: Vectors | None) -> float:
     """Return the median cosine of all pairs; of too few texts -1, which is below every bound."""
-    if vectors is None or len(vectors) < FEWEST_TEXTS:
+    if vectors is None or len(vectors) < MIN_TEXTS:
         return -1.0
     return float(np.median((vectors @ vectors.T)[~np.eye(len(vectors), dtype=bool)]))

@@ -20,7 +20,7 @@ EMBEDDING_PROVIDERS = {
     "universal-sentence-encoder": "memoryhub.embeddings.local.UniversalSentenceEncoderProvider",
 }
 """The classes of the providers, loaded when they are configured."""
-WITHOUT_MODELS = ("hashing", "universal-sentence-encoder")
+SINGLE_MODEL_PROVIDERS = ("hashing", "universal-sentence-encoder")
 
 MAX_DIMENSION = 16_000
 """What pgvector's `halfvec` can hold."""
@@ -74,7 +74,7 @@ class EmbeddingConfig:
             return replace(config, base_url=base_url, api_key=api_key)
         if provider == "azure":
             return _with_azure(config, environ)
-        if provider in WITHOUT_MODELS and model:
+        if provider in SINGLE_MODEL_PROVIDERS and model:
             raise EnvironmentProblem(
                 f"MEMORYHUB_EMBEDDING_MODEL is set, but the provider {provider!r} has no models. "
                 "Remove it, or set MEMORYHUB_EMBEDDING_PROVIDER to the provider of that model."

@@ -120,9 +120,9 @@ def normalized(text: str) -> str:
 
 
 def _vectors(texts: list[str], dimension: int) -> Vectors:
-    owner, hashes, counts = _counted(_features(_Characters.of(texts)))
+    owner, hashes, counts = _count_features(_features(_Characters.of(texts)))
     values = counts * np.where(hashes >> np.uint64(43), 1.0, -1.0)
-    places = owner * dimension + (_mixed(hashes) % np.uint64(dimension)).astype(np.int64)
+    places = owner * dimension + (_mix(hashes) % np.uint64(dimension)).astype(np.int64)
     flat = np.bincount(places, weights=values, minlength=len(texts) * dimension)
     vectors = flat.reshape(len(texts), dimension)
     for row in np.flatnonzero(~vectors.any(axis=1)):  # punctuation only, or every feature cancelled out
@@ -147,7 +147,7 @@ class _Characters:
         lengths = [len(text) + 1 for text in texts]
         owner = np.concatenate([np.zeros(1, np.int64), np.repeat(np.arange(len(texts)), lengths)])
         classes = _character_classes()[np.minimum(points, _CLASSIFIED - 1)]
-        return cls(_mixed(points.astype(np.uint64) + np.uint64(1)), classes, owner)
+        return cls(_mix(points.astype(np.uint64) + np.uint64(1)), classes, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _features(characters: _Characters) -> _Features:
     )
 
 
-def _counted(features: _Features) -> tuple[Positions, Hashes, Weights]:
+def _count_features(features: _Features) -> tuple[Positions, Hashes, Weights]:
     """Fold repeated features of a text into one: (owner, 44 bits of hash, weight × (1 + ln tf))."""
     keys = (features.owner.astype(np.uint64) << _OWNER_SHIFT) | (features.hashes >> np.uint64(20))
     keys, first, counts = np.unique(keys, return_index=True, return_counts=True)
@@ -197,14 +197,14 @@ def _word_hashes(codes: Hashes, lengths: Positions) -> Hashes:
     powers = np.cumprod(np.full(int(lengths.max()), _BASE, dtype=np.uint64))
     offsets = np.cumsum(lengths) - lengths
     position = np.arange(len(codes)) - np.repeat(offsets, lengths)
-    return _salted(np.add.reduceat(codes * powers[position], offsets), _WORD_SALT)
+    return _salt(np.add.reduceat(codes * powers[position], offsets), _WORD_SALT)
 
 
 @cache
 def _stop_word_hashes() -> Hashes:
     words = sorted(STOP_WORDS)
     points = np.array([ord(character) for character in "".join(words)], dtype=np.uint64)
-    return _word_hashes(_mixed(points + np.uint64(1)), np.array([len(word) for word in words]))
+    return _word_hashes(_mix(points + np.uint64(1)), np.array([len(word) for word in words]))
 
 
 def _ngrams(characters: _Characters, stopped: Flags, size: int, weight: float) -> _Features:
@@ -212,7 +212,7 @@ def _ngrams(characters: _Characters, stopped: Flags, size: int, weight: float) -
     inside = characters.classes == WORD
     codes = np.where(inside, characters.codes, _BOUNDARY)
     kept = np.flatnonzero(np.logical_and.reduce(_windows(inside, size).T[1:-1]))
-    hashes = _salted(_polynomial(codes, size)[kept], _NGRAM_SALT + size)
+    hashes = _salt(_polynomial(codes, size)[kept], _NGRAM_SALT + size)
     is_stop = stopped[kept] | stopped[kept + 1]
     return _Features(characters.owner[kept + 1], hashes, weight * np.where(is_stop, STOP_WORD_FACTOR, 1.0))
 
@@ -222,7 +222,7 @@ def _cjk_ngrams(characters: _Characters, size: int, weight: float) -> _Features:
     windows = _windows(characters.classes, size)
     kept = np.flatnonzero(np.logical_and.reduce(_windows(characters.classes >= CJK, size).T))
     hiragana = (windows[kept] == HIRAGANA).mean(axis=1)
-    hashes = _salted(_polynomial(characters.codes, size)[kept], _CJK_SALT + size)
+    hashes = _salt(_polynomial(characters.codes, size)[kept], _CJK_SALT + size)
     return _Features(characters.owner[kept], hashes, weight * HIRAGANA_FACTOR**hiragana)
 
 
@@ -238,11 +238,11 @@ def _polynomial(codes: Hashes, size: int) -> Hashes:
     return hashes
 
 
-def _salted(hashes: Hashes, salt: int) -> Hashes:
-    return _mixed(hashes ^ np.uint64(salt))
+def _salt(hashes: Hashes, salt: int) -> Hashes:
+    return _mix(hashes ^ np.uint64(salt))
 
 
-def _mixed(values: Hashes) -> Hashes:
+def _mix(values: Hashes) -> Hashes:
     """Spread 64 bits over 64 bits: the finalizer of SplitMix64 (Steele, Lea, Flood, 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

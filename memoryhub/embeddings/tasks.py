@@ -42,7 +42,7 @@ SLICE_SECONDS: Final = 60.0
 """How long one job embeds; then the actor's rest is enqueued behind the others."""
 
 WAIT_FOR_OPERATOR_SECONDS: Final = 600.0
-ABOUT_ONE_TEXT: Final = frozenset({"rejected", "not_finite", "zero_vector"})
+SINGLE_TEXT_ERRORS: Final = frozenset({"rejected", "not_finite", "zero_vector"})
 """Errors that one text of a batch can cause by itself."""
 
 
@@ -110,7 +110,7 @@ class _Embedding:
         try:
             vectors = vectors_of(model, rows, space, payer=payer(self.actor))
         except ProviderError as error:
-            if error.code not in ABOUT_ONE_TEXT:
+            if error.code not in SINGLE_TEXT_ERRORS:
                 raise
             if len(rows) == 1:
                 self.refused += 1
@@ -150,7 +150,7 @@ def embed_missing(job: JobContext) -> None:
             embed_later(actor_id)
 
 
-def pieces(scope: Scope) -> Iterator[Piece]:
+def backfill_pieces(scope: Scope) -> Iterator[Piece]:
     """Yield a job for each actor with texts that wait for a vector (`manage.py backfill`)."""
     waiting: Counter[UUID] = Counter()
     for space in writing_spaces():

@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope
-from memoryhub.auth.models import WHO
+from memoryhub.auth.models import PRINCIPAL_KIND_CHOICES
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import ActorRow
 
@@ -23,7 +23,7 @@ class Import(ActorRow):
     names_users = models.BooleanField(default=False, help_text="The file says whose each memory is.")
     file_name = models.CharField(max_length=255, blank=True)
     size = models.PositiveBigIntegerField(default=0)
-    who_kind = models.CharField(max_length=10, choices=WHO)
+    who_kind = models.CharField(max_length=10, choices=PRINCIPAL_KIND_CHOICES)
     who_id = models.CharField(max_length=255, blank=True)
     who_name = models.CharField(max_length=150, blank=True)
     is_trusted = models.BooleanField(default=True)

@@ -26,7 +26,7 @@ from rest_framework.serializers import Serializer
 from memoryhub.api.errors import problem_for
 from memoryhub.api.idempotency import answer_call, keyed_call
 from memoryhub.api.views import check_disk
-from memoryhub.auth.authentication import PerKey
+from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.tenancy import Tenant, UnknownRow, actor_for_writing, resolve, tenant_for_reading
@@ -211,7 +211,7 @@ def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
 
 
 def _throttle(principal: Principal) -> None:
-    throttle = PerKey()
+    throttle = KeyRateThrottle()
     if not throttle.allow_request(SimpleNamespace(user=principal), None):  # type: ignore[arg-type]
         raise Throttled(wait=throttle.wait())
 

@@ -22,7 +22,7 @@ from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.embeddings.spaces import EMBED_QUERY, active_space, embedded
+from memoryhub.embeddings.spaces import EMBED_QUERY, active_space, embed_texts
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import ProviderError, ProviderRejected
@@ -298,7 +298,7 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
     space = active_space()
     said = [text for text in passages(result) if text.strip()][:MOST_PASSAGES]
     texts = [*said, *([query] if query.strip() else [])]
-    embeddings = embedded(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
+    embeddings = embed_texts(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
     spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)
     bounds = space.bounds_for(is_unspaced=is_unspaced(result))
     rows = MemoryIndex.objects.filter(

@@ -37,7 +37,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.api.agents import JSON_LINES, in_a_thread_of_its_own
+from memoryhub.api.agents import JSON_LINES, stream_from_thread
 from memoryhub.auth import audit
 from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, OPEN
@@ -354,6 +354,6 @@ def _download(request: HttpRequest, keys: Sequence[UUID], form: str) -> Streamin
         return rows_as_csv(Memory.objects.filter(pk__in=keys)) if form == "csv" else some_as_lines(keys)
 
     # Django would collect a plain iterator whole before it sends the first byte through ASGI.
-    pieces: Any = in_a_thread_of_its_own(stream) if isinstance(request, ASGIRequest) else stream()
+    pieces: Any = stream_from_thread(stream) if isinstance(request, ASGIRequest) else stream()
     headers = {"Content-Disposition": f'attachment; filename="memories.{form}"', "Cache-Control": "no-store"}
     return StreamingHttpResponse(pieces, content_type=FORMATS[form], headers=headers)

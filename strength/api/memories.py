@@ -34,7 +34,7 @@ from memoryhub.api.fields import (
     TextField,
     moment_of,
 )
-from memoryhub.api.pagination import ByCursor, Cursor, PageQuery, page_of
+from memoryhub.api.pagination import Cursor, CursorPagination, PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
@@ -325,7 +325,7 @@ def with_operation_id(view: type[APIView], operation_id: str, **attributes: Any)
     return extend_schema_view(post=extend_schema(operation_id=operation_id))(subclass)
 
 
-class PagesByStrength(ByCursor):
+class PagesByStrength(CursorPagination):
     """Pages of an actor's memories in the order of strengths."""
 
     def __init__(self, actor_id: UUID, status: str) -> None:

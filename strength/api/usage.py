@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from conversations.actions.context import UNNAMED
 from conversations.api.serializers import RoutingOut
 from memoryhub.api.fields import (
-    LONGEST_JSON,
+    MAX_JSON_BYTES,
     IdField,
     ItemsField,
     OneOf,
@@ -127,11 +127,11 @@ class TaskOut(serializers.Serializer):
 class ResultField(serializers.JSONField):
     """A task's result: any JSON value of bounded size."""
 
-    default_error_messages = {"long": f"must have at most {LONGEST_JSON} bytes as JSON."}
+    default_error_messages = {"long": f"must have at most {MAX_JSON_BYTES} bytes as JSON."}
 
     def to_internal_value(self, data: Any) -> Any:
         value = super().to_internal_value(data)
-        if len(json.dumps(value, ensure_ascii=False).encode()) > LONGEST_JSON:
+        if len(json.dumps(value, ensure_ascii=False).encode()) > MAX_JSON_BYTES:
             self.fail("long")
         return value
 

@@ -271,7 +271,7 @@ def test_a_repeat_that_waits_too_long_is_told_so(
 ) -> None:
     may_finish, is_working = threading.Event(), threading.Event()
     record = idempotency._record
-    monkeypatch.setattr(idempotency, "LONGEST_WAIT_MS", 200)
+    monkeypatch.setattr(idempotency, "MAX_WAIT_MS", 200)
 
     def slow(*args: Any, **kwargs: Any) -> None:
         is_working.set()

@@ -23,7 +23,7 @@ from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.authentication import PerKey
+from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.domain import Scope, command
 from tests.conftest import NOW, client_with_key
 from tests.examples import examples
@@ -48,7 +48,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Take the throttle away, which would answer most of this with 429, and the log lines of refusals."""
-    monkeypatch.setattr(PerKey, "rate", "1000000/minute", raising=False)
+    monkeypatch.setattr(KeyRateThrottle, "rate", "1000000/minute", raising=False)
     logging.disable(logging.ERROR)
     yield
     logging.disable(logging.NOTSET)

@@ -9,7 +9,7 @@ from memoryhub.embeddings.spaces import (
     fill,
     plan_change,
     remove_retired,
-    retire_leftovers,
+    retire_unfinished_spaces,
     switch,
     target_space,
 )
@@ -45,7 +45,7 @@ class Command(ResumableCommand):
         )
         if dry_run:
             return
-        retire_leftovers()
+        retire_unfinished_spaces()
         source, target = plan.source, target_space()
         with self.progress_bar() as bar:
             task = bar.add_task("Embedding", total=plan.waiting)

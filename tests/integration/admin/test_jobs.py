@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
 from memoryhub.admin.labels import JOBS
-from memoryhub.auth.actions import TAKEN_OUT
+from memoryhub.auth.actions import CANCELLED
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.executor import run
@@ -131,7 +131,7 @@ def test_a_job_taken_out_can_be_sent_back_beside_one_of_the_same_key(boss: Clien
     page = decide(boss, "cancel", first, reason="not now")
     assert "1 job was cancelled." in page
     first.refresh_from_db()
-    assert (first.state, first.error) == ("failed", TAKEN_OUT) and first.attempts == first.excused
+    assert (first.state, first.error) == ("failed", CANCELLED) and first.attempts == first.excused
     second = enqueue("embed_missing", key="same")
     assert second != first.pk
     retry(boss, first)

@@ -18,7 +18,7 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from memoryhub.auth.login import LOCK_FILE, one_login_at_a_time
+from memoryhub.auth.login import LOCK_FILE, serialize_logins
 from memoryhub.auth.models import AuditEntry, FailedLogin
 from tests.integration.admin.conftest import list_of, logged_in
 
@@ -165,7 +165,7 @@ def test_guesses_at_the_same_time_are_counted_one_by_one() -> None:
 
 def test_a_guess_waits_for_one_in_another_process(settings: Any, tmp_path: Path) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, data_dir=tmp_path, process="web", web_processes=2)
-    middleware = one_login_at_a_time(lambda request: HttpResponse("tried"))
+    middleware = serialize_logins(lambda request: HttpResponse("tried"))
     form, page = (RequestFactory().generic(method, reverse("admin:login")) for method in ("POST", "GET"))
     folder = tmp_path / "web"
     folder.mkdir()

@@ -22,10 +22,10 @@ from memoryhub.auth.roles import (
     ADMINISTRATOR,
     CURATOR,
     ROLES,
-    TAKES_OVER,
+    ROLES_MIGRATION,
     apply_roles,
-    departures,
     is_granted,
+    roles_out_of_sync,
 )
 from memoryhub.unfold import ADMINISTRATION, address_of, may_open
 from memoryhub.unfold import SCREENS as SCREENS_OF_SIDEBAR
@@ -288,7 +288,7 @@ def test_roles_hold_what_the_table_says() -> None:
         )
         every = Permission.objects.values_list("content_type__app_label", "codename")
         assert held == {(app, code) for app, code in every if is_granted(role, app, code)} != set()
-    assert departures() == []
+    assert roles_out_of_sync() == []
 
 
 @pytest.mark.django_db
@@ -307,12 +307,12 @@ def test_every_migrate_mends_a_group_and_grants_what_is_new() -> None:
     group = Group.objects.get(name=CURATOR)
     group.permissions.set(Permission.objects.filter(codename__in=["view_job", "view_user"]))
     Group.objects.get(name=ADMINISTRATOR).delete()
-    assert departures() == [CURATOR, ADMINISTRATOR]
+    assert roles_out_of_sync() == [CURATOR, ADMINISTRATOR]
     for config in apps.get_app_configs():
         apply_roles(config)
-    assert departures() == []
+    assert roles_out_of_sync() == []
     apply_roles(apps.get_app_config("strength"))
-    assert departures() == []
+    assert roles_out_of_sync() == []
 
 
 def _said_while_applying(caplog: pytest.LogCaptureFixture, *plan: tuple[str, str]) -> list[str]:
@@ -342,10 +342,10 @@ def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(
 ) -> None:
     group = Group.objects.get(name=CURATOR)
     group.permissions.set(Permission.objects.filter(codename="view_memory"))
-    assert _said_while_applying(caplog, TAKES_OVER) == [], "nobody is in it"
+    assert _said_while_applying(caplog, ROLES_MIGRATION) == [], "nobody is in it"
     group.permissions.set(Permission.objects.filter(codename="view_memory"))
     User.objects.create_user("kei").groups.add(group)
-    told = _said_while_applying(caplog, TAKES_OVER)
+    told = _said_while_applying(caplog, ROLES_MIGRATION)
     (of_memories,) = [line for line in told if " of strength " in line]
     assert "lost nothing and gained " in of_memories and "delete_memory" in of_memories
     assert "view_memory," not in of_memories
@@ -358,7 +358,7 @@ def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(
 def test_landed_databases_get_their_roles() -> None:
     executor = MigrationExecutor(connection)
     newest = executor.loader.graph.leaf_nodes()
-    assert TAKES_OVER in executor.loader.graph.nodes
+    assert ROLES_MIGRATION in executor.loader.graph.nodes
     executor.migrate([("memoryhub", "0001_initial")])
     Group.objects.all().delete()
     try:
@@ -376,7 +376,7 @@ def test_landed_databases_get_their_roles() -> None:
                 apps=apps,
                 plan=[],
             )
-    assert departures() == []
+    assert roles_out_of_sync() == []
 
 
 # People.
@@ -487,7 +487,7 @@ def test_a_roles_group_is_nobodys_to_change(db: None, role: str) -> None:
         assert page.status_code == 200 and "own roles" in page.content.decode()
         assert browser.post(page_of(group), {"name": "x", "permissions": []}).status_code == 403
         assert browser.post(page_of(group, "delete"), {"post": "yes"}).status_code == 403
-    assert departures() == []
+    assert roles_out_of_sync() == []
 
 
 def test_groups_of_ones_own_are_made_changed_and_deleted_and_the_trail_tells(db: None) -> None:

@@ -10,7 +10,7 @@ from django.conf import settings
 from rest_framework.test import APIClient
 
 from memoryhub.api.idempotency import IdempotencyRecord
-from memoryhub.auth.authentication import PerKey
+from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.models import ApiKey, AuditEntry
 from strength.models import Memory
 from summaries.domain.projects import EventKind
@@ -243,7 +243,7 @@ def test_unusable_idempotency_keys_are_refused(client: APIClient, key: str) -> N
 
 
 def test_throttled_calls_are_429_with_a_wait(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PerKey, "rate", "3/minute", raising=False)
+    monkeypatch.setattr(KeyRateThrottle, "rate", "3/minute", raising=False)
     hasty, other = client_with_key(), client_with_key()
     statuses = [hasty.get(f"{API}/agents").status_code for _ in range(5)]
     assert statuses == [200, 200, 200, 429, 429]

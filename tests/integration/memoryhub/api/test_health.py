@@ -123,7 +123,7 @@ def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClie
 
 
 def test_doctor_fails_where_something_is_broken(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "OLDEST_PGVECTOR", (99, 0))
+    monkeypatch.setattr(health, "MIN_PGVECTOR_VERSION", (99, 0))
     with pytest.raises(CommandError, match="Broken: pgvector"):
         doctor()
 

@@ -127,7 +127,7 @@ def test_a_space_is_measured_again_when_it_has_grown_tenfold(
     EmbeddingSpace.objects.update(calibration={**space.calibration, "texts": -1})
     remote.knows = {SPACED, UNSPACED}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memoryhub.embeddings.spaces.DRAWN_TEXTS", 0)
+        patch.setattr("memoryhub.embeddings.spaces.SAMPLE_SIZE", 0)
         calibrate_when_due(active_space(), again=True)
 
     assert asked_for_probes(remote) == 2 * asked

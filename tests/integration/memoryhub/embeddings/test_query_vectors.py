@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from memoryhub.embeddings import registry
 from memoryhub.embeddings.config import EmbeddingConfig
-from memoryhub.embeddings.spaces import about_somebody, text_query
+from memoryhub.embeddings.spaces import text_query, with_vector_of
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
 from tests.conftest import run_jobs
@@ -179,8 +179,8 @@ def test_without_the_bare_vector_the_whole_one_serves(talked: APIClient, remote:
     query = text_query("What does Ann like?")
     remote.will(status(400))
 
-    assert about_somebody(query, "What does like?") == query
-    assert about_somebody(query, "What does like?").vector != query.vector, "once the embedder is back"
+    assert with_vector_of(query, "What does like?") == query
+    assert with_vector_of(query, "What does like?").vector != query.vector, "once the embedder is back"
 
 
 def test_degraded_query_does_not_ask_for_the_bare_text(talked: APIClient, remote: EmbeddingsServer) -> None:
@@ -195,7 +195,7 @@ def test_degraded_query_does_not_ask_for_the_bare_text(talked: APIClient, remote
 
 def test_bare_text_keeps_the_words_of_the_whole(talked: APIClient, remote: EmbeddingsServer) -> None:
     query = text_query("What does Ann like?")
-    bare = about_somebody(query, "What does like?")
+    bare = with_vector_of(query, "What does like?")
 
     assert (bare.words, bare.text) == (query.words, query.text)
     caches["query_vectors"].clear()

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import AsyncClient
 from rest_framework.test import APIClient
 
-from memoryhub.api.agents import in_a_thread_of_its_own
+from memoryhub.api.agents import stream_from_thread
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry
@@ -115,7 +115,7 @@ def test_a_client_that_goes_away_ends_the_reading() -> None:
     before = connections_of_the_database()
 
     async def leave() -> None:
-        sent: Any = in_a_thread_of_its_own(pieces)
+        sent: Any = stream_from_thread(pieces)
         assert (await anext(sent)).startswith(b"piece")
         await sent.aclose()
         while not ended:
@@ -142,7 +142,7 @@ def test_a_client_that_stalls_holds_no_connection() -> None:
             connection.close()
 
     async def stall() -> int:
-        sent: Any = in_a_thread_of_its_own(pieces)
+        sent: Any = stream_from_thread(pieces)
         first = len(await anext(sent))
         assert await asyncio.to_thread(only_this_connection_is_new), "the rest is read while nobody takes it"
         return first + sum([len(piece) async for piece in sent])

@@ -3,7 +3,7 @@
 import pytest
 from rest_framework import serializers
 
-from memoryhub.api.fields import MOST_ENTRIES, MOST_UNKNOWN, EntriesField, ItemsField, StrictSerializer
+from memoryhub.api.fields import MAX_ENTRIES, MAX_UNKNOWN_FIELDS, EntriesField, ItemsField, StrictSerializer
 
 
 class Body(StrictSerializer):
@@ -15,7 +15,7 @@ class Body(StrictSerializer):
     ("field", "value", "error"),
     [
         ("items", ["x"] * 4, "Ensure this field has no more than 3 elements."),
-        ("entries", {str(key): "x" for key in range(MOST_ENTRIES + 1)}, "must have at most 1000 entries."),
+        ("entries", {str(key): "x" for key in range(MAX_ENTRIES + 1)}, "must have at most 1000 entries."),
     ],
 )
 def test_length_is_checked_before_the_parts(field: str, value: object, error: str) -> None:
@@ -34,4 +34,4 @@ def test_parts_are_checked_where_the_length_is_right() -> None:
 def test_unknown_fields_are_named_up_to_a_number() -> None:
     body = Body(data={f"x{number:05}": 1 for number in range(50_000)})
     assert not body.is_valid()
-    assert list(body.errors) == [f"x{number:05}" for number in range(MOST_UNKNOWN)]
+    assert list(body.errors) == [f"x{number:05}" for number in range(MAX_UNKNOWN_FIELDS)]

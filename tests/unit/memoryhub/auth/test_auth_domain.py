@@ -11,13 +11,13 @@ from memoryhub.auth.domain import (
     Scope,
     command,
     curator,
-    draw_key,
+    generate_key,
     key_digest,
 )
 
 
 def test_key_is_random_and_stored_as_digest_alone() -> None:
-    first, second = draw_key(), draw_key()
+    first, second = generate_key(), generate_key()
     assert first.text != second.text
     assert first.text.startswith(f"mh_{first.prefix}_")
     assert first.digest == key_digest(first.text)

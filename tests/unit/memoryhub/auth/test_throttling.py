@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.auth.authentication import SECONDS, CallCounter, Window
+from memoryhub.auth.authentication import WINDOW_SECONDS, CallCounter, Window
 
 GAPS = st.lists(st.one_of(st.just(0.0), st.floats(0, 2), st.floats(0, 90)), max_size=80)
 
@@ -18,12 +18,12 @@ def test_lets_in_as_many_as_fit_into_a_minute(gaps: list[float], most: int) -> N
     window, now, allowed = Window(), 1_000_000.0, list[float]()
     for gap in gaps:
         now += gap
-        recent = [each for each in allowed if int(each) > int(now) - SECONDS]
+        recent = [each for each in allowed if int(each) > int(now) - WINDOW_SECONDS]
         wait = window.count(now, most)
         assert (wait == 0) == (len(recent) < most)
         if wait:
-            assert int(now + wait) >= int(recent[0]) + SECONDS
-            assert wait <= SECONDS
+            assert int(now + wait) >= int(recent[0]) + WINDOW_SECONDS
+            assert wait <= WINDOW_SECONDS
         else:
             allowed.append(now)
 
@@ -47,10 +47,10 @@ def test_a_clock_that_was_years_ahead_keeps_nobody_out() -> None:
     window = Window()
     assert window.count(1.8e9, 2) == 0
     assert [window.count(1.7e9 + second, 2) > 0 for second in range(3)] == [False, False, True]
-    assert window.count(1.7e9 + SECONDS + 1, 2) == 0
+    assert window.count(1.7e9 + WINDOW_SECONDS + 1, 2) == 0
 
 
-@pytest.mark.parametrize("left", [b"", b"torn", bytes(8 * SECONDS)])
+@pytest.mark.parametrize("left", [b"", b"torn", bytes(8 * WINDOW_SECONDS)])
 def test_a_file_that_is_not_whole_begins_anew(tmp_path: Path, left: bytes) -> None:
     (tmp_path / "one").write_bytes(left)
     counter = CallCounter(tmp_path)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.embeddings.base import Vectors, unit_vectors
-from memoryhub.embeddings.calibration import COLUMNS, FEWEST_TEXTS, PROBE_TEXTS, PROBES, measured
+from memoryhub.embeddings.calibration import COLUMNS, MIN_TEXTS, PROBE_TEXTS, PROBES, measure
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.search.analysis import is_unspaced
 from memoryhub.search.fusion import SpaceBounds
@@ -41,7 +41,7 @@ def test_probes_are_rows_of_two_languages_without_repetition() -> None:
 @pytest.mark.parametrize("crowded", [0.0, 2.0])
 def test_a_model_that_knows_both_languages_has_weight_in_both(crowded: float) -> None:
     """Wherever its cosines lie: low is above what unrelated sentences reach, high above the usual paraphrase."""
-    measures = measured(model(knows={SPACED, UNSPACED}, crowded=crowded))
+    measures = measure(model(knows={SPACED, UNSPACED}, crowded=crowded))
 
     for script in (SPACED, UNSPACED):
         assert measures[script]["found"] == 1
@@ -51,7 +51,7 @@ def test_a_model_that_knows_both_languages_has_weight_in_both(crowded: float) ->
 
 
 def test_a_language_that_a_model_does_not_know_has_no_weight() -> None:
-    measures = measured(model(knows={SPACED}))
+    measures = measure(model(knows={SPACED}))
 
     assert measures[SPACED]["vector_weight"] == 0.3
     assert measures[UNSPACED]["vector_weight"] == 0
@@ -61,7 +61,7 @@ def test_a_language_that_a_model_does_not_know_has_no_weight() -> None:
 
 def test_hashing_finds_no_paraphrases() -> None:
     """Its bounds were tuned on questions instead, which repeat words."""
-    measures = measured(HashingProvider().embed(PROBE_TEXTS))
+    measures = measure(HashingProvider().embed(PROBE_TEXTS))
 
     assert measures[SPACED]["vector_weight"] == measures[UNSPACED]["vector_weight"] == 0
     assert HashingProvider.bounds == SpaceBounds(0.3, 0.8, 0.2)
@@ -69,23 +69,23 @@ def test_hashing_finds_no_paraphrases() -> None:
 
 def test_what_stored_texts_have_in_common_is_noise() -> None:
     probes = model(knows={SPACED, UNSPACED}, noise=0.3)
-    alone = measured(probes)
+    alone = measure(probes)
     place = drawn(64)
-    like = {SPACED: unit_vectors(drawn(FEWEST_TEXTS, 64) + place, count=FEWEST_TEXTS)}
+    like = {SPACED: unit_vectors(drawn(MIN_TEXTS, 64) + place, count=MIN_TEXTS)}
     low, high = alone[SPACED]["cosine_low"], alone[SPACED]["cosine_high"]
 
-    together = measured(probes, like)
+    together = measure(probes, like)
     assert low < together[SPACED]["cosine_low"] < (low + high) / 2
     assert together[UNSPACED] == alone[UNSPACED]
-    assert measured(probes, {SPACED: like[SPACED][1:]}) == alone, "too few texts say nothing"
+    assert measure(probes, {SPACED: like[SPACED][1:]}) == alone, "too few texts say nothing"
     flood = {SPACED: np.repeat(like[SPACED][:1], 100, axis=0)}
-    assert measured(probes, flood)[SPACED]["cosine_low"] == pytest.approx((low + high) / 2, abs=0.002)
+    assert measure(probes, flood)[SPACED]["cosine_low"] == pytest.approx((low + high) / 2, abs=0.002)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.floats(0, 1e6))
 def test_bounds_are_valid_whatever_a_model_answers(seed: int, dimension: int, crowded: float) -> None:
     rows = np.random.default_rng(seed).normal(size=(len(PROBE_TEXTS), dimension)) + crowded
-    measures = measured(unit_vectors(rows.astype(np.float32), count=len(rows)))
+    measures = measure(unit_vectors(rows.astype(np.float32), count=len(rows)))
 
     for script in COLUMNS:
         SpaceBounds(**{name: measures[script][name] for name in BOUNDS})

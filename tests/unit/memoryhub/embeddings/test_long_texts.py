@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.embeddings.base import MAX_PIECES, Limits, Piece, batches, cut, embed_in_pieces, folded
+from memoryhub.embeddings.base import (
+    MAX_PIECES,
+    Limits,
+    Piece,
+    batches,
+    combine_pieces,
+    embed_in_pieces,
+    split_texts,
+)
 from memoryhub.llm.errors import BadAnswer
 from memoryhub.llm.tokens import counter_for
 
@@ -15,7 +23,7 @@ texts = st.lists(st.text("ab 日本\n", min_size=1, max_size=120).filter(str.str
 
 @given(texts, st.integers(4, 40))
 def test_pieces_fit_and_lose_only_blanks(given_texts: list[str], max_tokens: int) -> None:
-    pieces = cut(given_texts, max_tokens=max_tokens, counter=COUNTER)
+    pieces = split_texts(given_texts, max_tokens=max_tokens, counter=COUNTER)
 
     for owner, text in enumerate(given_texts):
         mine = [piece for piece in pieces if piece.owner == owner]
@@ -26,11 +34,11 @@ def test_pieces_fit_and_lose_only_blanks(given_texts: list[str], max_tokens: int
 
 
 def test_a_text_that_fits_is_left_alone() -> None:
-    assert cut(["short text"], max_tokens=100, counter=COUNTER) == [Piece(0, "short text", 2)]
+    assert split_texts(["short text"], max_tokens=100, counter=COUNTER) == [Piece(0, "short text", 2)]
 
 
 def test_a_very_long_text_is_represented_by_its_beginning() -> None:
-    pieces = cut(["x" * 5_000_000, "end"], max_tokens=10, counter=COUNTER)
+    pieces = split_texts(["x" * 5_000_000, "end"], max_tokens=10, counter=COUNTER)
 
     assert len(pieces) == MAX_PIECES + 1
     assert pieces[-1].owner == 1
@@ -51,7 +59,7 @@ def test_folded_is_the_mean_weighted_by_tokens() -> None:
     pieces = [Piece(0, "a", 3), Piece(0, "b", 1), Piece(1, "c", 9)]
     vectors = np.array([[2, 0], [0, 5], [0, 1]], dtype=np.float32)
 
-    np.testing.assert_allclose(folded(pieces, vectors, count=2), [[3, 1], [0, 9]])
+    np.testing.assert_allclose(combine_pieces(pieces, vectors, count=2), [[3, 1], [0, 9]])
 
 
 def test_another_dimension_in_a_later_batch_is_a_bad_answer() -> None:

@@ -114,6 +114,6 @@ def test_a_forked_worker_starts_with_providers_of_its_own() -> None:
     before = registry.embedding_provider()
 
     with registry._lock:  # as another thread may hold it at the moment of the fork
-        registry._start_afresh()
+        registry._reset_after_fork()
 
     assert registry.embedding_provider() is not before
