@@ -52,7 +52,7 @@ def forget_old_jobs(job: JobContext) -> None:
 @job(uploads.KIND, deadline_seconds=3600)
 def import_file(job: JobContext) -> Writes | None:
     """Preview, take in or undo an uploaded export of another system."""
-    done: Writes | None = uploads.run_order(job)
+    done: Writes | None = uploads.run_import_step(job)
     return done
 
 

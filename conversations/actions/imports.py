@@ -23,9 +23,9 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
 from memoryhub.embeddings.spaces import after_indexing, writing_spaces
-from memoryhub.importexport.imports import Writing
+from memoryhub.importexport.imports import ImportContext
 from memoryhub.importexport.models import ImportedRow
-from memoryhub.importexport.records import MESSAGES, SESSIONS, ImportedMessage, ImportedSession, Located
+from memoryhub.importexport.records import MESSAGES, SESSIONS, ImportedMessage, ImportedSession, LocatedRecord
 from memoryhub.jobs.queue import enqueue_triggered_by_each
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.domain import TrustPolicy
@@ -39,12 +39,12 @@ KIND: Final = "session"
 class _Conversation:
     """The parts of a session that one batch holds, put together."""
 
-    located: Located
+    located: LocatedRecord
     session: ImportedSession
     messages: dict[str, ImportedMessage] = field(default_factory=dict)
 
 
-def write_sessions(records: Sequence[Located], *, writing: Writing) -> None:
+def write_sessions(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
     """Write sessions and messages that are not here yet; a known session gets what it has grown by."""
     actor = writing.actor("")
     hold(actor.pk)
@@ -64,7 +64,7 @@ def write_sessions(records: Sequence[Located], *, writing: Writing) -> None:
         _grow(actor, wanted, writing)
 
 
-def _grow(actor: Actor, wanted: Mapping[UUID, _Conversation], writing: Writing) -> set[UUID]:
+def _grow(actor: Actor, wanted: Mapping[UUID, _Conversation], writing: ImportContext) -> set[UUID]:
     """Add the new messages of known sessions; return the known ones."""
     sessions = Session.objects.filter(actor_id=actor.pk).in_bulk(list(wanted))
     ids = [message_id for key in sessions for message_id in wanted[key].messages]
@@ -94,14 +94,14 @@ def _new_message(message: ImportedMessage, fallback: datetime) -> NewMessage:
     )
 
 
-def _insert(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Writing) -> None:
+def _insert(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: ImportContext) -> None:
     if not writing.dry_run and fresh:
         _insert_rows(actor, fresh, writing)
     writing.report.made[SESSIONS] += len(fresh)
     writing.report.made[MESSAGES] += sum(len(each.messages) for each in fresh.values())
 
 
-def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Writing) -> None:
+def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: ImportContext) -> None:
     """Insert new sessions with their messages, a statement for each table."""
     policy = effective_policy(TrustPolicy, actor.agent, actor)
     trust = policy.trust(channel=writing.channel, source_is_trusted=writing.by.is_trusted)
@@ -134,7 +134,7 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Wri
         writing.note_row(actor, KIND, session.pk, first_seq=1, last_seq=session.message_count)
 
 
-def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: Writing) -> Session:
+def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: ImportContext) -> Session:
     session, messages = conversation.session, conversation.messages
     times = [each.created_at for each in messages.values() if each.created_at is not None]
     started_at = min(session.started_at or min(times, default=writing.now), writing.now)

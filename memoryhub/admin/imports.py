@@ -31,7 +31,7 @@ from memoryhub.importexport.uploads import (
     UNDO,
     append_chunk,
     begin_upload,
-    order,
+    enqueue_import_step,
     state_of,
     with_jobs,
 )
@@ -134,7 +134,7 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
     )
     if file:
         row = _append(row, file)
-        order(row=row, verb=PREVIEW, by=by, now=now)
+        enqueue_import_step(row=row, verb=PREVIEW, by=by, now=now)
     return row
 
 
@@ -155,7 +155,7 @@ def piece_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             row = _append(row, piece, offset or 0)
         # The answer to the same piece may have been lost.
         if "is_last" in request.POST and state_of(with_jobs([row])[0]) == "uploading":
-            order(row=row, verb=PREVIEW, by=principal(request), now=clock())
+            enqueue_import_step(row=row, verb=PREVIEW, by=principal(request), now=clock())
     except DomainError as error:
         return JsonResponse({"problems": [str(error)], "size": row.size}, status=409)
     return JsonResponse({"size": row.size})
@@ -167,7 +167,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     if request.method == "POST":
         verb = submitted_text(request, "verb")
         try:
-            order(
+            enqueue_import_step(
                 row=row,
                 verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
                 by=principal(request),

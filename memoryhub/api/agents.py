@@ -34,7 +34,7 @@ from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.importexport.exporter import PIECE, Selection, export
+from memoryhub.importexport.exporter import CHUNK_BYTES, Selection, export
 from memoryhub.tenancy.domain import STRATEGIES
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import namespace_queries
@@ -232,7 +232,7 @@ class ActorExport(ApiView):
 
 
 async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterator[bytes]:
-    """Run a database-reading iterator in one thread, and yield its output in pieces of at most `PIECE` bytes.
+    """Run a database-reading iterator in one thread, and yield its output in pieces of at most `CHUNK_BYTES` bytes.
 
     The output is spooled to a temporary file at full speed, so that a slow client holds no connection or transaction.
     """
@@ -259,7 +259,7 @@ async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterat
                 grown.clear()
                 is_whole = writing.done()
                 if sent < size:
-                    piece = os.pread(spool.fileno(), PIECE, sent)
+                    piece = os.pread(spool.fileno(), CHUNK_BYTES, sent)
                     sent += len(piece)
                     yield piece
                 elif is_whole:

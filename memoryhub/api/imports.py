@@ -25,15 +25,15 @@ from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.importexport.models import Import
 from memoryhub.importexport.uploads import (
-    CHOICES,
-    MOST_BYTES,
+    FORMAT_NAMES,
+    MAX_UPLOAD_BYTES,
     PREVIEW,
     RUN,
     STATES,
     UNDO,
     append_chunk,
     begin_upload,
-    order,
+    enqueue_import_step,
     state_of,
     with_jobs,
 )
@@ -46,14 +46,14 @@ class ImportIn(StrictSerializer):
     user_id = UserIdField()
     file_name = TextField(max_length=255, help_text="As it was downloaded; its ending counts.")
     format = OneOf(
-        choices=[(name, name) for name in CHOICES], required=False, help_text="Recognised if left out."
+        choices=[(name, name) for name in FORMAT_NAMES], required=False, help_text="Recognised if left out."
     )
 
 
 class ChunkIn(StrictSerializer):
     """Some bytes of the file."""
 
-    offset = serializers.IntegerField(min_value=0, max_value=MOST_BYTES)
+    offset = serializers.IntegerField(min_value=0, max_value=MAX_UPLOAD_BYTES)
     content = StringField(help_text="The bytes in base64.")
 
     def validate_content(self, value: str) -> bytes:
@@ -148,5 +148,7 @@ class ImportOrders(_OneImport):
     def post(self, request: Request, import_id: UUID) -> Response:
         """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
         row = self.row(import_id)
-        order(row=row, verb=self.validated(ImportOrderIn)["verb"], by=self.principal, now=self.now)
+        enqueue_import_step(
+            row=row, verb=self.validated(ImportOrderIn)["verb"], by=self.principal, now=self.now
+        )
         return Response(ImportOut(with_jobs([row])[0]).data, status=202)

@@ -15,19 +15,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
 
-from memoryhub.importexport.json_stream import LONGEST_ELEMENT, Element, elements, lines
+from memoryhub.importexport.json_stream import MAX_ELEMENT_BYTES, Element, elements, lines
 from memoryhub.importexport.jsonl import BrokenFile
-from memoryhub.importexport.records import Located, Record, Refusal, Unreadable
+from memoryhub.importexport.records import LocatedRecord, Record, Refusal, UnreadableElement
 
-MOST_MEMBERS: Final = 200_000
-MOST_BYTES: Final = 64 * 2**30
-MOST_RATIO: Final = 100
+MAX_MEMBERS: Final = 200_000
+MAX_UNPACKED_BYTES: Final = 64 * 2**30
+MAX_COMPRESSION_RATIO: Final = 100
 """How many times smaller a zip may be than what it holds: JSON packs by 10 to 20, a bomb by 1,000."""
 
-SMALL: Final = 64 * 2**20
+RATIO_CHECKED_FROM: Final = 64 * 2**20
 """Bytes that are let through whatever the ratio."""
 
-LOOKED_AT: Final = 5
+SNIFFED_ELEMENTS: Final = 5
 """Elements of a file by which its format is recognised."""
 
 
@@ -53,28 +53,28 @@ class Archive:
         """Open a file. Raises BrokenFile where it is damaged."""
         try:
             with self._open(name) as file:
-                yield _Counted(file, self) if counts else file  # type: ignore[misc]
+                yield _CountingFile(file, self) if counts else file  # type: ignore[misc]
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "encrypted" not in str(error):
                 raise
             raise BrokenFile(f"{shown(name)}: the archive is damaged or encrypted here.") from error
 
     def text(self, name: str, *, most: int) -> str:
-        """Return a file's content. Raises Unreadable for more than `most` bytes, and for what is no UTF-8."""
+        """Return a file's content. Raises UnreadableElement for more than `most` bytes, and for what is no UTF-8."""
         with self.open(name) as file:
             content = file.read(most + 1)
         if len(content) > most:
-            raise Unreadable(f"it is larger than {most:,} bytes.")
+            raise UnreadableElement(f"it is larger than {most:,} bytes.")
         try:
             return content.decode("utf-8")
         except UnicodeDecodeError:
-            raise Unreadable("it is no UTF-8.") from None
+            raise UnreadableElement("it is no UTF-8.") from None
 
     def _open(self, name: str) -> BinaryIO:
         raise NotImplementedError
 
 
-class _Counted(io.RawIOBase):
+class _CountingFile(io.RawIOBase):
     def __init__(self, file: BinaryIO, archive: Archive) -> None:
         self._file, self._archive = file, archive
 
@@ -121,8 +121,8 @@ def _files(top: Path) -> Iterator[Path]:
                 elif stat.S_ISREG(mode):
                     count += 1
                     yield each
-            if count > MOST_MEMBERS:
-                raise BrokenFile(f"The folder holds more than {MOST_MEMBERS:,} files.")
+            if count > MAX_MEMBERS:
+                raise BrokenFile(f"The folder holds more than {MAX_MEMBERS:,} files.")
 
 
 class Zip(Archive):
@@ -133,10 +133,12 @@ class Zip(Archive):
             raise BrokenFile(f"The archive cannot be read: {error}.") from error
         members = [each for each in self._zip.infolist() if not each.is_dir()]
         total = sum(each.file_size for each in members)
-        if len(members) > MOST_MEMBERS or total > MOST_BYTES:
+        if len(members) > MAX_MEMBERS or total > MAX_UNPACKED_BYTES:
             raise BrokenFile(f"The archive says that it holds {len(members):,} files of {total:,} bytes.")
-        if total > SMALL and total > MOST_RATIO * path.stat().st_size:
-            raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MOST_RATIO} times its size: a bomb.")
+        if total > RATIO_CHECKED_FROM and total > MAX_COMPRESSION_RATIO * path.stat().st_size:
+            raise BrokenFile(
+                f"The archive unpacks to {total:,} bytes, {MAX_COMPRESSION_RATIO} times its size: a bomb."
+            )
         if unsafe := next((each.filename for each in members if not _is_inside(each.filename)), None):
             raise BrokenFile(f"{shown(unsafe)}: a name in the archive leads out of it.")
         super().__init__([each.filename for each in members], total, PurePosixPath(name).stem)
@@ -162,11 +164,11 @@ def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
             for number, element in enumerate(_elements(name, file)):
                 if not element.problem:
                     yield element.value
-                if number >= LOOKED_AT:
+                if number >= SNIFFED_ELEMENTS:
                     break
 
 
-def _elements(name: str, file: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[Element]:
+def _elements(name: str, file: BinaryIO, longest: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
     return (lines if name.lower().endswith(".jsonl") else elements)(file, longest=longest)
 
 
@@ -176,19 +178,19 @@ def records_of(
     read: Callable[[Any], Iterable[Record]],
     *,
     what: str,
-    longest: int = LONGEST_ELEMENT,
-) -> Iterator[Located]:
-    """Yield what `read` makes of each element; an element that raises Unreadable is refused alone."""
+    longest: int = MAX_ELEMENT_BYTES,
+) -> Iterator[LocatedRecord]:
+    """Yield what `read` makes of each element; an element that raises UnreadableElement is refused alone."""
     for name in names:
         with archive.open(name) as file:
             for element in _elements(name, file, longest):
                 try:
                     if element.problem:
-                        raise Unreadable(element.problem)
+                        raise UnreadableElement(element.problem)
                     for record in read(element.value):
-                        yield Located(record, element.entry, element.line, name)
-                except Unreadable as error:
-                    yield Located(Refusal(what, str(error)), element.entry, element.line, name)
+                        yield LocatedRecord(record, element.entry, element.line, name)
+                except UnreadableElement as error:
+                    yield LocatedRecord(Refusal(what, str(error)), element.entry, element.line, name)
 
 
 def open_archive(path: Path, *, name: str = "") -> Archive:

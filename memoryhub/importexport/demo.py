@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from memoryhub.auth.domain import Principal
-from memoryhub.importexport.importer import Names, check, store
+from memoryhub.importexport.importer import TargetNames, check, store
 from memoryhub.importexport.jsonl import Digest, Part, read_lines
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.domain import actor_id
@@ -39,10 +39,10 @@ def load_demo(*, by: Principal, now: datetime) -> None:
     digest, days = Digest(), timedelta(days=(now - DEMO_ENDS_AT).days)
     body = [digest.line(line.part, _moved_value(line.values, days), table=line.table) for line in lines]
     moved = io.BytesIO(b"".join([*body, digest.end()]))
-    checked = check(moved, Names(), progress=lambda count: None)
+    checked = check(moved, TargetNames(), progress=lambda count: None)
     moved.seek(0)
     with transaction.atomic():
-        store(moved, checked, Names(), by=by, now=now, dry_run=False, progress=lambda count: None)
+        store(moved, checked, TargetNames(), by=by, now=now, dry_run=False, progress=lambda count: None)
         LedgerEntry.objects.bulk_create(_spending(days))
 
 

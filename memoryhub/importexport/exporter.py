@@ -16,7 +16,7 @@ from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 
-ROWS_AT_ONCE = 200
+CHUNK_ROWS = 200
 EXPORT_FORMATS: Final[dict[str, Callable[["Selection"], Iterator[bytes]]]] = {}
 """Formats beside our own, by name; apps register theirs when they are ready."""
 
@@ -30,7 +30,7 @@ class TreeExport(Protocol):
 TREE_EXPORTS: Final[list[TreeExport]] = []
 """What makes up an export in Markdown; registered by apps."""
 
-PIECE = 2**16
+CHUNK_BYTES = 2**16
 """Bytes that are handed on at a time."""
 
 
@@ -68,11 +68,11 @@ def snapshot() -> Iterator[None]:
 
 
 def export(whose: Selection) -> Iterator[bytes]:
-    """Yield the export in chunks of about `PIECE` bytes, holding no more than one in memory."""
+    """Yield the export in chunks of about `CHUNK_BYTES` bytes, holding no more than one in memory."""
     piece = bytearray()
     for line in export_lines(whose):
         piece += line
-        if len(piece) >= PIECE:
+        if len(piece) >= CHUNK_BYTES:
             yield bytes(piece)
             piece.clear()
     yield bytes(piece)
@@ -94,7 +94,7 @@ def export_lines(whose: Selection) -> Iterator[bytes]:
 
 def read_rows(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
     values = table.values(rows.order_by(*table.key_order))
-    return (table.written(each) for each in values.iterator(chunk_size=ROWS_AT_ONCE))
+    return (table.written(each) for each in values.iterator(chunk_size=CHUNK_ROWS))
 
 
 def _counts(whose: Selection, tables: list[Table]) -> dict[str, int]:

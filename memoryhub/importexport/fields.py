@@ -29,8 +29,8 @@ from memoryhub.tenancy.models import Actor, Agent
 
 Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
-_WORDS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
-_NAMES = {str(value): word for word, value in _WORDS.items()}
+_SPECIAL_FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+_SPECIAL_NAMES = {str(value): word for word, value in _SPECIAL_FLOATS.items()}
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -102,7 +102,7 @@ def _keep(value: Any) -> Any:
     return value
 
 
-def _a(*kinds: type) -> Decode:
+def _instance_of(*kinds: type) -> Decode:
     def decode(value: Any) -> Any:
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise WrongValue("is of the wrong type.")
@@ -114,7 +114,7 @@ def _a(*kinds: type) -> Decode:
 def _parsed(parse: Callable[[str], Any]) -> Decode:
     def decode(value: Any) -> Any:
         try:
-            return parse(_a(str)(value))
+            return parse(_instance_of(str)(value))
         except WrongValue:
             raise
         except (ValueError, InvalidOperation, OverflowError, binascii.Error):
@@ -131,17 +131,17 @@ def _moment(text: str) -> datetime:
 
 
 def _read_number(value: Any) -> float:
-    if isinstance(value, str) and value in _WORDS:
-        return _WORDS[value]
+    if isinstance(value, str) and value in _SPECIAL_FLOATS:
+        return _SPECIAL_FLOATS[value]
     try:
-        return float(_a(int, float)(value))
+        return float(_instance_of(int, float)(value))
     except OverflowError:
         raise WrongValue("is too large.") from None
 
 
 def _read_duration(value: Any) -> timedelta:
     try:
-        return timedelta(microseconds=_a(int)(value))
+        return timedelta(microseconds=_instance_of(int)(value))
     except OverflowError:
         raise WrongValue("is too large.") from None
 
@@ -160,14 +160,14 @@ _CODECS: tuple[tuple[type[models.Field] | tuple[type[models.Field], ...], Codec]
         ),
     ),
     (models.JSONField, Codec(_keep, _keep, refers=True)),
-    (models.BooleanField, Codec(_keep, _a(bool))),
+    (models.BooleanField, Codec(_keep, _instance_of(bool))),
     (models.DecimalField, Codec(str, _parsed(Decimal))),
     (
         models.FloatField,
-        Codec(lambda value: value if math.isfinite(value) else _NAMES[str(value)], _read_number),
+        Codec(lambda value: value if math.isfinite(value) else _SPECIAL_NAMES[str(value)], _read_number),
     ),
-    (models.IntegerField, Codec(_keep, _a(int))),
-    ((models.CharField, models.TextField), Codec(_keep, _a(str))),
+    (models.IntegerField, Codec(_keep, _instance_of(int))),
+    ((models.CharField, models.TextField), Codec(_keep, _instance_of(str))),
 )
 
 ACTOR = "actor_id"

@@ -30,15 +30,15 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import namespace_owner
 
 Progress = Callable[[int], None]
-MOST_PROBLEMS: Final = 20
+MAX_PROBLEMS: Final = 20
 _PROGRESS_LINES: Final = 1_000
-ROWS_AT_ONCE: Final = 500
-BYTES_AT_ONCE: Final = 4 * 2**20
+BATCH_ROWS: Final = 500
+BATCH_BYTES: Final = 4 * 2**20
 
-KEPT: Final = "is here already and differs; what is here is kept."
-TAKEN: Final = "its id belongs to a row of somebody else here."
-ORPHAN: Final = "refers to a row that is not here."
-DOUBTED: Final = "is nothing that an untrusted export may bring."
+DIFFERS: Final = "is here already and differs; what is here is kept."
+ID_TAKEN: Final = "its id belongs to a row of somebody else here."
+MISSING_REFERENCE: Final = "refers to a row that is not here."
+NOT_TRUSTED: Final = "is nothing that an untrusted export may bring."
 
 _TIME_BYTES = 6
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
@@ -46,7 +46,7 @@ _VERSION_7 = (0x7 << 76) | (0x2 << 62)
 
 
 @dataclass(frozen=True)
-class Names:
+class TargetNames:
     """Agent and user to import into; None keeps those of the file."""
 
     agent_id: str | None = None
@@ -60,7 +60,7 @@ class Names:
 
 
 @dataclass
-class Renaming:
+class IdMap:
     """Map of old ids to new ones, as integers: an import holds as many as it has rows."""
 
     ids: dict[int, int] = field(default_factory=dict)
@@ -113,20 +113,20 @@ class Checked:
     lines: int = 0
     agents: set[str] = field(default_factory=set)
     actors: int = 0
-    renaming: Renaming = field(default_factory=Renaming)
+    id_map: IdMap = field(default_factory=IdMap)
 
 
-def check_names(names: Names) -> None:
+def check_names(names: TargetNames) -> None:
     if names.agent_id is not None and not AGENT_ID_PATTERN.match(names.agent_id):
         raise BrokenFile("An agent's id has letters, digits, - and _ alone.")
     if names.user_id is not None and (len(names.user_id) > MAX_USER_ID or "\x00" in names.user_id):
         raise BrokenFile(f"A user's id has at most {MAX_USER_ID} characters, and no NUL.")
 
 
-def check(file: BinaryIO, names: Names, *, progress: Progress) -> Checked:
+def check(file: BinaryIO, names: TargetNames, *, progress: Progress) -> Checked:
     """Read the whole export. Raises BrokenFile with the first twenty wrong lines."""
     check_names(names)
-    found = _Check(names, {table.name: table for table in exported_tables()})
+    found = _Checker(names, {table.name: table for table in exported_tables()})
     for line in read_lines(file):
         found.take(line)
         if line.number % _PROGRESS_LINES == 0:
@@ -135,8 +135,8 @@ def check(file: BinaryIO, names: Names, *, progress: Progress) -> Checked:
     return found.checked
 
 
-class _Check:
-    def __init__(self, names: Names, tables: Mapping[str, Table]) -> None:
+class _Checker:
+    def __init__(self, names: TargetNames, tables: Mapping[str, Table]) -> None:
         self.names, self.tables = names, tables
         self.checked = Checked()
         self.problems: list[str] = []
@@ -154,7 +154,7 @@ class _Check:
                 takes[line.part](line)
         except WrongValue as error:
             self.problems.append(f"Line {line.number}: {error}")
-            if len(self.problems) >= MOST_PROBLEMS:
+            if len(self.problems) >= MAX_PROBLEMS:
                 raise BrokenFile("\n".join([*self.problems, "… and perhaps more."])) from None
 
     def finish(self) -> None:
@@ -184,7 +184,7 @@ class _Check:
         self.new_actor = actor_id(*self.names.of(actor.agent_id, actor.user_id))
         self.checked.actors += 1
         if self.new_actor != self.actor:
-            self.checked.renaming.add_actor(actor.id, self.new_actor)
+            self.checked.id_map.add_actor(actor.id, self.new_actor)
 
     def _row(self, line: Line) -> None:
         table = self.tables.get(line.table)
@@ -194,7 +194,7 @@ class _Check:
             raise WrongValue("the row stands below no actor's line.")
         row = table.read(line.values, self.actor)
         if table.own_id and self.new_actor != self.actor:
-            self.checked.renaming.add(getattr(row, table.own_id), self.new_actor)
+            self.checked.id_map.add(getattr(row, table.own_id), self.new_actor)
 
 
 def index(actor_id: UUID, owners: Sequence[Any]) -> None:
@@ -235,7 +235,7 @@ class Row:
 def store(
     file: BinaryIO,
     checked: Checked,
-    names: Names,
+    names: TargetNames,
     *,
     by: Principal,
     now: datetime,
@@ -243,7 +243,7 @@ def store(
     progress: Progress,
 ) -> Report:
     """Write a checked export and return the report; a dry run rolls everything back."""
-    storing = _Storing(checked, names, by, now, dry_run, progress)
+    storing = _Importer(checked, names, by, now, dry_run, progress)
     with transaction.atomic() if dry_run else nullcontext():
         storing.run(file)
         if dry_run:
@@ -251,11 +251,17 @@ def store(
     return storing.report
 
 
-class _Storing:
+class _Importer:
     def __init__(
-        self, checked: Checked, names: Names, by: Principal, now: datetime, dry_run: bool, progress: Progress
+        self,
+        checked: Checked,
+        names: TargetNames,
+        by: Principal,
+        now: datetime,
+        dry_run: bool,
+        progress: Progress,
     ) -> None:
-        self.renaming, self.names = checked.renaming, names
+        self.id_map, self.names = checked.id_map, names
         self.by, self.now, self.dry_run, self.progress = by, now, dry_run, progress
         self.tables = {table.name: table for table in exported_tables()}
         self.report = Report()
@@ -310,22 +316,22 @@ class _Storing:
 
     def _row(self, line: Line) -> None:
         table = self.tables[line.table]
-        if table != self.table or len(self.batch) >= ROWS_AT_ONCE or self.size >= BYTES_AT_ONCE:
+        if table != self.table or len(self.batch) >= BATCH_ROWS or self.size >= BATCH_BYTES:
             self._flush(is_last=table != self.table)
         self.table = table
         values = table.current(line.values)
-        if self.renaming.ids:
+        if self.id_map.ids:
             values = {
                 name: namespace(value, self.owners)
                 if name == "namespace"
-                else self.renaming.within(value, self.owners)
+                else self.id_map.within(value, self.owners)
                 if table.codecs[name].refers
                 else value
                 for name, value in values.items()
             }
         instance = table.read(values, self._key())
         if not self.by.is_trusted and not table.in_doubt(instance):
-            self.report.refuse(line.number, table.name, DOUBTED)
+            self.report.refuse(line.number, table.name, NOT_TRUSTED)
             return
         self.batch.append(Row(line.number, instance, values))
         self.size += line.size
@@ -389,11 +395,11 @@ class _Storing:
                 unknown.append(row)
                 continue
             if is_owned and found[row.instance.pk].actor_id != self._key():
-                self.report.refuse(row.line, table.name, TAKEN)
+                self.report.refuse(row.line, table.name, ID_TAKEN)
                 continue
             stored = table.written(table.values_of(found[row.instance.pk]))
             differs = any(stored.get(name) != value for name, value in row.values.items())
-            self.report.know(row.line, table.name, KEPT if differs else "")
+            self.report.know(row.line, table.name, DIFFERS if differs else "")
         return unknown
 
     def _referring(self, table: Table, rows: list[Row]) -> list[Row]:
@@ -405,7 +411,7 @@ class _Storing:
         kept = {row.line for row in good}
         for row in rows:
             if row.line not in kept:
-                self.report.refuse(row.line, table.name, ORPHAN)
+                self.report.refuse(row.line, table.name, MISSING_REFERENCE)
         return good
 
     def _insert(self, table: Table, rows: list[Row]) -> list[Row]:
@@ -416,10 +422,10 @@ class _Storing:
         except DatabaseError:
             written = []
             own = [name for name, model in table.references.items() if model is table.model]
-            for row in _referred_first(own, rows):
+            for row in _topological_order(own, rows):
                 wanted = {getattr(row.instance, name) for name in own} - {None, row.instance.pk}
                 if wanted and not wanted <= self._present(table, wanted):
-                    self.report.refuse(row.line, table.name, ORPHAN)
+                    self.report.refuse(row.line, table.name, MISSING_REFERENCE)
                     continue
                 try:
                     with transaction.atomic():
@@ -444,7 +450,7 @@ def _resolvable(rows: list[Row], names: Sequence[str], present: set[Any], *, amo
         rows = kept
 
 
-def _referred_first(own: Sequence[str], rows: list[Row]) -> Iterator[Row]:
+def _topological_order(own: Sequence[str], rows: list[Row]) -> Iterator[Row]:
     """Order rows so that those that others refer to by the columns `own` come first; cycles stay as they are."""
     waiting = rows
     while waiting:

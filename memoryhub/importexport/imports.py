@@ -21,18 +21,18 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.errors import DomainError, _
 from memoryhub.importexport.archives import Archive
 from memoryhub.importexport.formats import FORMATS, format_of
-from memoryhub.importexport.importer import Names
+from memoryhub.importexport.importer import TargetNames
 from memoryhub.importexport.jsonl import BrokenFile, Report
 from memoryhub.importexport.models import Import, ImportedRow
-from memoryhub.importexport.records import WHAT, Located, Refusal
+from memoryhub.importexport.records import RECORD_NAMES, LocatedRecord, Refusal
 from memoryhub.tenancy.models import Actor
 
 BATCH_WEIGHT: Final = 1_000
 """Messages and memories of a batch, about."""
 
 BATCH_CHARACTERS: Final = 4_000_000
-UNDONE_AT_ONCE: Final = 200
-KEPT_NOTES: Final = 50
+UNDO_BATCH_SIZE: Final = 200
+MAX_NOTES: Final = 50
 
 
 class CannotImport(DomainError, ValueError):
@@ -43,11 +43,11 @@ class CannotImport(DomainError, ValueError):
 
 
 @dataclass
-class Writing:
+class ImportContext:
     """Context of an import for its writers: target, principal, time and report."""
 
     format: str
-    names: Names
+    names: TargetNames
     by: Principal
     now: datetime
     dry_run: bool = False
@@ -88,24 +88,24 @@ class Writing:
         ImportedRow.objects.bulk_create(self._rows)
         self._rows.clear()
 
-    def refuse(self, located: Located, why: str, what: str = "") -> None:
+    def refuse(self, located: LocatedRecord, why: str, what: str = "") -> None:
         self._place(located)
-        self.report.refuse(located.line, what or WHAT[type(located.record)], why)
+        self.report.refuse(located.line, what or RECORD_NAMES[type(located.record)], why)
 
-    def note(self, located: Located, why: str) -> None:
+    def note(self, located: LocatedRecord, why: str) -> None:
         self._place(located)
-        self.report.note(located.line, WHAT[type(located.record)], why)
+        self.report.note(located.line, RECORD_NAMES[type(located.record)], why)
 
-    def know(self, located: Located, why: str = "") -> None:
+    def know(self, located: LocatedRecord, why: str = "") -> None:
         self._place(located)
-        self.report.know(located.line, WHAT[type(located.record)], why)
+        self.report.know(located.line, RECORD_NAMES[type(located.record)], why)
 
-    def _place(self, located: Located) -> None:
+    def _place(self, located: LocatedRecord) -> None:
         self.report.entry, self.report.file = located.entry, located.file
 
 
 class Writer(Protocol):
-    def __call__(self, records: Sequence[Located], *, writing: Writing) -> None: ...
+    def __call__(self, records: Sequence[LocatedRecord], *, writing: ImportContext) -> None: ...
 
 
 class Undo(Protocol):
@@ -124,7 +124,7 @@ Step = Callable[[int], AbstractContextManager[None]]
 """Opens the transaction of a batch, given the number of records that it completes."""
 
 
-def checked_format(archive: Archive, format: str, names: Names) -> str:
+def resolve_format(archive: Archive, format: str, names: TargetNames) -> str:
     """Return an archive's format. Raises BrokenFile where it is unknown, CannotImport where options are missing."""
     format = format or format_of(archive)
     if not format:
@@ -136,14 +136,14 @@ def checked_format(archive: Archive, format: str, names: Names) -> str:
     return format
 
 
-def import_records(archive: Archive, *, writing: Writing, step: Step, skip: int = 0) -> None:
+def import_records(archive: Archive, *, writing: ImportContext, step: Step, skip: int = 0) -> None:
     """Import the records of an archive after the first `skip`, each batch within a `step`.
 
     Raises BrokenFile where the archive is damaged; what came before is written.
     """
     if not archive.is_many:
         writing.report.names_files = False
-    batch: list[Located] = []
+    batch: list[LocatedRecord] = []
     weight = size = number = 0
     for number, located in enumerate(islice(_records(archive, writing), skip, None), skip + 1):
         if isinstance(located.record, Refusal):
@@ -157,11 +157,13 @@ def import_records(archive: Archive, *, writing: Writing, step: Step, skip: int 
     _write(batch, writing, step(max(number, skip)))
 
 
-def _records(archive: Archive, writing: Writing) -> Iterator[Located]:
+def _records(archive: Archive, writing: ImportContext) -> Iterator[LocatedRecord]:
     return FORMATS[writing.format].read(archive, writing.now)
 
 
-def _write(batch: Sequence[Located], writing: Writing, step: AbstractContextManager[None]) -> None:
+def _write(
+    batch: Sequence[LocatedRecord], writing: ImportContext, step: AbstractContextManager[None]
+) -> None:
     with step:
         for kind, write in WRITERS.items():
             own = [located for located in batch if isinstance(located.record, kind)]
@@ -171,7 +173,7 @@ def _write(batch: Sequence[Located], writing: Writing, step: AbstractContextMana
 
 
 @contextmanager
-def dry_step(writing: Writing) -> Iterator[None]:
+def dry_step(writing: ImportContext) -> Iterator[None]:
     """Write a batch and roll it back; the report keeps what would have been."""
     with transaction.atomic():
         row = writing.row
@@ -181,7 +183,7 @@ def dry_step(writing: Writing) -> Iterator[None]:
     writing.forget_actors()
 
 
-def _first_row(writing: Writing, actor: Actor) -> Import:
+def _first_row(writing: ImportContext, actor: Actor) -> Import:
     return new_import(
         actor=actor,
         format=writing.format,
@@ -205,7 +207,7 @@ def new_import(
     return row
 
 
-def store_report(row: Import, writing: Writing) -> None:
+def store_report(row: Import, writing: ImportContext) -> None:
     row.report = report_values(writing.report)
     row.save(update_fields=["report"])
 
@@ -213,7 +215,7 @@ def store_report(row: Import, writing: Writing) -> None:
 def report_values(report: Report) -> dict[str, Any]:
     """Return a report as it is stored: counts, reasons, and the first notes."""
     counts = {name: dict(getattr(report, name)) for name in ("made", "known", "refused", "reasons")}
-    return {**counts, "notes": [asdict(note) for note in report.notes[:KEPT_NOTES]]}
+    return {**counts, "notes": [asdict(note) for note in report.notes[:MAX_NOTES]]}
 
 
 def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tuple[int, int]:
@@ -224,7 +226,7 @@ def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tupl
     rows = list(
         ImportedRow.objects.filter(import_id=row.pk)
         .select_related("actor__agent")
-        .order_by("-id")[:UNDONE_AT_ONCE]
+        .order_by("-id")[:UNDO_BATCH_SIZE]
     )
     kept = 0
     for actor, kind, some in _runs(rows):

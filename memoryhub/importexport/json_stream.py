@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Final
 from memoryhub.importexport.jsonl import load_json
 from memoryhub.validators import UnusableJSON
 
-CHUNK: Final = 2**18
-LONGEST_ELEMENT: Final = 16 * 2**20
+CHUNK_BYTES: Final = 2**18
+MAX_ELEMENT_BYTES: Final = 16 * 2**20
 """Bytes of one element, which is parsed as a whole: its objects take about five times as much."""
 
 WRAPPERS: Final = ("results", "memories", "conversations")
@@ -43,15 +43,15 @@ class Element:
     entry: int = 0
 
 
-def elements(file: BinaryIO, *, longest: int = LONGEST_ELEMENT) -> Iterator[Element]:
+def elements(file: BinaryIO, *, longest: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
     """Yield the elements of a JSON array, of the list inside one object, or of JSON Lines."""
     start = file.read(len(_BOM) + 256)
     wrapper = _WRAPPED.match(start)
-    cutter = _Cutter(longest, is_wrapped=wrapper is not None)
+    cutter = _Splitter(longest, is_wrapped=wrapper is not None)
     if wrapper is not None:
         cutter.line += start[: wrapper.end()].count(b"\n")
         start = start[wrapper.end() :]
-    pieces = _parsed(cutter, chain([start], iter(lambda: file.read(CHUNK), b"")))
+    pieces = _parse_pieces(cutter, chain([start], iter(lambda: file.read(CHUNK_BYTES), b"")))
     first, second = next(pieces, None), next(pieces, None)
     if first is None:
         return
@@ -65,7 +65,7 @@ def elements(file: BinaryIO, *, longest: int = LONGEST_ELEMENT) -> Iterator[Elem
         yield Element(0, inner, entry=number)
 
 
-def lines(file: BinaryIO, *, longest: int = LONGEST_ELEMENT) -> Iterator[Element]:
+def lines(file: BinaryIO, *, longest: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
     """Yield the lines of JSON Lines, each parsed alone: a torn one spoils no other."""
     number, is_rest = 0, False
     while raw := file.readline(longest + 1):
@@ -82,7 +82,7 @@ def lines(file: BinaryIO, *, longest: int = LONGEST_ELEMENT) -> Iterator[Element
                 yield Element(number, problem=str(error))
 
 
-def _parsed(cutter: "_Cutter", chunks: Iterator[bytes]) -> Iterator[Element]:
+def _parse_pieces(cutter: "_Splitter", chunks: Iterator[bytes]) -> Iterator[Element]:
     for number, (line, piece) in enumerate(cutter.cut(chunks), 1):
         entry = number if cutter.is_array else 0
         if isinstance(piece, str):
@@ -95,7 +95,7 @@ def _parsed(cutter: "_Cutter", chunks: Iterator[bytes]) -> Iterator[Element]:
             yield Element(line, problem=str(error), entry=entry)
 
 
-class _Cutter:
+class _Splitter:
     """Split a document at the brackets and commas of its outermost level."""
 
     def __init__(self, longest: int, *, is_wrapped: bool) -> None:

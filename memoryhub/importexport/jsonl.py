@@ -15,10 +15,10 @@ from typing import Any, BinaryIO, Final
 from memoryhub.validators import UnusableJSON, check_storable, decode_json
 
 VERSION: Final = 1
-LONGEST_LINE: Final = 64 * 2**20
+MAX_LINE_BYTES: Final = 64 * 2**20
 """Bytes of one line, or of one element of another's export: more than any row can hold, less than memory."""
 
-MOST_DEPTH: Final = 100
+MAX_DEPTH: Final = 100
 """Levels of a line: three times as many as the API takes, and few enough to be walked through by recursion."""
 
 
@@ -49,7 +49,7 @@ class Digest:
         self._sum = hashlib.sha256()
 
     def line(self, part: Part, values: Any, *, table: str = "") -> bytes:
-        return self.note(_dumped({"table": table, part: values} if table else {part: values}))
+        return self.note(_dump({"table": table, part: values} if table else {part: values}))
 
     def note(self, line: bytes) -> bytes:
         self._lines += 1
@@ -60,7 +60,7 @@ class Digest:
         return {"lines": self._lines, "sha256": self._sum.hexdigest()}
 
     def end(self) -> bytes:
-        return _dumped({Part.END: self.values()})
+        return _dump({Part.END: self.values()})
 
 
 def header(counts: Mapping[str, int]) -> dict[str, Any]:
@@ -74,10 +74,10 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
     Raises BrokenFile where the file is incomplete, altered, or of an unknown version.
     """
     digest, ended, number = Digest(), False, 0
-    while raw := file.readline(LONGEST_LINE + 1):
+    while raw := file.readline(MAX_LINE_BYTES + 1):
         number += 1
-        if len(raw) > LONGEST_LINE:
-            raise BrokenFile(f"Line {number}: longer than {LONGEST_LINE} bytes.")
+        if len(raw) > MAX_LINE_BYTES:
+            raise BrokenFile(f"Line {number}: longer than {MAX_LINE_BYTES} bytes.")
         if not raw.endswith(b"\n"):
             raise BrokenFile(f"Line {number}: ends in the middle: the file was cut.")
         if ended:
@@ -109,7 +109,7 @@ def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
         # Neither NUL nor half a surrogate pair can stand in JSON but as an escape.
         if is_stored and b"\\u" in raw:
             check_storable(value, "the line")
-        if is_stored and raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
+        if is_stored and raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
             _check_depth(value)
     except UnicodeDecodeError as error:
         raise UnusableJSON(f"no UTF-8 (byte {error.start}).") from None
@@ -122,7 +122,7 @@ def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
 
 def _check_depth(value: Any) -> None:
     level = [value]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         level = [
             child
             for each in level
@@ -151,11 +151,11 @@ def _line(number: int, raw: bytes) -> Line:
     return Line(number, part, values, table, len(raw))
 
 
-def _dumped(value: Any) -> bytes:
+def _dump(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode()
 
 
-MOST_NOTES: Final = 1_000
+MAX_NOTES: Final = 1_000
 """Notes that are kept; the rest is counted."""
 
 
@@ -201,6 +201,6 @@ class Report:
 
     def note(self, line: int, what: str, why: str) -> None:
         self.reasons[why] += 1
-        if len(self.notes) < MOST_NOTES:
+        if len(self.notes) < MAX_NOTES:
             file = ascii(self.file[-80:])[1:-1] if self.names_files else ""
             self.notes.append(Note(line, what, why, self.entry, file))

@@ -12,27 +12,27 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from memoryhub.validators import text_problem
 
-LONGEST_MESSAGE: Final = 1_000_000
-LONGEST_MEMORY: Final = 100_000
-LONGEST_ID: Final = 255
-LONGEST_TAG: Final = 100
-LONGEST_TITLE: Final = 500
-MOST_TAGS: Final = 50
+MAX_MESSAGE_LENGTH: Final = 1_000_000
+MAX_MEMORY_LENGTH: Final = 100_000
+MAX_ID_LENGTH: Final = 255
+MAX_TAG_LENGTH: Final = 100
+MAX_TITLE_LENGTH: Final = 500
+MAX_TAGS: Final = 50
 
 NEW_FILE: Final = "-"
 """The `base` of a file that was added among those that were exported from here."""
 
-Said: TypeAlias = Literal["user", "assistant"]
+Role: TypeAlias = Literal["user", "assistant"]
 Raw = TypeVar("Raw")
 
 
-class Unreadable(ValueError):
+class UnreadableElement(ValueError):
     """An element that cannot be imported; the message says why, without its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedMessage:
-    role: Said
+    role: Role
     text: str = field(repr=False)
     id: str
     created_at: datetime | None = None
@@ -114,7 +114,7 @@ class Refusal:
 
 Record: TypeAlias = ImportedSession | ImportedMemory | ImportedDocument | Refusal
 SESSIONS, MESSAGES, MEMORIES, DOCUMENTS = "sessions", "messages", "memories", "documents"
-WHAT: Final[Mapping[type[Any], str]] = {
+RECORD_NAMES: Final[Mapping[type[Any], str]] = {
     ImportedSession: SESSIONS,
     ImportedMemory: MEMORIES,
     ImportedDocument: DOCUMENTS,
@@ -122,7 +122,7 @@ WHAT: Final[Mapping[type[Any], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedRecord:
     """A record and where it stands: an entry of a list, a line of a file, or both; 0 where that is unknown."""
 
     record: Record
@@ -131,8 +131,8 @@ class Located:
     file: str = field(default="", repr=False)
 
 
-def moment(value: Any) -> datetime | None:
-    """Parse an ISO 8601 time or seconds since 1970; None where there is none. Raises Unreadable."""
+def parse_time(value: Any) -> datetime | None:
+    """Parse an ISO 8601 time or seconds since 1970; None where there is none. Raises UnreadableElement."""
     if value is None or value == "":
         return None
     try:
@@ -143,39 +143,39 @@ def moment(value: Any) -> datetime | None:
             return datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
         pass
-    raise Unreadable("a time in it is none.")
+    raise UnreadableElement("a time in it is none.")
 
 
 def checked_text(text: str, longest: int) -> str:
-    """Return a text that can be stored. Raises Unreadable."""
+    """Return a text that can be stored. Raises UnreadableElement."""
     if problem := text_problem(text):
-        raise Unreadable(problem)
+        raise UnreadableElement(problem)
     if not text.strip():
-        raise Unreadable("its text is empty.")
+        raise UnreadableElement("its text is empty.")
     if len(text) > longest:
-        raise Unreadable(f"its text is longer than {longest} characters.")
+        raise UnreadableElement(f"its text is longer than {longest} characters.")
     return text
 
 
 def checked_id(value: Any, name: str) -> str:
-    """Return an id of the other system. Raises Unreadable."""
-    if not isinstance(value, str) or not value or len(value) > LONGEST_ID or text_problem(value):
-        raise Unreadable(f"it has no usable `{name}`.")
+    """Return an id of the other system. Raises UnreadableElement."""
+    if not isinstance(value, str) or not value or len(value) > MAX_ID_LENGTH or text_problem(value):
+        raise UnreadableElement(f"it has no usable `{name}`.")
     return value
 
 
 def checked_title(value: Any) -> str:
-    """Return a title, "" for none. Raises Unreadable."""
+    """Return a title, "" for none. Raises UnreadableElement."""
     title = value if isinstance(value, str) else ""
     if text_problem(title):
-        raise Unreadable("its title cannot be stored.")
-    return title[:LONGEST_TITLE]
+        raise UnreadableElement("its title cannot be stored.")
+    return title[:MAX_TITLE_LENGTH]
 
 
 def usable_tags(values: Any) -> tuple[str, ...]:
     given = values if isinstance(values, list | tuple) else []
     tags = [tag.strip() for tag in given if isinstance(tag, str) and tag.strip() and not text_problem(tag)]
-    return tuple(tag[:LONGEST_TAG] for tag in dict.fromkeys(tags))[:MOST_TAGS]
+    return tuple(tag[:MAX_TAG_LENGTH] for tag in dict.fromkeys(tags))[:MAX_TAGS]
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -192,7 +192,7 @@ def block_texts(blocks: Any) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-MOST_MESSAGES: Final = 500
+MAX_PART_MESSAGES: Final = 500
 """Messages of one part: what a batch of the writer holds at most."""
 
 
@@ -203,7 +203,7 @@ def session_records(
     *,
     undated_at: datetime | None = None,
 ) -> Iterator[Record]:
-    """Yield a session with what `read` makes of its messages, and a refusal for each that raises Unreadable.
+    """Yield a session with what `read` makes of its messages, and a refusal for each that raises UnreadableElement.
 
     A long session is yielded in consecutive parts, which the writer puts together again.
     """
@@ -213,11 +213,11 @@ def session_records(
         try:
             if (message := read(each)) is not None:
                 found.append(message)
-        except Unreadable as error:
+        except UnreadableElement as error:
             refused.append(Refusal(MESSAGES, str(error)))
     found = dated(found, undated_at)
-    for place in range(0, max(1, len(found)), MOST_MESSAGES):
-        yield replace(session, messages=found[place : place + MOST_MESSAGES])
+    for place in range(0, max(1, len(found)), MAX_PART_MESSAGES):
+        yield replace(session, messages=found[place : place + MAX_PART_MESSAGES])
     yield from refused
 
 

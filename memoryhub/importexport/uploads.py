@@ -20,15 +20,15 @@ from memoryhub.auth.domain import Principal, job_principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.archives import Archive, open_archive
 from memoryhub.importexport.formats import FORMATS
-from memoryhub.importexport.importer import Names
+from memoryhub.importexport.importer import TargetNames
 from memoryhub.importexport.imports import (
     CannotImport,
-    Writing,
-    checked_format,
+    ImportContext,
     dry_step,
     import_records,
     new_import,
     report_values,
+    resolve_format,
     undo_rows,
 )
 from memoryhub.importexport.jsonl import BrokenFile, Note, Report
@@ -40,16 +40,16 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.models import Actor
 
 KIND: Final = "import_file"
-MOST_BYTES: Final = 8 * 2**30
-KEPT_FOR: Final = timedelta(days=7)
+MAX_UPLOAD_BYTES: Final = 8 * 2**30
+RETENTION: Final = timedelta(days=7)
 SECONDS_PER_BATCH: Final = 60.0
 SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md")
 UNDO_REASON: Final = "Undo of an import."
 
 PREVIEW, RUN, UNDO = "preview", "run", "undo"
-AUDITED: Final = {PREVIEW: "preview", RUN: "import", UNDO: "undo"}
-RUNNING: Final = {PREVIEW: "previewing", RUN: "importing", UNDO: "undoing"}
-STATES: Final = ("uploading", *RUNNING.values(), "previewed", "imported", "undone", "failed")
+AUDIT_VERBS: Final = {PREVIEW: "preview", RUN: "import", UNDO: "undo"}
+RUNNING_STATES: Final = {PREVIEW: "previewing", RUN: "importing", UNDO: "undoing"}
+STATES: Final = ("uploading", *RUNNING_STATES.values(), "previewed", "imported", "undone", "failed")
 
 
 class WrongOffset(DomainError):
@@ -91,8 +91,8 @@ def append_chunk(*, row: Import, offset: int, data: bytes) -> Import:
         return row
     if offset != row.size:
         raise WrongOffset(row.size)
-    if row.size + len(data) > MOST_BYTES:
-        raise CannotImport(format_lazy(_("A file has at most {most} bytes."), most=MOST_BYTES))
+    if row.size + len(data) > MAX_UPLOAD_BYTES:
+        raise CannotImport(format_lazy(_("A file has at most {most} bytes."), most=MAX_UPLOAD_BYTES))
     path = upload_path(row)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
@@ -131,7 +131,7 @@ def with_jobs(rows: Sequence[Import]) -> Sequence[Import]:
 def state_of(row: Import) -> str:
     """Return the state of an import that was loaded `with_jobs`."""
     if row.job is not None and row.job.state in OPEN:
-        return RUNNING[row.job.payload["verb"]]
+        return RUNNING_STATES[row.job.payload["verb"]]
     if "problem" in row.report or (row.job is not None and row.job.state != State.DONE):
         return "failed"
     if row.undone_at is not None:
@@ -142,7 +142,7 @@ def state_of(row: Import) -> str:
 
 
 @transaction.atomic
-def order(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
+def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
     """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState."""
     row = Import.objects.select_for_update().get(actor_id=row.actor_id, pk=row.pk)
     job = with_jobs([row])[0].job
@@ -156,13 +156,13 @@ def order(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
         raise WrongImportState(_("There is nothing to undo: it was not imported, or is undone already."))
     if verb != UNDO and (row.imported_at is not None or not row.size):
         raise WrongImportState(_("There is no file to import: send it first, or begin another import."))
-    audit.record(by=by, verb=AUDITED[verb], row=row, now=now)
+    audit.record(by=by, verb=AUDIT_VERBS[verb], row=row, now=now)
     return enqueue(
         KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}
     )
 
 
-def run_order(job: JobContext) -> Any:
+def run_import_step(job: JobContext) -> Any:
     """Preview, run or undo an import, from where the last attempt stopped."""
     rows = Import.objects.filter(actor_id=UUID(str(job.actor_id))).select_related("actor__agent")
     row = rows.get(pk=job.payload["import"])
@@ -172,8 +172,8 @@ def run_order(job: JobContext) -> Any:
 def _take(job: JobContext, row: Import) -> Any:
     dry_run = job.payload["verb"] == PREVIEW
     cursor = job.cursor or {"records": 0, "report": {}}
-    names = Names(row.actor.agent_id, None if row.names_users else row.actor.user_id)
-    writing = Writing(
+    names = TargetNames(row.actor.agent_id, None if row.names_users else row.actor.user_id)
+    writing = ImportContext(
         format=row.format,
         names=names,
         by=row.by,
@@ -185,7 +185,7 @@ def _take(job: JobContext, row: Import) -> Any:
     problem = ""
     try:
         archive = open_archive(upload_path(row), name=row.file_name)
-        writing.format = checked_format(archive, row.format, names)
+        writing.format = resolve_format(archive, row.format, names)
         import_records(archive, writing=writing, step=_steps(job, archive, writing), skip=cursor["records"])
     except (BrokenFile, CannotImport) as error:
         problem = str(error)
@@ -204,7 +204,7 @@ def _take(job: JobContext, row: Import) -> Any:
     return writes
 
 
-def _steps(job: JobContext, archive: Archive, writing: Writing) -> Any:
+def _steps(job: JobContext, archive: Archive, writing: ImportContext) -> Any:
     """Return what makes a batch a step of the job, which notes how many records are done and the report so far."""
 
     @contextmanager
@@ -259,10 +259,12 @@ def _undo(job: JobContext, row: Import) -> Any:
 
 def forget_uploads(now: datetime) -> int:
     """Delete uploaded files that nobody imported for a week; return how many."""
-    old = [path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - KEPT_FOR).timestamp()]
+    old = [
+        path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - RETENTION).timestamp()
+    ]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)
 
 
-CHOICES: Final = list(FORMATS)
+FORMAT_NAMES: Final = list(FORMATS)

@@ -26,10 +26,10 @@ from memoryhub.errors import DomainError
 from memoryhub.importexport.exporter import Selection, read_rows, snapshot
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.formats.markdown import MANIFEST, Line, note_of, tag_in_line
-from memoryhub.importexport.imports import CannotImport, Writing
+from memoryhub.importexport.imports import CannotImport, ImportContext
 from memoryhub.importexport.jsonl import Digest, Part, header
 from memoryhub.importexport.models import ImportedRow
-from memoryhub.importexport.records import MEMORIES, ImportedMemory, Located
+from memoryhub.importexport.records import MEMORIES, ImportedMemory, LocatedRecord
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.batches import write_memories
@@ -67,12 +67,12 @@ CHANGED: Final = "was edited in the file, and changed here since it was exported
 EDIT_REASON: Final = "Edited in a Markdown file."
 
 
-def write_imported(records: Sequence[Located], *, writing: Writing) -> None:
+def write_imported(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
     """Write memories whose text is not here yet, and take over edits of those that were exported from here.
 
     An import does not reinforce what is here. Raises CannotImport where users would be merged into one.
     """
-    by_user: dict[str, list[tuple[Located, ImportedMemory]]] = {}
+    by_user: dict[str, list[tuple[LocatedRecord, ImportedMemory]]] = {}
     for located in records:
         if isinstance(memory := located.record, ImportedMemory):
             writing.users.add(memory.user_id)
@@ -85,8 +85,8 @@ def write_imported(records: Sequence[Located], *, writing: Writing) -> None:
 
 
 def _without_edits(
-    actor: Actor, memories: Sequence[tuple[Located, ImportedMemory]], writing: Writing
-) -> list[tuple[Located, ImportedMemory]]:
+    actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], writing: ImportContext
+) -> list[tuple[LocatedRecord, ImportedMemory]]:
     """Take over the edits of memories that are here; return the others."""
     ids = [UUID(memory.id) for _, memory in memories if memory.id]
     rows = Memory.objects.of([actor.pk]).select_related("actor__agent") if ids else Memory.objects.none()
@@ -118,7 +118,11 @@ def _edits(row: Memory, memory: ImportedMemory) -> dict[str, Any]:
 
 
 def _edit(
-    row: Memory, values: dict[str, Any], memory: ImportedMemory, located: Located, writing: Writing
+    row: Memory,
+    values: dict[str, Any],
+    memory: ImportedMemory,
+    located: LocatedRecord,
+    writing: ImportContext,
 ) -> None:
     if memory.version < row.version:
         writing.refuse(located, CHANGED)
@@ -134,11 +138,13 @@ def _edit(
     writing.note_row(row.actor, KIND, row.pk, version=edited.version)
 
 
-def _write_new(actor: Actor, memories: Sequence[tuple[Located, ImportedMemory]], writing: Writing) -> None:
+def _write_new(
+    actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], writing: ImportContext
+) -> None:
     digests = [content_digest(memory.text) for _, memory in memories]
     rows = Memory.objects.of([actor.pk]).filter(content_digest__in=digests)
     known = {(place, bytes(digest)) for place, digest in rows.values_list("namespace", "content_digest")}
-    fresh: list[tuple[Located, NewMemory]] = []
+    fresh: list[tuple[LocatedRecord, NewMemory]] = []
     for (located, memory), digest in zip(memories, digests, strict=True):
         namespace = expand_namespace(
             default_namespace(Kind(memory.kind)), agent_id=actor.agent_id, user_id=actor.user_id
@@ -163,7 +169,7 @@ def _write_new(actor: Actor, memories: Sequence[tuple[Located, ImportedMemory]],
                 writing.note(located, WAITS)
 
 
-def _new_memory(memory: ImportedMemory, writing: Writing) -> NewMemory:
+def _new_memory(memory: ImportedMemory, writing: ImportContext) -> NewMemory:
     metadata = dict(memory.metadata)
     try:
         check_metadata(metadata)

@@ -11,9 +11,9 @@ from conversations.actions.context import forget_sources
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
-from memoryhub.importexport.imports import Writing
+from memoryhub.importexport.imports import ImportContext
 from memoryhub.importexport.models import ImportedRow
-from memoryhub.importexport.records import DOCUMENTS, NEW_FILE, ImportedDocument, Located
+from memoryhub.importexport.records import DOCUMENTS, NEW_FILE, ImportedDocument, LocatedRecord
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import delete_document, put_document, restore_document
 from summaries.actions.entries import trusted_text
@@ -35,7 +35,7 @@ CONFLICT: Final = "was changed here and in the file; what is here is kept."
 GONE: Final = "was deleted here; it does not come back by a file."
 
 
-def write_documents(records: Sequence[Located], *, writing: Writing) -> None:
+def write_documents(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
     """Write documents that are new, and take over those that were changed in the file alone."""
     actor = writing.actor("")
     for located in records:
@@ -46,7 +46,9 @@ def write_documents(records: Sequence[Located], *, writing: Writing) -> None:
                 writing.refuse(located, str(error))
 
 
-def _write_document(actor: Actor, located: Located, record: ImportedDocument, writing: Writing) -> None:
+def _write_document(
+    actor: Actor, located: LocatedRecord, record: ImportedDocument, writing: ImportContext
+) -> None:
     key = sha256("\0".join([writing.format, record.project, record.name]).encode()).hexdigest()
     rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=KIND)
     before = rows.order_by("-id").first()
@@ -114,7 +116,7 @@ def _document(project: Project | None, **which: Any) -> Document | None:
     return document
 
 
-def _project(actor: Actor, record: ImportedDocument, writing: Writing) -> Project:
+def _project(actor: Actor, record: ImportedDocument, writing: ImportContext) -> Project:
     """Create the project of a document; a title that its name cannot spell stands in its description."""
     name = _project_name(record)
     description = record.description or ("" if name == record.project else record.project)

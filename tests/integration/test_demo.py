@@ -13,7 +13,7 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.importexport.demo import DEMO, load_demo
 from memoryhub.importexport.exporter import Selection, export
-from memoryhub.importexport.importer import Names, check, store
+from memoryhub.importexport.importer import TargetNames, check, store
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, PerspectiveStrength
@@ -45,9 +45,9 @@ def test_loading_twice_loads_once() -> None:
 def test_demo_file_round_trips_byte_equal() -> None:
     """The file comes from the revision before the migrations were squashed; nothing of it may get lost."""
     with DEMO.open("rb") as file:
-        checked = check(file, Names(), progress=print)
+        checked = check(file, TargetNames(), progress=print)
         file.seek(0)
-        report = store(file, checked, Names(), by=BY, now=NOW, dry_run=False, progress=print)
+        report = store(file, checked, TargetNames(), by=BY, now=NOW, dry_run=False, progress=print)
     assert not report.refused
     assert b"".join(export(Selection())) == DEMO.read_bytes()
 

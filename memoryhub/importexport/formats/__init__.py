@@ -7,7 +7,7 @@ from typing import Final
 
 from memoryhub.importexport.archives import Archive
 from memoryhub.importexport.formats import chatgpt, claude, coding_agents, letta, markdown, mem0
-from memoryhub.importexport.records import Located
+from memoryhub.importexport.records import LocatedRecord
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Format:
     """A foreign format. `names_users` says whether it says whose each record is; others need --user."""
 
     recognises: Callable[[Archive], bool]
-    read: Callable[[Archive, datetime], Iterator[Located]]
+    read: Callable[[Archive, datetime], Iterator[LocatedRecord]]
     names_users: bool = False
 
 

@@ -12,20 +12,20 @@ from typing import Any, Final
 
 from memoryhub.importexport.archives import Archive, first_values, records_of
 from memoryhub.importexport.records import (
-    LONGEST_MEMORY,
-    LONGEST_MESSAGE,
+    MAX_MEMORY_LENGTH,
+    MAX_MESSAGE_LENGTH,
     SESSIONS,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
-    Located,
+    LocatedRecord,
     Record,
-    Unreadable,
+    UnreadableElement,
     checked_id,
     checked_text,
     checked_title,
     mapping,
-    moment,
+    parse_time,
     session_records,
 )
 
@@ -37,7 +37,7 @@ def recognises(archive: Archive) -> bool:
     return any(is_conversation(value) for value in first_values(archive, _shards(archive)))
 
 
-def read(archive: Archive, now: datetime) -> Iterator[Located]:
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     yield from records_of(archive, _shards(archive), read_conversation, what=SESSIONS)
 
 
@@ -51,11 +51,13 @@ def is_conversation(value: Any) -> bool:
 
 
 def read_conversation(value: Any) -> Iterator[Record]:
-    """Yield a conversation along its current branch, and what was remembered in it. Raises Unreadable."""
+    """Yield a conversation along its current branch, and what was remembered in it. Raises UnreadableElement."""
     if not is_conversation(value):
-        raise Unreadable("it is no conversation: it has no `mapping` of messages.")
+        raise UnreadableElement("it is no conversation: it has no `mapping` of messages.")
     session_id = checked_id(value.get("conversation_id") or value.get("id"), "conversation_id")
-    session = ImportedSession(session_id, checked_title(value.get("title")), moment(value.get("create_time")))
+    session = ImportedSession(
+        session_id, checked_title(value.get("title")), parse_time(value.get("create_time"))
+    )
     memories: list[ImportedMemory] = []
 
     def read_node(node: tuple[str, Mapping[str, Any]]) -> ImportedMessage | None:
@@ -70,15 +72,15 @@ def _branch(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
     """Yield the messages from the first to `current_node`, each with the id of its node."""
     nodes, place = value["mapping"], value.get("current_node")
     if not isinstance(place, str) or place not in nodes:
-        raise Unreadable("its `current_node` is none of its messages.")
+        raise UnreadableElement("its `current_node` is none of its messages.")
     way: list[str] = []
     seen: set[str] = set()
     while place is not None:
         node = nodes.get(place) if isinstance(place, str) else None
         if not isinstance(node, dict):
-            raise Unreadable("a message names a parent that is not there.")
+            raise UnreadableElement("a message names a parent that is not there.")
         if place in seen:
-            raise Unreadable("its messages go round in a circle.")
+            raise UnreadableElement("its messages go round in a circle.")
         seen.add(place)
         way.append(place)
         place = node.get("parent")
@@ -97,14 +99,16 @@ def _said(node_id: str, message: Mapping[str, Any]) -> ImportedMessage | None:
     text = _text(mapping(message.get("content")))
     if not text.strip():
         return None
-    created_at = moment(message.get("create_time"))
-    return ImportedMessage(role, checked_text(text, LONGEST_MESSAGE), checked_id(node_id, "id"), created_at)
+    created_at = parse_time(message.get("create_time"))
+    return ImportedMessage(
+        role, checked_text(text, MAX_MESSAGE_LENGTH), checked_id(node_id, "id"), created_at
+    )
 
 
 def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:
     """Return what a message put into ChatGPT's memory: what it told its `bio`, or the list that it was shown."""
     content = mapping(message.get("content"))
-    since = moment(message.get("create_time"))
+    since = parse_time(message.get("create_time"))
     if message.get("recipient") == "bio":
         texts = [_text(content)]
     elif content.get("content_type") == "model_editable_context":
@@ -113,7 +117,7 @@ def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:
     else:
         return []
     found = [text.strip() for text in texts if text.strip()]
-    return [ImportedMemory(checked_text(text, LONGEST_MEMORY), since=since, drawn=True) for text in found]
+    return [ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, drawn=True) for text in found]
 
 
 def _text(content: Mapping[str, Any]) -> str:

@@ -12,29 +12,29 @@ from typing import Any, Final
 from memoryhub.importexport.archives import Archive, first_values, records_of
 from memoryhub.importexport.records import (
     DOCUMENTS,
-    LONGEST_MEMORY,
-    LONGEST_MESSAGE,
+    MAX_MEMORY_LENGTH,
+    MAX_MESSAGE_LENGTH,
     MEMORIES,
     SESSIONS,
     ImportedDocument,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
-    Located,
+    LocatedRecord,
     Record,
-    Said,
-    Unreadable,
+    Role,
+    UnreadableElement,
     block_texts,
     checked_id,
     checked_text,
     checked_title,
     mapping,
-    moment,
     objects,
+    parse_time,
     session_records,
 )
 
-_ROLES: Final[Mapping[str, Said]] = {"human": "user", "assistant": "assistant"}
+_ROLES: Final[Mapping[str, Role]] = {"human": "user", "assistant": "assistant"}
 
 
 def recognises(archive: Archive) -> bool:
@@ -49,7 +49,7 @@ def _is_one(value: Any) -> bool:
     return is_project or (isinstance(value, dict) and any(sign in value for sign in signs))
 
 
-def read(archive: Archive, now: datetime) -> Iterator[Located]:
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     titles: dict[str, str] = {}
 
     def read_project(value: Any) -> Iterator[Record]:
@@ -71,7 +71,7 @@ _READERS = ("conversations", "projects", "memories")
 
 
 def read_one(value: Any, titles: Mapping[str, str]) -> Iterator[Record]:
-    """Read an element of a file under a name of the user's own. Raises Unreadable."""
+    """Read an element of a file under a name of the user's own. Raises UnreadableElement."""
     if isinstance(value, dict) and "docs" in value:
         return _project(value)
     if isinstance(value, dict) and "chat_messages" not in value and _is_one(value):
@@ -92,9 +92,11 @@ def _files(archive: Archive, kind: str) -> list[str]:
 
 def _conversation(value: Any) -> Iterator[Record]:
     if not isinstance(value, dict) or not isinstance(value.get("chat_messages"), list):
-        raise Unreadable("it is no conversation: it has no `chat_messages`.")
+        raise UnreadableElement("it is no conversation: it has no `chat_messages`.")
     session_id = checked_id(value.get("uuid"), "uuid")
-    session = ImportedSession(session_id, checked_title(value.get("name")), moment(value.get("created_at")))
+    session = ImportedSession(
+        session_id, checked_title(value.get("name")), parse_time(value.get("created_at"))
+    )
     return session_records(session, _shown(objects(value["chat_messages"])), _said)
 
 
@@ -102,7 +104,7 @@ def _said(message: Mapping[str, Any]) -> ImportedMessage | None:
     role, text = _ROLES.get(str(message.get("sender"))), _text(message)
     if role is None or not text.strip():
         return None
-    text, created_at = checked_text(text, LONGEST_MESSAGE), moment(message.get("created_at"))
+    text, created_at = checked_text(text, MAX_MESSAGE_LENGTH), parse_time(message.get("created_at"))
     return ImportedMessage(role, text, checked_id(message.get("uuid"), "uuid"), created_at)
 
 
@@ -131,22 +133,22 @@ def _text(message: Mapping[str, Any]) -> str:
 
 def _project(value: Any) -> Iterator[Record]:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        raise Unreadable("it is no project: it has no `name`.")
+        raise UnreadableElement("it is no project: it has no `name`.")
     title = checked_title(value["name"])
     description = value["description"] if isinstance(value.get("description"), str) else ""
     prompt = value["prompt_template"] if isinstance(value.get("prompt_template"), str) else ""
     if prompt.strip():
-        yield ImportedDocument(title, "instructions", checked_text(prompt, LONGEST_MESSAGE), description)
+        yield ImportedDocument(title, "instructions", checked_text(prompt, MAX_MESSAGE_LENGTH), description)
     for document in objects(value.get("docs")):
         content = document.get("content")
         if isinstance(content, str) and content.strip():
             name = checked_title(document.get("filename")) or "document"
-            yield ImportedDocument(title, name, checked_text(content, LONGEST_MESSAGE), description)
+            yield ImportedDocument(title, name, checked_text(content, MAX_MESSAGE_LENGTH), description)
 
 
 def _memories(value: Any, titles: Mapping[str, str]) -> Iterator[Record]:
     if not isinstance(value, dict):
-        raise Unreadable("it is no memory: it has no `conversations_memory`.")
+        raise UnreadableElement("it is no memory: it has no `conversations_memory`.")
     yield from _paragraphs(value.get("conversations_memory"), ())
     for project_id, text in mapping(value.get("project_memories")).items():
         title = titles.get(project_id, "")
@@ -163,4 +165,4 @@ def _paragraphs(text: Any, tags: tuple[str, ...]) -> Iterator[Record]:
             heading = bare
         elif words:
             said = f"{heading}: {words}" if heading else words
-            yield ImportedMemory(checked_text(said, LONGEST_MEMORY), tags=tags, drawn=True)
+            yield ImportedMemory(checked_text(said, MAX_MEMORY_LENGTH), tags=tags, drawn=True)

@@ -15,28 +15,28 @@ from memoryhub.importexport.archives import Archive, first_values
 from memoryhub.importexport.json_stream import lines
 from memoryhub.importexport.records import (
     DOCUMENTS,
-    LONGEST_MESSAGE,
+    MAX_MESSAGE_LENGTH,
+    MAX_PART_MESSAGES,
     MESSAGES,
-    MOST_MESSAGES,
     SESSIONS,
     ImportedDocument,
     ImportedMessage,
     ImportedSession,
-    Located,
+    LocatedRecord,
     Refusal,
-    Unreadable,
+    UnreadableElement,
     block_texts,
     checked_id,
     checked_text,
     checked_title,
     dated,
     mapping,
-    moment,
+    parse_time,
 )
 
 INSTRUCTIONS: Final = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENT.md", "GEMINI.md")
 MEMORY_FOLDERS: Final = ("memory", "memories", "memory-bank", ".memory")
-LONGEST_FILE: Final = 4 * LONGEST_MESSAGE
+MAX_FILE_BYTES: Final = 4 * MAX_MESSAGE_LENGTH
 TITLE_LENGTH: Final = 80
 
 _NOISE: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
@@ -56,7 +56,7 @@ def _is_line(value: Any) -> bool:
     return isinstance(value, dict) and ("sessionId" in value or "leafUuid" in value) and "type" in value
 
 
-def read(archive: Archive, now: datetime) -> Iterator[Located]:
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     projects: dict[str, str] = {}
     for name in archive.ending(".jsonl"):
         yield from _transcript(archive, name, projects)
@@ -68,22 +68,22 @@ def read(archive: Archive, now: datetime) -> Iterator[Located]:
             yield from _document(archive, path, projects)
 
 
-def _document(archive: Archive, path: PurePosixPath, projects: Mapping[str, str]) -> Iterator[Located]:
+def _document(archive: Archive, path: PurePosixPath, projects: Mapping[str, str]) -> Iterator[LocatedRecord]:
     """Yield a file; its project is the folder that the transcripts beside it worked in, or the one it lies in."""
     top = path.parts[0] if len(path.parts) > 1 else ""
     project = projects.get(top) or (top.strip("-.") if top not in MEMORY_FOLDERS else "") or archive.title
     inside = path.parts[1:] if top else path.parts
     record: ImportedDocument | Refusal
     try:
-        text = archive.text(str(path), most=LONGEST_FILE).removeprefix("\ufeff")
+        text = archive.text(str(path), most=MAX_FILE_BYTES).removeprefix("\ufeff")
         name = "/".join(inside).removesuffix(".md")
-        record = ImportedDocument(project, name, checked_text(text, LONGEST_MESSAGE))
-    except Unreadable as error:
+        record = ImportedDocument(project, name, checked_text(text, MAX_MESSAGE_LENGTH))
+    except UnreadableElement as error:
         record = Refusal(DOCUMENTS, str(error))
-    yield Located(record, file=str(path))
+    yield LocatedRecord(record, file=str(path))
 
 
-def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterator[Located]:
+def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterator[LocatedRecord]:
     """Yield the session of a file in parts, so that a long one is never held whole."""
     path = PurePosixPath(name)
     key, title, started_at = path.stem, "", None
@@ -93,14 +93,14 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
         for line in lines(file):
             try:
                 if line.problem:
-                    raise Unreadable(line.problem)
+                    raise UnreadableElement(line.problem)
                 value = mapping(line.value)
                 if len(path.parts) > 1 and isinstance(value.get("cwd"), str):
                     projects.setdefault(path.parts[0], PurePosixPath(value["cwd"].replace("\\", "/")).name)
                 title = title or _title(value)
                 said = _said(value)
-            except Unreadable as error:
-                yield Located(Refusal(MESSAGES, str(error)), line=line.line, file=name)
+            except UnreadableElement as error:
+                yield LocatedRecord(Refusal(MESSAGES, str(error)), line=line.line, file=name)
                 continue
             if said is None:
                 continue
@@ -108,11 +108,11 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
             started_at = started_at or said.created_at
             waiting.append(said)
             size += len(said.text)
-            if len(waiting) == MOST_MESSAGES or size >= LONGEST_FILE:
-                yield Located(_session(key, title, started_at, waiting), file=name)
+            if len(waiting) == MAX_PART_MESSAGES or size >= MAX_FILE_BYTES:
+                yield LocatedRecord(_session(key, title, started_at, waiting), file=name)
                 waiting, size = [], 0
     if waiting:
-        yield Located(_session(key, title, started_at, waiting), file=name)
+        yield LocatedRecord(_session(key, title, started_at, waiting), file=name)
 
 
 def _session(
@@ -121,7 +121,7 @@ def _session(
     try:
         title = title or messages[0].text.strip().partition("\n")[0][:TITLE_LENGTH]
         return ImportedSession(checked_id(key, "sessionId"), title, started_at, dated(messages, started_at))
-    except Unreadable as error:
+    except UnreadableElement as error:
         return Refusal(SESSIONS, str(error))
 
 
@@ -131,7 +131,7 @@ def _session_id(value: Mapping[str, Any]) -> str:
 
 
 def _title(value: Mapping[str, Any]) -> str:
-    with suppress(Unreadable):
+    with suppress(UnreadableElement):
         return checked_title(value.get(_TITLES.get(str(value.get("type")), "")))
     return ""
 
@@ -148,6 +148,6 @@ def _said(value: Mapping[str, Any]) -> ImportedMessage | None:
     text = "\n\n".join(each for each in kept if not each.startswith(_COMMANDS))
     if not text:
         return None
-    text = checked_text(text, LONGEST_MESSAGE)
-    created_at = moment(value.get("timestamp"))
+    text = checked_text(text, MAX_MESSAGE_LENGTH)
+    created_at = parse_time(value.get("timestamp"))
     return ImportedMessage(role, text, checked_id(value.get("uuid"), "uuid"), created_at)

@@ -12,30 +12,30 @@ from datetime import datetime
 from typing import Any, Final
 
 from memoryhub.importexport.archives import Archive, first_values, records_of
-from memoryhub.importexport.jsonl import LONGEST_LINE
+from memoryhub.importexport.jsonl import MAX_LINE_BYTES
 from memoryhub.importexport.records import (
-    LONGEST_MEMORY,
-    LONGEST_MESSAGE,
+    MAX_MEMORY_LENGTH,
+    MAX_MESSAGE_LENGTH,
     SESSIONS,
     ImportedDocument,
     ImportedMemory,
     ImportedMessage,
     ImportedSession,
-    Located,
+    LocatedRecord,
     Record,
-    Said,
-    Unreadable,
+    Role,
+    UnreadableElement,
     block_texts,
     checked_id,
     checked_text,
     checked_title,
     mapping,
-    moment,
     objects,
+    parse_time,
     session_records,
 )
 
-LONGEST_PINNED: Final = 2_000
+MAX_PINNED_LENGTH: Final = 2_000
 """Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
 
 
@@ -44,9 +44,9 @@ def recognises(archive: Archive) -> bool:
     return any(_is_agent_file(value) for value in first_values(archive, files))
 
 
-def read(archive: Archive, now: datetime) -> Iterator[Located]:
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     files = archive.ending(".af") or archive.names
-    yield from records_of(archive, files, read_agent_file, what=SESSIONS, longest=LONGEST_LINE)
+    yield from records_of(archive, files, read_agent_file, what=SESSIONS, longest=MAX_LINE_BYTES)
 
 
 def _is_agent_file(value: Any) -> bool:
@@ -55,9 +55,9 @@ def _is_agent_file(value: Any) -> bool:
 
 
 def read_agent_file(value: Any) -> Iterator[Record]:
-    """Yield what the agents of a file remember. Raises Unreadable."""
+    """Yield what the agents of a file remember. Raises UnreadableElement."""
     if not _is_agent_file(value):
-        raise Unreadable("it is no agent file: it has neither `agents` nor `core_memory`.")
+        raise UnreadableElement("it is no agent file: it has neither `agents` nor `core_memory`.")
     if "core_memory" in value:
         yield from _agent(value, objects(value["core_memory"]))
         return
@@ -76,10 +76,10 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
     for passage in objects(passages):
         text = passage.get("text")
         if isinstance(text, str) and text.strip():
-            since = moment(passage.get("created_at"))
-            yield ImportedMemory(checked_text(text, LONGEST_MEMORY), since=since, drawn=True)
+            since = parse_time(passage.get("created_at"))
+            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, drawn=True)
     key = checked_id(agent.get("id") or name, "id")
-    started_at = moment(agent.get("created_at"))
+    started_at = parse_time(agent.get("created_at"))
     messages = enumerate(objects(agent.get("messages")))
     yield from session_records(ImportedSession(key, name, started_at), messages, _said, undated_at=started_at)
 
@@ -88,11 +88,11 @@ def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
     label, text = checked_title(block.get("label")) or "block", block.get("value")
     if not isinstance(text, str) or not text.strip():
         return
-    if len(text) > LONGEST_PINNED:
-        yield ImportedDocument(agent, label, checked_text(text, LONGEST_MESSAGE))
+    if len(text) > MAX_PINNED_LENGTH:
+        yield ImportedDocument(agent, label, checked_text(text, MAX_MESSAGE_LENGTH))
         return
     kind = "fact" if label == "human" else "note"
-    yield ImportedMemory(checked_text(text, LONGEST_MEMORY), kind=kind, tags=(label[:100],), pinned=True)
+    yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), kind=kind, tags=(label[:100],), pinned=True)
 
 
 def _said(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
@@ -104,10 +104,12 @@ def _said(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
         text = _unwrapped(text)
     if role not in ("user", "assistant") or not text.strip():
         return None
-    said: Said = "user" if role == "user" else "assistant"
+    said: Role = "user" if role == "user" else "assistant"
     # The new format numbers messages within the file, the old one gives them no id at all.
     key = checked_id(message.get("id") or f"message-{number}", "id")
-    return ImportedMessage(said, checked_text(text, LONGEST_MESSAGE), key, moment(message.get("created_at")))
+    return ImportedMessage(
+        said, checked_text(text, MAX_MESSAGE_LENGTH), key, parse_time(message.get("created_at"))
+    )
 
 
 def _text(message: Mapping[str, Any]) -> str:

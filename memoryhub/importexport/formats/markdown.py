@@ -19,15 +19,15 @@ import yaml
 from memoryhub.importexport.archives import Archive
 from memoryhub.importexport.records import (
     DOCUMENTS,
-    LONGEST_MEMORY,
-    LONGEST_MESSAGE,
+    MAX_MEMORY_LENGTH,
+    MAX_MESSAGE_LENGTH,
     MEMORIES,
     NEW_FILE,
     ImportedDocument,
     ImportedMemory,
-    Located,
+    LocatedRecord,
     Refusal,
-    Unreadable,
+    UnreadableElement,
     checked_text,
     mapping,
     usable_tags,
@@ -36,7 +36,7 @@ from memoryhub.importexport.records import (
 MANIFEST: Final = ".memoryhub.json"
 NOTE_TYPE: Final = "memoryhub-memories"
 KINDS: Final = ("fact", "preference", "episode", "reflection", "learning", "decision", "note", "summary")
-LONGEST_FILE: Final = 64 * 2**20
+MAX_FILE_BYTES: Final = 64 * 2**20
 
 _FRONTMATTER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
 # Neither a check box, nor a wiki link, nor a link to an address.
@@ -52,17 +52,17 @@ def recognises(archive: Archive) -> bool:
     return bool(archive.ending(".md"))
 
 
-def read(archive: Archive, now: datetime) -> Iterator[Located]:
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     bases, waiting = _bases(archive), archive.ending(".md")
     for name in waiting:
         path = PurePosixPath(name)
         if path.parts[0].startswith(".") or ".bak." in path.name:
             continue
         try:
-            if (text := archive.text(name, most=LONGEST_FILE)).strip():
+            if (text := archive.text(name, most=MAX_FILE_BYTES)).strip():
                 yield from _note(archive, path, text, bases)
-        except Unreadable as error:
-            yield Located(Refusal(DOCUMENTS, str(error)), file=name)
+        except UnreadableElement as error:
+            yield LocatedRecord(Refusal(DOCUMENTS, str(error)), file=name)
 
 
 def _bases(archive: Archive) -> Mapping[tuple[str, str], str]:
@@ -70,8 +70,8 @@ def _bases(archive: Archive) -> Mapping[tuple[str, str], str]:
     name = f"projects/{MANIFEST}"
     if name not in archive.names:
         return {}
-    with suppress(ValueError, RecursionError):  # also Unreadable
-        held = mapping(mapping(json.loads(archive.text(name, most=LONGEST_FILE))).get("projects"))
+    with suppress(ValueError, RecursionError):  # also UnreadableElement
+        held = mapping(mapping(json.loads(archive.text(name, most=MAX_FILE_BYTES))).get("projects"))
         return {
             (project, document): str(mapping(known).get("digest"))
             for project, documents in held.items()
@@ -82,7 +82,7 @@ def _bases(archive: Archive) -> Mapping[tuple[str, str], str]:
 
 def _note(
     archive: Archive, path: PurePosixPath, text: str, bases: Mapping[tuple[str, str], str]
-) -> Iterator[Located]:
+) -> Iterator[LocatedRecord]:
     name, parts = str(path), path.parts
     matter, body_at = _frontmatter(text)
     if matter.get("type") == NOTE_TYPE:
@@ -90,13 +90,13 @@ def _note(
         return
     if bases and parts[0] == "projects" and len(parts) == 3:
         base = bases.get((parts[1], parts[2]), NEW_FILE)
-        yield Located(
-            ImportedDocument(parts[1], parts[2], checked_text(text, LONGEST_MESSAGE), base=base), file=name
+        yield LocatedRecord(
+            ImportedDocument(parts[1], parts[2], checked_text(text, MAX_MESSAGE_LENGTH), base=base), file=name
         )
         return
     project = parts[0] if len(parts) > 1 else archive.title
     inside = "/".join(parts[1:] if len(parts) > 1 else parts).removesuffix(".md")
-    yield Located(ImportedDocument(project, inside, checked_text(text, LONGEST_MESSAGE)), file=name)
+    yield LocatedRecord(ImportedDocument(project, inside, checked_text(text, MAX_MESSAGE_LENGTH)), file=name)
     tags = matter.get("tags")
     own = usable_tags(tags if isinstance(tags, list) else str(tags).split(",") if tags else [])
     yield from _observations(text, body_at, name, own)
@@ -112,7 +112,7 @@ def _frontmatter(text: str) -> tuple[Mapping[str, Any], int]:
     return {}, found.end()
 
 
-def _observations(text: str, start: int, name: str, own: Sequence[str]) -> Iterator[Located]:
+def _observations(text: str, start: int, name: str, own: Sequence[str]) -> Iterator[LocatedRecord]:
     first = text.count("\n", 0, start) + 1
     is_code = False
     lines = text[start:].replace("\r\n", "\n").split("\n")
@@ -123,10 +123,10 @@ def _observations(text: str, start: int, name: str, own: Sequence[str]) -> Itera
             continue
         try:
             said = Line.parsed(found[1], "\n".join([found[2], *more]))
-            checked_text(said.text, LONGEST_MEMORY)
-            yield Located(said.record(name, own), line=number, file=name)
-        except Unreadable as error:
-            yield Located(Refusal(MEMORIES, str(error)), line=number, file=name)
+            checked_text(said.text, MAX_MEMORY_LENGTH)
+            yield LocatedRecord(said.record(name, own), line=number, file=name)
+        except UnreadableElement as error:
+            yield LocatedRecord(Refusal(MEMORIES, str(error)), line=number, file=name)
 
 
 def _continuations(lines: Sequence[str]) -> Iterator[list[str]]:

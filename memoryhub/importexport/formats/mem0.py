@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from memoryhub.importexport.archives import Archive, first_values, records_of
 from memoryhub.importexport.records import (
-    LONGEST_ID,
-    LONGEST_MEMORY,
+    MAX_ID_LENGTH,
+    MAX_MEMORY_LENGTH,
     MEMORIES,
     ImportedMemory,
-    Located,
+    LocatedRecord,
     Record,
-    Unreadable,
+    UnreadableElement,
     checked_text,
     mapping,
-    moment,
+    parse_time,
     usable_tags,
 )
 from memoryhub.validators import text_problem
@@ -30,7 +30,7 @@ def recognises(archive: Archive) -> bool:
     return any(is_memory(value) for value in first_values(archive, _files(archive)))
 
 
-def read(archive: Archive, now: datetime) -> Iterator[Located]:
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     yield from records_of(archive, _files(archive), lambda value: read_memory(value, now), what=MEMORIES)
 
 
@@ -45,22 +45,22 @@ def is_memory(value: Any) -> bool:
 
 
 def read_memory(value: Any, now: datetime) -> Iterator[Record]:
-    """Yield a memory of mem0. Raises Unreadable."""
+    """Yield a memory of mem0. Raises UnreadableElement."""
     if not is_memory(value):
-        raise Unreadable("it is no memory: it has no text under `memory`.")
+        raise UnreadableElement("it is no memory: it has no text under `memory`.")
     state, user_id = value.get("state"), value.get("user_id")
     if isinstance(state, str) and state.lower() in ("deleted", "archived", "paused"):
-        raise Unreadable("it was deleted, archived or paused where it comes from.")
-    ends = moment(value.get("expiration_date"))
+        raise UnreadableElement("it was deleted, archived or paused where it comes from.")
+    ends = parse_time(value.get("expiration_date"))
     if ends is not None and ends <= now:
-        raise Unreadable("it has expired.")
-    since = moment(value.get("created_at"))
+        raise UnreadableElement("it has expired.")
+    since = parse_time(value.get("created_at"))
     text = checked_text(
-        next(value[name] for name in _TEXTS if isinstance(value.get(name), str)), LONGEST_MEMORY
+        next(value[name] for name in _TEXTS if isinstance(value.get(name), str)), MAX_MEMORY_LENGTH
     )
     user_id = "" if user_id is None else user_id
-    if not isinstance(user_id, str) or len(user_id) > LONGEST_ID or text_problem(user_id):
-        raise Unreadable("its `user_id` cannot be used.")
+    if not isinstance(user_id, str) or len(user_id) > MAX_ID_LENGTH or text_problem(user_id):
+        raise UnreadableElement("its `user_id` cannot be used.")
     role = value.get("role") or mapping(value.get("metadata")).get("role")
     of_agent = isinstance(value.get("agent_id"), str) and not user_id
     yield ImportedMemory(

@@ -17,13 +17,13 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.archives import open_archive
 from memoryhub.importexport.formats import FORMATS
-from memoryhub.importexport.importer import Names, check, check_names, store
+from memoryhub.importexport.importer import TargetNames, check, check_names, store
 from memoryhub.importexport.imports import (
     CannotImport,
-    Writing,
-    checked_format,
+    ImportContext,
     dry_step,
     import_records,
+    resolve_format,
     store_report,
 )
 from memoryhub.importexport.jsonl import BrokenFile, Report
@@ -60,7 +60,7 @@ class Command(ResumableCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        names = Names(options["agent"], options["user"])
+        names = TargetNames(options["agent"], options["user"])
         try:
             check_names(names)
             with _opened(options["file"]) as path:
@@ -73,14 +73,14 @@ class Command(ResumableCommand):
             raise CommandError(f"Cannot read {options['file']}: {error.strerror}.") from error
         self._tell(report, dry_run=options["dry_run"])
 
-    def _import(self, path: Path, names: Names, options: dict[str, Any]) -> Report:
+    def _import(self, path: Path, names: TargetNames, options: dict[str, Any]) -> Report:
         by = replace(command("import"), is_trusted=not options["untrusted"])
         if options["format"] == OWN or (options["format"] == AUTO and _is_own(path)):
             with path.open("rb") as file:
                 return self._import_own(file, names, by, options["dry_run"])
         archive = open_archive(path)
-        format = checked_format(archive, "" if options["format"] == AUTO else options["format"], names)
-        writing = Writing(
+        format = resolve_format(archive, "" if options["format"] == AUTO else options["format"], names)
+        writing = ImportContext(
             format=format,
             names=names,
             by=by,
@@ -102,7 +102,7 @@ class Command(ResumableCommand):
             store_report(writing.row, writing)
         return writing.report
 
-    def _import_own(self, file: BinaryIO, names: Names, by: Any, dry_run: bool) -> Report:
+    def _import_own(self, file: BinaryIO, names: TargetNames, by: Any, dry_run: bool) -> Report:
         with self.progress_bar() as bar:
             looking = bar.add_task("Checking", total=None)
             checked = check(file, names, progress=lambda n: bar.advance(looking, n))

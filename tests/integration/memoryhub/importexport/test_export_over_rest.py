@@ -16,7 +16,7 @@ from memoryhub.api.agents import stream_from_thread
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry
-from memoryhub.importexport.exporter import PIECE
+from memoryhub.importexport.exporter import CHUNK_BYTES
 from tests.conftest import NOW, client_with_key
 from tests.factories.planting import API, Planted, made, plant, plant_first
 from tests.integration.memoryhub.importexport.conftest import exported
@@ -131,7 +131,7 @@ def test_a_client_that_stalls_holds_no_connection() -> None:
     def pieces() -> Iterator[bytes]:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-        yield from [b"x" * PIECE] * 20
+        yield from [b"x" * CHUNK_BYTES] * 20
 
     before = connections_of_the_database()
 
@@ -147,7 +147,7 @@ def test_a_client_that_stalls_holds_no_connection() -> None:
         assert await asyncio.to_thread(only_this_connection_is_new), "the rest is read while nobody takes it"
         return first + sum([len(piece) async for piece in sent])
 
-    assert asyncio.run(stall()) == 20 * PIECE
+    assert asyncio.run(stall()) == 20 * CHUNK_BYTES
 
 
 def connections_of_the_database() -> int:

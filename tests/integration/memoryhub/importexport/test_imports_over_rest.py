@@ -42,7 +42,7 @@ def upload(client: APIClient, path: Path, *, at_once: int = 10_000, **names: str
 def order(client: APIClient, import_id: str, verb: str, *, attempts: int = 1) -> Any:
     made(client.post(f"{API}/imports/{import_id}/orders", {"verb": verb}), 202)
     job = Job.objects.filter(kind=uploads.KIND, key=import_id).latest("created_at")
-    assert made(client.get(f"{API}/imports/{import_id}"))["state"] == uploads.RUNNING[verb]
+    assert made(client.get(f"{API}/imports/{import_id}"))["state"] == uploads.RUNNING_STATES[verb]
     for _ in range(attempts):
         Job.objects.filter(pk=job.pk).update(due_at=job.created_at)
         run(Offer(UUID(str(job.pk)), uploads.KIND), worker=uuid4())

@@ -22,7 +22,7 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.importexport import importer
 from memoryhub.importexport.exporter import Selection, export_lines
 from memoryhub.importexport.fields import LEFT_OUT, exported_tables, left_out
-from memoryhub.importexport.importer import KEPT, ORPHAN, Names, check, store
+from memoryhub.importexport.importer import DIFFERS, MISSING_REFERENCE, TargetNames, check, store
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
@@ -159,7 +159,7 @@ def test_what_differs_here_is_kept(planted: Planted, saved: Save) -> None:
     file = saved(exported("kana", "hiroki"))
     Memory.objects.filter(pk=planted.ids["memory_id"]).update(channel="slack")
     told = run("import", file)
-    assert f"strength_memory: {KEPT}" in told
+    assert f"strength_memory: {DIFFERS}" in told
     assert Memory.objects.get(pk=planted.ids["memory_id"]).channel == "slack"
 
 
@@ -183,7 +183,7 @@ def test_the_same_text_under_another_id_is_shown_and_left(
     made(client.post(f"{API}/memories", {**planted.names, "content": text, "kind": "preference"}))
     told = run("import", file)
     assert "strength_memory: conflicts with another row here (memory_text_once)." in told
-    assert f"strength_memoryrevision: {ORPHAN}" in told
+    assert f"strength_memoryrevision: {MISSING_REFERENCE}" in told
     assert planted.user_mark not in told
     assert Memory.objects.filter(actor_id=planted.actor_id, content=text).count() == 1
     assert Memory.objects.filter(actor_id=planted.actor_id).count() == 5
@@ -205,7 +205,7 @@ def test_an_id_of_somebody_else_is_refused(planted: Planted, saved: Save) -> Non
     before = exported("kana", "")
     told = run("import", saved(of_lines(lines)))
     assert "strength_memory: its id belongs to a row of somebody else here." in told
-    assert f"strength_memorysource: {ORPHAN}" in told
+    assert f"strength_memorysource: {MISSING_REFERENCE}" in told
     assert exported("kana", "") == before
 
 
@@ -411,7 +411,7 @@ def chained(db: None) -> Actor:
 @pytest.fixture
 def chained_in_small_batches(db: None, monkeypatch: pytest.MonkeyPatch) -> Actor:
     """As many batches as of a long chain, of a tenth of the rows."""
-    monkeypatch.setattr(importer, "ROWS_AT_ONCE", importer.ROWS_AT_ONCE // 10)
+    monkeypatch.setattr(importer, "BATCH_ROWS", importer.BATCH_ROWS // 10)
     agent = Agent.objects.create(agent_id="kana")
     actor = Actor.objects.create(id=actor_id("kana", "hiroki"), agent=agent, user_id="hiroki")
     superseded_chain(actor, 130)
@@ -445,7 +445,7 @@ def test_one_that_cannot_come_in_keeps_out_what_refers_to_it(chained: Actor, sav
     empty_the_installation()
     told = run("import", saved(of_lines(lines)))
     assert "strength_memory: 599 new, 0 here already, 701 refused" in told
-    assert f"1402 × {ORPHAN}" in told, "the numbers of those that stay out stay out as well"
+    assert f"1402 × {MISSING_REFERENCE}" in told, "the numbers of those that stay out stay out as well"
 
 
 class Stopped(Exception):
@@ -466,10 +466,10 @@ def test_a_run_that_was_stopped_has_whole_batches_and_is_gone_on_with(
             raise Stopped
 
     with file.open("rb") as opened:
-        checked = check(opened, Names(), progress=lambda rows: None)
+        checked = check(opened, TargetNames(), progress=lambda rows: None)
         opened.seek(0)
         with pytest.raises(Stopped):
-            store(opened, checked, Names(), by=command("import"), now=NOW, dry_run=False, progress=stop)
+            store(opened, checked, TargetNames(), by=command("import"), now=NOW, dry_run=False, progress=stop)
     assert 0 < Memory.objects.count() + MemoryNumbers.objects.count() < 260
     assert MemoryIndex.objects.count() == Memory.objects.count()
     run("import", file)

@@ -14,7 +14,7 @@ from memoryhub.importexport.records import (
     ImportedSession,
     Record,
     Refusal,
-    Unreadable,
+    UnreadableElement,
 )
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ def test_times_are_read_as_words_and_as_seconds() -> None:
     ],
 )
 def test_a_memory_that_cannot_be_taken_is_refused_without_its_text(value: Any, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnreadableElement, match=why):
         read_mem0(value)
 
 
@@ -181,7 +181,7 @@ def test_what_chatgpt_remembered_becomes_memories() -> None:
     ],
 )
 def test_a_conversation_that_cannot_be_taken_is_refused(value: Any, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(UnreadableElement, match=why):
         read_conversation(value)
 
 
@@ -247,6 +247,6 @@ def test_nothing_but_a_refusal_comes_of_nonsense(value: Any) -> None:
     for read in readers:
         try:
             list(read())
-        except Unreadable as error:
+        except UnreadableElement as error:
             assert str(error)
     assert not (mem0.is_memory(value) and chatgpt.is_conversation(value))

@@ -3,7 +3,7 @@
 from uuid import UUID, uuid4
 
 from memoryhub.ids import new_id
-from memoryhub.importexport.importer import Names, Renaming, namespace, owners, renamed_id
+from memoryhub.importexport.importer import IdMap, TargetNames, namespace, owners, renamed_id
 from memoryhub.tenancy.domain import actor_id
 
 ACTOR = actor_id("kana", "ann")
@@ -18,7 +18,7 @@ def test_new_ids_keep_their_order_in_time_and_are_always_the_same() -> None:
 
 
 def test_every_reference_follows_and_texts_do_not() -> None:
-    renaming, memory, stranger = Renaming(), new_id(), uuid4()
+    renaming, memory, stranger = IdMap(), new_id(), uuid4()
     renaming.add(memory, ACTOR)
     new = str(renamed_id(memory, ACTOR))
     value = {
@@ -34,7 +34,7 @@ def test_every_reference_follows_and_texts_do_not() -> None:
 
 
 def test_the_actor_itself_follows() -> None:
-    renaming = Renaming()
+    renaming = IdMap()
     renaming.add_actor(actor_id("kana", "old"), ACTOR)
     assert renaming.id(str(actor_id("kana", "old"))) == str(ACTOR)
 
@@ -44,13 +44,13 @@ def test_namespaces_get_the_new_owner_and_nothing_else() -> None:
     assert namespace("/facts/ann/", named) == "/facts/%C3%A9%2F2/"
     assert namespace("/facts/anna/ann/x/", named) == "/facts/anna/%C3%A9%2F2/x/"
     assert namespace(None, named) is None
-    assert Renaming().within({"namespace": "/facts/ann/", "content": "/facts/ann/"}, named) == {
+    assert IdMap().within({"namespace": "/facts/ann/", "content": "/facts/ann/"}, named) == {
         "namespace": "/facts/%C3%A9%2F2/", "content": "/facts/ann/"
     }  # fmt: skip
     assert owners(("kana", ""), ("yuno", "")) == {"kana": "yuno"}
 
 
 def test_names_that_are_left_out_stay() -> None:
-    assert Names().of("kana", "ann") == ("kana", "ann")
-    assert Names("yuno").of("kana", "") == ("yuno", "")
-    assert Names(None, "").of("kana", "ann") == ("kana", "")
+    assert TargetNames().of("kana", "ann") == ("kana", "ann")
+    assert TargetNames("yuno").of("kana", "") == ("yuno", "")
+    assert TargetNames(None, "").of("kana", "ann") == ("kana", "")

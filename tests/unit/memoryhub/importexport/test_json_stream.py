@@ -35,7 +35,7 @@ def test_arrays_and_lines_come_apart_as_they_were(
     objects: list[Any], at_once: int, indent: int | None, ascii_only: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_stream, "CHUNK", at_once)
+        patch.setattr(json_stream, "CHUNK_BYTES", at_once)
         dumped = [json.dumps(each, indent=indent, ensure_ascii=ascii_only) for each in objects]
         assert read("[" + ",".join(dumped) + "]") == objects
         assert read("\n".join(dumped) + "\n") == objects

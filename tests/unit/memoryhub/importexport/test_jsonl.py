@@ -60,7 +60,7 @@ def test_no_changed_byte_passes(data: st.DataObject) -> None:
 
 
 def test_a_line_without_end_is_refused_before_it_fills_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 1_000)
     whole = file_of([{"a": "x" * 2_000}])
     with pytest.raises(BrokenFile, match="Line 2: longer than 1000 bytes"):
         read(whole)
