@@ -11,7 +11,7 @@ from types import TracebackType
 
 from pythonjsonlogger.json import JsonFormatter
 
-OURS = ("memoryhub.", "conversations.", "summaries.", "strength.")
+PACKAGES = ("memoryhub.", "conversations.", "summaries.", "strength.")
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
@@ -30,17 +30,17 @@ def _headline(error: BaseException) -> str:
     kind = type(error)
     name = f"{kind.__module__}.{kind.__qualname__}"
     constraint = getattr(getattr(error, "diag", None), "constraint_name", None)
-    if name.startswith(OURS):
+    if name.startswith(PACKAGES):
         return f"{name}: {error}"
     return f"{name} (constraint {constraint})" if constraint else name
 
 
-class WithoutTexts(logging.Formatter):
+class SafeFormatter(logging.Formatter):
     """A formatter for people that keeps messages of foreign exceptions to itself."""
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802  logging's name
         return safe_traceback(ei[1]) if ei[1] is not None else ""
 
 
-class JsonWithoutTexts(WithoutTexts, JsonFormatter):
+class SafeJsonFormatter(SafeFormatter, JsonFormatter):
     """The same as JSON, one object a line."""

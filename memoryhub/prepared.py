@@ -36,7 +36,7 @@ Sql = tuple[str, tuple[Any, ...]]
 Shape = tuple[Any, ...]
 Values = dict[str | int, Any]
 
-MOST_SHAPES: Final = 64
+MAX_SHAPES: Final = 64
 """Of one query, for clients choose which filters a search has."""
 
 SCALARS: Final = (str, int, float, UUID, datetime, date)
@@ -128,8 +128,8 @@ class PreparedQuery(Generic[Row]):
     def __init__(self, build: Callable[[], QuerySet[Any, Row]], *, server_prepared: bool = True) -> None:
         self._build = build  # later, for models are not loaded where it stands
         self._server_prepared = server_prepared
-        self._known = lru_cache(MOST_SHAPES)(self._compiled)
-        self._lookup_of = lru_cache(MOST_SHAPES)(self._lookup)
+        self._known = lru_cache(MAX_SHAPES)(self._compiled)
+        self._lookup_of = lru_cache(MAX_SHAPES)(self._lookup)
 
     @cached_property
     def _base(self) -> QuerySet[Any, Row]:

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 MILLION: Final = Decimal(1_000_000)
 SMALLEST_COST: Final = Decimal("0.00000001")
-MOST_DOLLARS: Final = 100_000
+MAX_DOLLARS: Final = 100_000
 NEEDED_PRICES: Final = frozenset({"input", "output"})
 CACHE_PRICES: Final = frozenset({"cache_read", "cache_write"})
 
@@ -78,7 +78,7 @@ def _price(name: str, entry: Any) -> Price:
         )
     for value in entry.values():
         is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= MOST_DOLLARS:
-            raise ValueError(f"the prices of {name!r} must be numbers from 0 to {MOST_DOLLARS}")
+        if not is_number or not 0 <= value <= MAX_DOLLARS:
+            raise ValueError(f"the prices of {name!r} must be numbers from 0 to {MAX_DOLLARS}")
     cached = dict.fromkeys(CACHE_PRICES, entry["input"])  # where nobody says otherwise
     return Price(**{part: Decimal(value) for part, value in {**cached, **entry}.items()})

@@ -260,13 +260,13 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "json": {
-            "()": "memoryhub.logs.JsonWithoutTexts",
+            "()": "memoryhub.logs.SafeJsonFormatter",
             "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
             # Django hands the request along, whose address holds users' ids and what was searched for.
             "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
         "plain": {
-            "()": "memoryhub.logs.WithoutTexts",
+            "()": "memoryhub.logs.SafeFormatter",
             "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
         },
     },

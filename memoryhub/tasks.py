@@ -25,14 +25,14 @@ from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.search.clustering import Clustering, TableBusy
 from memoryhub.search.models import index_models
 
-DONE_KEPT: Final = timedelta(days=7)
-SCHEDULED_KEPT: Final = timedelta(days=1)
-ENDED_BADLY_KEPT: Final = timedelta(days=90)
-WORKER_KEPT: Final = timedelta(days=1)
-CALLS_KEPT: Final = timedelta(days=400)
+DONE_RETENTION: Final = timedelta(days=7)
+SCHEDULED_RETENTION: Final = timedelta(days=1)
+FAILED_RETENTION: Final = timedelta(days=90)
+WORKER_RETENTION: Final = timedelta(days=1)
+CALL_RETENTION: Final = timedelta(days=400)
 """A year, and a month to look back from."""
-AT_ONCE: Final = 5000
-STOPS_SECONDS_BEFORE: Final = 60.0
+BATCH_SIZE: Final = 5000
+DEADLINE_MARGIN_SECONDS: Final = 60.0
 """Before the deadline of a job that could go on the whole night."""
 
 log = logging.getLogger(__name__)
@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 def forget_old_jobs(job: JobContext) -> None:
     """Delete jobs done a week ago (a schedule's, a day ago), what ended badly three months ago, and lost workers."""
     now = timezone.now()
-    old = Q(state=State.DONE, finished_at__lt=now - DONE_KEPT)
-    old |= Q(state=State.DONE, finished_at__lt=now - SCHEDULED_KEPT, key__startswith=SCHEDULED)
-    old |= Q(state__in=ENDED_BADLY, finished_at__lt=now - ENDED_BADLY_KEPT)
+    old = Q(state=State.DONE, finished_at__lt=now - DONE_RETENTION)
+    old |= Q(state=State.DONE, finished_at__lt=now - SCHEDULED_RETENTION, key__startswith=SCHEDULED)
+    old |= Q(state__in=ENDED_BADLY, finished_at__lt=now - FAILED_RETENTION)
     _delete_in_steps(job, Job.objects.filter(old))
-    Worker.objects.filter(seen_at__lt=now - WORKER_KEPT).delete()
+    Worker.objects.filter(seen_at__lt=now - WORKER_RETENTION).delete()
 
 
 @job(uploads.KIND, deadline_seconds=3600)
@@ -71,15 +71,15 @@ def forget_old_sessions(job: JobContext) -> None:
 @job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
 def forget_old_calls(job: JobContext) -> None:
     """Delete calls of more than 400 days ago."""
-    old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - CALLS_KEPT)
+    old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - CALL_RETENTION)
     _delete_in_steps(job, old.order_by("created_at"))
 
 
 def _delete_in_steps(job: JobContext, rows: QuerySet[Any]) -> None:
-    deleted = AT_ONCE
-    while deleted == AT_ONCE:
+    deleted = BATCH_SIZE
+    while deleted == BATCH_SIZE:
         with job.step():
-            ids = list(rows.values_list("pk", flat=True)[:AT_ONCE])
+            ids = list(rows.values_list("pk", flat=True)[:BATCH_SIZE])
             deleted, _ = rows.filter(pk__in=ids).delete()
 
 
@@ -102,7 +102,7 @@ def cluster_tables(job: JobContext) -> None:
         clustering = Clustering(model, step=job.step)
         try:
             for _ in clustering.run(now=timezone.now()):
-                if job.seconds_left < STOPS_SECONDS_BEFORE:
+                if job.seconds_left < DEADLINE_MARGIN_SECONDS:
                     return  # the next night goes on from there
         except TableBusy as error:
             log.warning("table busy", extra={"table": model._meta.db_table, "reason": str(error)})

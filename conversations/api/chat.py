@@ -51,7 +51,7 @@ from memoryhub.api.problems import problem
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.db_pool import Stream, return_connection
-from memoryhub.jobs.executor import described
+from memoryhub.jobs.executor import error_text
 from memoryhub.llm.types import Delta, Tool
 from memoryhub.tenancy.domain import PolicyError
 
@@ -267,7 +267,7 @@ def _problem_of(error: Exception) -> dict[str, Any]:
     translate = next((act for kind, act in Chat.problems.items() if isinstance(error, kind)), problem_for)
     known = translate(error)
     if known is None:
-        log.error("chat failed", extra={"error": described(error)})
+        log.error("chat failed", extra={"error": error_text(error)})
         return problem(
             status_code=500, code="error", detail="Something went wrong on the server; it has been logged."
         )

@@ -35,7 +35,7 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.registry import KINDS, schedules
-from memoryhub.jobs.status import SEEN_WITHIN, JobsStatus, QueueHealth, jobs_status
+from memoryhub.jobs.status import ALIVE_WITHIN, JobsStatus, QueueHealth, jobs_status
 from memoryhub.search.models import EmbeddingSpace
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
@@ -378,7 +378,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     shown_state = column(
         _("state"),
         lambda worker: (
-            ("alive", _("alive")) if clock() - worker.seen_at < SEEN_WITHIN else ("lost", _("lost"))
+            ("alive", _("alive")) if clock() - worker.seen_at < ALIVE_WITHIN else ("lost", _("lost"))
         ),
         colours={"alive": "success", "lost": "danger"},
     )

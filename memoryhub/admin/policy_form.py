@@ -27,7 +27,7 @@ from unfold.widgets import (
 from memoryhub.admin.base import ActionForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.errors import format_lazy
-from memoryhub.tenancy.domain import LONGEST_WORD, MOST_WORDS, Check, Input, Policy
+from memoryhub.tenancy.domain import MAX_WORD_LENGTH, MAX_WORDS, Check, Input, Policy
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_values, policy_classes
 
@@ -112,7 +112,7 @@ def field_of(check: Check, **kwargs: Any) -> forms.Field:
         widget = UnfoldAdminIntegerFieldWidget(attrs={"step": "any"})
         return forms.FloatField(widget=widget, **kwargs)
     if check.input is Input.WORDS:
-        return LinesField(most=MOST_WORDS, longest=LONGEST_WORD, help_text="", **kwargs)
+        return LinesField(most=MAX_WORDS, longest=MAX_WORD_LENGTH, help_text="", **kwargs)
     if check.input is Input.PARTS:
         return PartsField(check, **kwargs)
     if check.input is Input.PROSE:

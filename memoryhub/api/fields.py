@@ -23,7 +23,7 @@ from rest_framework.parsers import BaseParser
 
 from memoryhub.api.problems import payload_too_large
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
-from memoryhub.tenancy.namespaces import LONGEST_OWNER, namespace_owner
+from memoryhub.tenancy.namespaces import MAX_OWNER_LENGTH, namespace_owner
 from memoryhub.validators import UnusableJSON, parse_json
 from memoryhub.zones import day_end
 
@@ -159,7 +159,7 @@ class UserIdField(StringField):
 
     default_error_messages = {
         "control": "must not hold control characters.",
-        "encoded": f"must have at most {LONGEST_OWNER} characters once percent-encoded.",
+        "encoded": f"must have at most {MAX_OWNER_LENGTH} characters once percent-encoded.",
     }
 
     def __init__(self, **kwargs: Any) -> None:
@@ -169,7 +169,7 @@ class UserIdField(StringField):
         value = super().to_internal_value(data)
         if any(ord(character) < 32 or ord(character) == 127 for character in value):
             self.fail("control")
-        if len(namespace_owner("", value)) > LONGEST_OWNER:
+        if len(namespace_owner("", value)) > MAX_OWNER_LENGTH:
             self.fail("encoded")
         return value
 

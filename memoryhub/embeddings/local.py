@@ -16,7 +16,7 @@ import numpy as np
 from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, embed_in_pieces
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import ProviderMisconfigured
-from memoryhub.llm.tokens import UNKNOWN, TokenCounter
+from memoryhub.llm.tokens import UNKNOWN_MODEL, TokenCounter
 
 DEFAULT_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 """384 dimensions, some fifty languages with Japanese, no prefixes before texts, known to both libraries."""
@@ -47,7 +47,9 @@ class LocalProvider(EmbeddingProvider):
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
-            return embed_in_pieces(texts, self._encode, limits=self._limits, counter=TokenCounter(UNKNOWN))
+            return embed_in_pieces(
+                texts, self._encode, limits=self._limits, counter=TokenCounter(UNKNOWN_MODEL)
+            )
 
     def _encode(self, texts: list[str]) -> Vectors:
         raise NotImplementedError

@@ -28,8 +28,8 @@ from memoryhub.embeddings.base import (
 )
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderTimeout
-from memoryhub.llm.remote import Budget, Clock, call_within, translated_from
-from memoryhub.llm.tokens import CL100K, UNKNOWN, TokenCounter
+from memoryhub.llm.remote import Budget, Clock, call_with_retries, translate_sdk_errors
+from memoryhub.llm.tokens import CL100K, UNKNOWN_MODEL, TokenCounter
 
 
 def vectors_in(body: bytes, *, count: int) -> Vectors:
@@ -96,7 +96,7 @@ class OpenAIProvider(EmbeddingProvider):
         self.model = config.model or config.azure_deployment or DEFAULT_MODEL
         self._client = client
         self._limits = limits
-        self._counter = TokenCounter(CL100K if self.model in NATIVE_DIMENSIONS else UNKNOWN)
+        self._counter = TokenCounter(CL100K if self.model in NATIVE_DIMENSIONS else UNKNOWN_MODEL)
         self._clock = clock or Clock()
         self._budget = Budget(config.deadline_seconds, config.attempt_timeout_seconds)
         self._dimension = config.dimension or NATIVE_DIMENSIONS.get(self.model)
@@ -139,7 +139,7 @@ class OpenAIProvider(EmbeddingProvider):
 
     def _embed_batch(self, texts: list[str], budget: Budget) -> Vectors:
         """Return one finite vector for each text, of the dimension that all before had."""
-        body = call_within(budget, lambda timeout: self._post(texts, timeout), self._clock)
+        body = call_with_retries(budget, lambda timeout: self._post(texts, timeout), self._clock)
         vectors = vectors_in(body, count=len(texts))
         self._learn(vectors)
         return vectors
@@ -158,7 +158,7 @@ class OpenAIProvider(EmbeddingProvider):
         # `encoding_format` is left to the SDK: its default is base64, which every server must cope with.
         create = self._client.embeddings.with_streaming_response.create
         with (
-            translated_from(openai),
+            translate_sdk_errors(openai),
             create(
                 # Lone surrogates cannot be written as JSON in UTF-8.
                 input=[text.encode("utf-8", "replace").decode("utf-8") for text in texts],

@@ -19,7 +19,7 @@ from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue, offer_of
 
-MOST_ROUNDS: Final = 10_000
+MAX_ROUNDS: Final = 10_000
 """As often a job may leave a rest to a job of its own kind; more than any actor's history needs."""
 GOES_ON_WITHIN: Final = timedelta(seconds=1)
 """A job that is due again so soon is only cut into parts; any other waits for something."""
@@ -71,7 +71,7 @@ def run_piece(piece: Piece) -> Outcome:
     piece.prepare()
     order, worker = piece.order, new_id()
     job_id: UUID | None = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         if job_id is None:
             return Outcome(BackfillResult.DONE)
         before = _look(piece, job_id)
@@ -91,7 +91,7 @@ def run_piece(piece: Piece) -> Outcome:
         elif job.due_at > timezone.now() + GOES_ON_WITHIN:
             return Outcome(BackfillResult.WAITS, job.error)
     return Outcome(
-        BackfillResult.WAITS, f"It was not finished in {MOST_ROUNDS:,} rounds; run the backfill again."
+        BackfillResult.WAITS, f"It was not finished in {MAX_ROUNDS:,} rounds; run the backfill again."
     )
 
 

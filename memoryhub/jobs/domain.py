@@ -15,7 +15,7 @@ MAX_EXCUSED_FOR: Final = timedelta(days=3)
 """How long a job goes on being excused: a provider that was away over a weekend finds its jobs waiting."""
 
 FIRST_PAUSE_SECONDS: Final = 2.0
-LONGEST_PAUSE_SECONDS: Final = 600.0
+MAX_PAUSE_SECONDS: Final = 600.0
 
 
 class State(StrEnum):
@@ -67,7 +67,7 @@ class Outcome:
 
 def pause_seconds(attempts: int) -> float:
     """Return 2 s after the first attempt, twice as long after each further one, ten minutes at most."""
-    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, attempts - 1), 20))
+    return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, attempts - 1), 20))
 
 
 def after_excuse(
@@ -142,7 +142,7 @@ class Firing:
     next_at: datetime
 
 
-def look(schedule: Recurrence, *, next_at: datetime, now: datetime) -> Firing:
+def next_firing(schedule: Recurrence, *, next_at: datetime, now: datetime) -> Firing:
     """Decide whether a schedule is due. What was missed is done once, not once for each time it was missed.
 
     A clock that was set back leaves `next_at` further away than any two times of the schedule lie apart; then

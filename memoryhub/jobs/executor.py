@@ -29,8 +29,8 @@ from memoryhub.jobs.registry import DEFAULT_ATTEMPTS, KINDS, JobKind, Run, Unkno
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS: Final = 1.0
-LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
-STOPPED: Final = "The worker was told to stop."
+WORKER_LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
+WORKER_STOPPED: Final = "The worker was told to stop."
 
 
 def run(offered: Offer, worker: UUID) -> None:
@@ -62,7 +62,7 @@ def _work(job: JobContext, run: Run) -> None:
     except (Exception, TimeoutException) as error:
         if connection.connection is not None and not connection.is_usable():
             connection.close()
-        failure, said = error, described(error)
+        failure, said = error, error_text(error)
         outcome = release(job, lambda attempts: outcome_of(failure, attempts), error=said)
         state = outcome.state.value if outcome else "lost"
         log.warning("job did not succeed", extra={**about, "state": state, "error": said})
@@ -80,7 +80,7 @@ def outcome_of(error: BaseException, attempts: Attempts) -> Outcome:
     return after_excuse(attempts, at_least_seconds=getattr(error, "retry_after_seconds", None))
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Put an error into words that hold no text of a user.
 
     Errors that know of retries are ours, and written for operators. Of others the kind and the place in our own
@@ -162,21 +162,21 @@ def release(job: JobContext, judge: Callable[[Attempts], Outcome], *, error: str
         return _release(rows[0], judge, error) if rows else None
 
 
-def sweep() -> int:
+def release_expired() -> int:
     with transaction.atomic():
-        return _release_all(query("overdue"), after_breakdown, LOST)
+        return _release_all(query("overdue"), after_breakdown, WORKER_LOST)
 
 
 def give_up_on(worker: UUID) -> int:
     """Release what a worker held whose worker is dead, without waiting for the lease; return how many."""
     with transaction.atomic():
-        return _release_all(query("of_worker", worker=worker), after_breakdown, LOST)
+        return _release_all(query("of_worker", worker=worker), after_breakdown, WORKER_LOST)
 
 
 def hand_back(worker: UUID) -> int:
     """Release what a worker held that is told to stop: no fault of the job's, and to be begun again at once."""
     with transaction.atomic():
-        return _release_all(query("of_worker", worker=worker), after_stop, STOPPED)
+        return _release_all(query("of_worker", worker=worker), after_stop, WORKER_STOPPED)
 
 
 def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Outcome], error: str) -> int:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memoryhub.ids import new_id
 from memoryhub.jobs.context import query
-from memoryhub.jobs.domain import look
+from memoryhub.jobs.domain import next_firing
 from memoryhub.jobs.registry import KINDS, Event, job_kind, schedules
 
 OFFERED_SECONDS: Final = 10
@@ -139,7 +139,7 @@ def fire_due() -> list[str]:
     rows = query("look_at_schedules", names=list(known))
     for name, next_at, now in rows:
         kind, recurrence = known[name]
-        firing = look(recurrence, next_at=next_at, now=now)
+        firing = next_firing(recurrence, next_at=next_at, now=now)
         if firing.next_at == next_at:
             continue
         query("move_schedule", name=name, next_at=firing.next_at, is_due=firing.is_due)

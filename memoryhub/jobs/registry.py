@@ -13,7 +13,7 @@ Event = Literal["turn", "answer", "session", "summary"]
 
 DEFAULT_ATTEMPTS: Final = 3
 """Attempts of a job that may break (an error of ours, a deadline, a lost worker) before it is dead."""
-LONGEST_NAME: Final = 64
+MAX_NAME_LENGTH: Final = 64
 
 
 class UnknownKind(LookupError):
@@ -60,8 +60,8 @@ class JobKind:
     after: tuple[After, ...] = ()
 
     def __post_init__(self) -> None:
-        if max(len(self.name), len(self.schedule.name) if self.schedule else 0) > LONGEST_NAME:
-            raise ValueError(f"{self.name!r}: a name has at most {LONGEST_NAME} characters.")
+        if max(len(self.name), len(self.schedule.name) if self.schedule else 0) > MAX_NAME_LENGTH:
+            raise ValueError(f"{self.name!r}: a name has at most {MAX_NAME_LENGTH} characters.")
         if not _is_whole(self.lease_seconds, 2) or not _is_whole(self.deadline_seconds, 1):
             raise ValueError(
                 f"{self.name}: lease_seconds must be a whole number from 2 on, deadline_seconds from 1 on."

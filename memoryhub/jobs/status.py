@@ -20,10 +20,10 @@ from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.runtime.postgres import disk_space
 
-SEEN_WITHIN: Final = timedelta(seconds=30)
+ALIVE_WITHIN: Final = timedelta(seconds=30)
 """A worker says every five seconds that it lives."""
 
-WAITS_TOO_LONG: Final = timedelta(minutes=5)
+MAX_WAIT: Final = timedelta(minutes=5)
 
 
 class QueueHealth(StrEnum):
@@ -52,7 +52,7 @@ class JobsStatus:
         """Tell idle from down: a worker that was seen just now, and nothing to do, is idle."""
         if not self.workers:
             return QueueHealth.DOWN
-        if self.waited > WAITS_TOO_LONG:
+        if self.waited > MAX_WAIT:
             return QueueHealth.BEHIND
         return QueueHealth.WORKING if self.jobs.get(State.RUNNING) or self.oldest_due_at else QueueHealth.IDLE
 
@@ -81,7 +81,7 @@ def jobs_status(now: datetime) -> JobsStatus:
     counts = Job.objects.exclude(state=State.DONE).order_by().values_list("state").annotate(Count("pk"))
     due = Job.objects.filter(state=State.QUEUED, due_at__lte=now).aggregate(oldest=Min("due_at"))
     return JobsStatus(
-        workers=sum(moment > now - SEEN_WITHIN for moment in seen),
+        workers=sum(moment > now - ALIVE_WITHIN for moment in seen),
         last_seen_at=seen[0] if seen else None,
         jobs=dict(counts),
         oldest_due_at=due["oldest"],

@@ -40,25 +40,25 @@ from memoryhub.runtime.processes import Wakeups, die_with_parent
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-ROUND_SECONDS: Final = 0.5
-TIDY_SECONDS: Final = 5.0
+LOOP_SECONDS: Final = 0.5
+MAINTENANCE_SECONDS: Final = 5.0
 PING_SECONDS: Final = 5.0
 """How long a worker may be silent before it is pinged."""
 
-DEAF_SECONDS: Final = 15.0
+RESPONSE_SECONDS: Final = 15.0
 """How long a worker may take to answer a ping, or to begin a job."""
 
-OVERDUE_SECONDS: Final = 6.0
+RESULT_GRACE_SECONDS: Final = 6.0
 """How long after a job's deadline its result must be there; the worker's own alarm ends the job at the deadline."""
 
-REPLACE_SECONDS: Final = 0.1
+RESPAWN_PAUSE_SECONDS: Final = 0.1
 """A machine that kills whatever is started on it must not be kept busy by starts."""
 
-DATABASE_AWAY_SECONDS: Final = 0.5
+DATABASE_RETRY_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 10.0
 """How long jobs may go on after the stop signal; below the supervisor's grace."""
 
-DATABASE_SECONDS: Final = 5.0
+DATABASE_TIMEOUT_SECONDS: Final = 5.0
 """How long one act may wait for the database; less than the supervisor waits for a sign of life."""
 
 
@@ -104,7 +104,7 @@ class PooledWorker:
     """A worker process with its queues.
 
     `timer` is django-q2's: above 0 while a task runs; it is read without its lock, which a dead worker may hold. The
-    task in its hands must begin `DEAF_SECONDS` after it was given, and its result must be there at `due_at`.
+    task in its hands must begin `RESPONSE_SECONDS` after it was given, and its result must be there at `due_at`.
     """
 
     process: BaseProcess
@@ -134,7 +134,7 @@ class PooledWorker:
             return f"it ended with {self.process.exitcode}"
         if not self.is_busy:
             return ""
-        begins_at = self.given_at + DEAF_SECONDS
+        begins_at = self.given_at + RESPONSE_SECONDS
         limit = self.due_at if self.timer.get_obj().value > 0 else min(self.due_at, begins_at)
         return "it does not answer" if time.monotonic() > limit else ""
 
@@ -167,7 +167,7 @@ class WorkerPool(Sentinel):
                 self._dispatch()
                 self._tidy()
                 self.show_life()
-                self._wait(Conf.POLL if any(not each.is_busy for each in self.workers) else ROUND_SECONDS)
+                self._wait(Conf.POLL if any(not each.is_busy for each in self.workers) else LOOP_SECONDS)
         finally:
             self._end()
 
@@ -184,39 +184,39 @@ class WorkerPool(Sentinel):
             if reason := each.problem():
                 log.log(logging.WARNING if each.is_busy else logging.INFO, "worker replaced: %s", reason)
                 self._drop(each, executor.give_up_on)
-                time.sleep(REPLACE_SECONDS)
+                time.sleep(RESPAWN_PAUSE_SECONDS)
                 self.spawn_worker()
 
     def _drop(self, each: PooledWorker, release: Callable[[UUID], int]) -> None:
         each.process.kill()
         each.process.join(1)
         self.workers.remove(each)
-        _try(lambda: release(each.id))
-        _try(lambda: Worker.objects.filter(pk=each.id).delete())
+        _with_timeout(lambda: release(each.id))
+        _with_timeout(lambda: Worker.objects.filter(pk=each.id).delete())
 
     def _dispatch(self) -> None:
         """Give due jobs to idle workers, and pings to those that were not heard for a while."""
         idle = [each for each in self.workers if not each.is_busy]
         now = time.monotonic()
         if idle and now >= self.fetch_at:
-            tasks = _try(lambda: self.broker.dequeue(len(idle)))
+            tasks = _with_timeout(lambda: self.broker.dequeue(len(idle)))
             if tasks is None:
-                self.fetch_at = time.monotonic() + DATABASE_AWAY_SECONDS
+                self.fetch_at = time.monotonic() + DATABASE_RETRY_SECONDS
             for task in tasks or ():
-                idle.pop().give(task, within_seconds=task["timeout"] + OVERDUE_SECONDS)
+                idle.pop().give(task, within_seconds=task["timeout"] + RESULT_GRACE_SECONDS)
         for each in idle:
             if now - each.heard_at > PING_SECONDS:
                 task = {"id": "ping", "name": "ping", "func": ping, "args": (), "kwargs": {}}
-                each.give(task, within_seconds=DEAF_SECONDS)
+                each.give(task, within_seconds=RESPONSE_SECONDS)
 
     def _tidy(self) -> None:
         """Say that the workers live, release what lost ones held, and fire schedules; all pools do so alike."""
-        if time.monotonic() - self.tidied_at < TIDY_SECONDS:
+        if time.monotonic() - self.tidied_at < MAINTENANCE_SECONDS:
             return
         self.tidied_at = time.monotonic()
         close_old_connections()
-        for act in (self._be_seen, executor.sweep, fire_due):
-            _try(act)
+        for act in (self._be_seen, executor.release_expired, fire_due):
+            _with_timeout(act)
             self.show_life()
 
     def _be_seen(self) -> None:
@@ -258,13 +258,13 @@ def _run_worker(parent: int, tasks: Any, results: Any, timer: Any) -> None:
     run_tasks(tasks, results, timer, int(Conf.TIMEOUT))
 
 
-def _try(act: Callable[[], Result]) -> Result | None:
+def _with_timeout(act: Callable[[], Result]) -> Result | None:
     """Do without the database for a while: what was to be done is done in a later round, or by another pool.
 
     A server that is frozen answers nothing and closes nothing, so an alarm ends the wait for it.
     """
-    former = signal.signal(signal.SIGALRM, _give_up)
-    signal.setitimer(signal.ITIMER_REAL, DATABASE_SECONDS)
+    former = signal.signal(signal.SIGALRM, _raise_timeout)
+    signal.setitimer(signal.ITIMER_REAL, DATABASE_TIMEOUT_SECONDS)
     try:
         return act()
     except (Error, DatabaseTooSlow) as error:
@@ -277,5 +277,5 @@ def _try(act: Callable[[], Result]) -> Result | None:
         signal.signal(signal.SIGALRM, former)
 
 
-def _give_up(number: int, frame: object) -> None:
+def _raise_timeout(number: int, frame: object) -> None:
     raise DatabaseTooSlow

@@ -2,7 +2,7 @@
 
 The SDKs' own event readers keep a line of any length and answer a broken one with an exception of the JSON library.
 Both vendors take a part of JSON Schema only and refuse the rest (objects must be closed, no lengths or ranges): they
-get `shape_of` a schema, and the answer is checked here against the whole.
+get `vendor_schema` a schema, and the answer is checked here against the whole.
 """
 
 import json
@@ -19,8 +19,8 @@ from memoryhub.llm.types import Completion, CompletionRequest
 from memoryhub.validators import UnusableJSON, parse_json, text_problem
 
 MAX_MODEL_CHARS = 200
-MOST_BLOCKS = 100
-KEPT = ("type", "enum", "const", "description", "title", "required", "$ref")
+MAX_BLOCKS = 100
+KEPT_KEYWORDS = ("type", "enum", "const", "description", "title", "required", "$ref")
 """Keywords that both vendors understand; those that hold schemas are treated one by one."""
 MAPS_OF_SCHEMAS = ("properties", "$defs")
 LISTS_OF_SCHEMAS = ("anyOf", "allOf")
@@ -106,7 +106,7 @@ class Draft:
 
     def block(self, number: Any, kind: str, **values: Any) -> None:
         """Begin a block, or go on with it: texts join, other values replace. Raises BadAnswer for unstorable text."""
-        if not isinstance(number, int) or len(self.blocks) >= MOST_BLOCKS:
+        if not isinstance(number, int) or len(self.blocks) >= MAX_BLOCKS:
             return
         block = self.blocks.setdefault(number, {"type": kind})
         for name, value in values.items():
@@ -156,7 +156,7 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
         return replace(_completion(draft, request, model, None), blocks=tuple(_blocks(draft)))
     if not text.strip():
         raise BadAnswer("The provider's answer is empty.", code="empty")
-    data = None if request.json_schema is None else document_in(text, request.json_schema)
+    data = None if request.json_schema is None else parse_document(text, request.json_schema)
     return _completion(draft, request, model, data)
 
 
@@ -199,7 +199,7 @@ def texts_of(request: CompletionRequest) -> Iterator[str]:
         yield from (block["text"] for block in blocks if isinstance(block.get("text"), str))
 
 
-def parsed(content: bytes | str) -> Mapping[str, Any]:
+def parse_object(content: bytes | str) -> Mapping[str, Any]:
     """Return the JSON object in what a provider sent. Raises BadAnswer, with nothing of it in the message."""
     try:
         document = json.loads(content)
@@ -210,7 +210,7 @@ def parsed(content: bytes | str) -> Mapping[str, Any]:
     return document
 
 
-def within(document: Any, *path: str | int) -> Any:
+def value_at(document: Any, *path: str | int) -> Any:
     """Return what stands at a path in a document of unknown shape; None where there is nothing."""
     for step in path:
         if isinstance(step, str) and isinstance(document, Mapping):
@@ -222,27 +222,27 @@ def within(document: Any, *path: str | int) -> Any:
     return document
 
 
-def amount(value: Any) -> int | None:
+def token_count(value: Any) -> int | None:
     """Return a number of tokens; None for anything else."""
     is_amount = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
     return value if is_amount else None
 
 
-def shape_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+def vendor_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a schema that vendors take; several types in one place become `anyOf`."""
     if isinstance(schema.get("type"), list):
         rest = {name: value for name, value in schema.items() if name not in ("type", "description")}
         described = {name: schema[name] for name in ("description",) if name in schema}
-        return {**described, "anyOf": [shape_of({**rest, "type": kind}) for kind in schema["type"]]}
-    shape = {name: schema[name] for name in KEPT if name in schema}
+        return {**described, "anyOf": [vendor_schema({**rest, "type": kind}) for kind in schema["type"]]}
+    shape = {name: schema[name] for name in KEPT_KEYWORDS if name in schema}
     for name in MAPS_OF_SCHEMAS:
         if name in schema:
-            shape[name] = {key: shape_of(each) for key, each in schema[name].items()}
+            shape[name] = {key: vendor_schema(each) for key, each in schema[name].items()}
     for name in LISTS_OF_SCHEMAS:
         if name in schema:
-            shape[name] = [shape_of(each) for each in schema[name]]
+            shape[name] = [vendor_schema(each) for each in schema[name]]
     if "items" in schema:
-        shape["items"] = shape_of(schema["items"])
+        shape["items"] = vendor_schema(schema["items"])
     if shape.get("type", "object") != "object":
         return {name: value for name, value in shape.items() if name not in ("properties", "required")}
     return {**shape, "additionalProperties": False} if "type" in shape else shape
@@ -258,7 +258,7 @@ def is_strict(shape: Any) -> bool:
     return (shape.get("type") != "object" or requires_all) and all(map(is_strict, shape.values()))
 
 
-def document_in(text: str, schema: Mapping[str, Any]) -> Any:
+def parse_document(text: str, schema: Mapping[str, Any]) -> Any:
     """Return the JSON document in an answer. Raises BadAnswer where it is none, or does not fit the schema."""
     stripped = text.strip()
     # Servers without structured output like to put a Markdown fence around JSON.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import anthropic
 
-from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, shape_of, within
+from memoryhub.llm.answers import Draft, Event, Stop, parse_object, token_count, value_at, vendor_schema
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured
 from memoryhub.llm.remote import Exchange, RemoteProvider, from_event, run
 from memoryhub.llm.types import CompletionRequest, Form
@@ -35,12 +35,12 @@ class AnthropicProvider(RemoteProvider):
         """Return a request's size as Anthropic counts it; None where the server has no such call."""
         seconds = min(request.deadline_seconds, self._config.attempt_timeout_seconds)
         try:
-            counted = parsed(run(self._body(self._counted(request, seconds), seconds)))
+            counted = parse_object(run(self._body(self._counted(request, seconds), seconds)))
         except ProviderMisconfigured as error:
             if error.code == "not_found":
                 return None
             raise
-        size = amount(counted.get("input_tokens"))
+        size = token_count(counted.get("input_tokens"))
         if size is None:
             raise BadAnswer("The provider answered with something that is no count.", code="not_a_count")
         return size
@@ -86,7 +86,7 @@ class AnthropicProvider(RemoteProvider):
         if request.system:
             question["system"] = request.system
         if request.json_schema is not None:
-            form = {"type": "json_schema", "schema": shape_of(request.json_schema)}
+            form = {"type": "json_schema", "schema": vendor_schema(request.json_schema)}
             question["output_config"] = {"format": form}
         return question
 
@@ -99,15 +99,15 @@ class AnthropicProvider(RemoteProvider):
         return draft
 
     def _take(self, draft: Draft, event: Event) -> str:
-        content = parsed(event.data)
+        content = parse_object(event.data)
         kind = content.get("type")
         if kind == "error":
             raise from_event(content.get("error"))
         if kind == "message_start":
-            draft.model = within(content, "message", "model")
-            _take_usage(draft, within(content, "message", "usage"))
+            draft.model = value_at(content, "message", "model")
+            _take_usage(draft, value_at(content, "message", "usage"))
         elif kind == "message_delta":
-            draft.stop = _stop(within(content, "delta", "stop_reason"))
+            draft.stop = _stop(value_at(content, "delta", "stop_reason"))
             _take_usage(draft, content.get("usage"))
         elif kind == "message_stop":
             draft.has_ended = True
@@ -120,7 +120,7 @@ class AnthropicProvider(RemoteProvider):
 
 def _take_block(draft: Draft, number: Any, block: Any) -> str:
     """Take a block, whole or as it begins, and return its text; thinking is kept beside calls, but is no answer."""
-    kind = within(block, "type")
+    kind = value_at(block, "type")
     if kind == "text":
         draft.block(number, kind, text=block.get("text"))
         return draft.add(block.get("text"))
@@ -135,7 +135,7 @@ def _take_block(draft: Draft, number: Any, block: Any) -> str:
 
 
 def _take_delta(draft: Draft, number: Any, delta: Any) -> str:
-    kind = within(delta, "type")
+    kind = value_at(delta, "type")
     if kind == "text_delta":
         draft.block(number, "text", text=delta.get("text"))
         return draft.add(delta.get("text"))
@@ -154,10 +154,10 @@ def _stop(reason: Any) -> Stop | None:
 
 def _take_usage(draft: Draft, usage: Any) -> None:
     """Keep the greatest usage reported: a stream reports it at its start, and parts of it again at its end."""
-    if amount(within(usage, "input_tokens")) is not None:
-        plain, read, put = (amount(within(usage, part)) or 0 for part in INPUT_PARTS)
+    if token_count(value_at(usage, "input_tokens")) is not None:
+        plain, read, put = (token_count(value_at(usage, part)) or 0 for part in INPUT_PARTS)
         if plain + read + put >= (draft.input_tokens or 0):
             draft.input_tokens = plain + read + put
             draft.cache_read_tokens, draft.cache_write_tokens = read, put
-    written = amount(within(usage, "output_tokens"))
+    written = token_count(value_at(usage, "output_tokens"))
     draft.output_tokens = draft.output_tokens if written is None else written

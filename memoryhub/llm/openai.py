@@ -5,7 +5,16 @@ from typing import Any, ClassVar
 
 import openai
 
-from memoryhub.llm.answers import Draft, Event, Stop, amount, is_strict, parsed, shape_of, within
+from memoryhub.llm.answers import (
+    Draft,
+    Event,
+    Stop,
+    is_strict,
+    parse_object,
+    token_count,
+    value_at,
+    vendor_schema,
+)
 from memoryhub.llm.remote import Exchange, RemoteProvider, from_event
 from memoryhub.llm.types import CompletionRequest, Form, Operation
 
@@ -70,16 +79,16 @@ class OpenAIProvider(RemoteProvider):
         if request.operation is not Operation.CHAT and reasons:
             question["reasoning_effort"] = "low"
         if request.json_schema is not None:
-            shape = shape_of(request.json_schema)
+            shape = vendor_schema(request.json_schema)
             schema = {"name": request.operation.value, "strict": is_strict(shape), "schema": shape}
             question["response_format"] = {"type": "json_schema", "json_schema": schema}
         return question
 
     def _read(self, message: Any) -> Draft:
-        choice = within(message, "choices", 0)
+        choice = value_at(message, "choices", 0)
         draft = Draft(model=message.get("model"), stop=_stop(choice), has_ended=True)
-        _take_message(draft, within(choice, "message"))
-        draft.refused = bool(within(choice, "message", "refusal"))
+        _take_message(draft, value_at(choice, "message"))
+        draft.refused = bool(value_at(choice, "message", "refusal"))
         _take_usage(draft, message.get("usage"))
         return draft
 
@@ -87,40 +96,40 @@ class OpenAIProvider(RemoteProvider):
         if event.data.strip() == "[DONE]":
             draft.has_ended = draft.stop is not None
             return ""
-        content = parsed(event.data)
+        content = parse_object(event.data)
         if error := content.get("error"):
             raise from_event(error)
         draft.model = content.get("model") or draft.model
-        choice = within(content, "choices", 0)
+        choice = value_at(content, "choices", 0)
         draft.stop = _stop(choice) or draft.stop
         # A refusal comes beside the text and with an ordinary finish reason; its words are not kept.
-        draft.refused = draft.refused or bool(within(choice, "delta", "refusal"))
+        draft.refused = draft.refused or bool(value_at(choice, "delta", "refusal"))
         _take_usage(draft, content.get("usage"))
-        return _take_message(draft, within(choice, "delta"))
+        return _take_message(draft, value_at(choice, "delta"))
 
 
 def _take_message(draft: Draft, message: Any) -> str:
     """Take a message or a piece of one, and return its text; calls are numbered behind the text."""
-    calls = within(message, "tool_calls")
+    calls = value_at(message, "tool_calls")
     for place, call in enumerate(calls if isinstance(calls, list) else ()):
-        number = within(call, "index")
+        number = value_at(call, "index")
         number = (number if isinstance(number, int) else place) + 1
-        draft.block(number, "tool_use", id=within(call, "id"), name=within(call, "function", "name"))
-        draft.argue(number, within(call, "function", "arguments"))
-    text = draft.add(within(message, "content"))
+        draft.block(number, "tool_use", id=value_at(call, "id"), name=value_at(call, "function", "name"))
+        draft.argue(number, value_at(call, "function", "arguments"))
+    text = draft.add(value_at(message, "content"))
     if text:
         draft.block(0, "text", text=text)
     return text
 
 
 def _stop(choice: Any) -> Stop | None:
-    reason = within(choice, "finish_reason")
+    reason = value_at(choice, "finish_reason")
     return STOPS.get(reason, Stop.OTHER) if isinstance(reason, str) else None
 
 
 def _take_usage(draft: Draft, usage: Any) -> None:
     if usage is not None:
-        draft.input_tokens = amount(within(usage, "prompt_tokens"))
-        draft.output_tokens = amount(within(usage, "completion_tokens"))
-        cached = amount(within(usage, "prompt_tokens_details", "cached_tokens")) or 0
+        draft.input_tokens = token_count(value_at(usage, "prompt_tokens"))
+        draft.output_tokens = token_count(value_at(usage, "completion_tokens"))
+        cached = token_count(value_at(usage, "prompt_tokens_details", "cached_tokens")) or 0
         draft.cache_read_tokens = min(cached, draft.input_tokens or 0)

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import httpx2
 
-from memoryhub.llm.answers import Draft, Event, EventDecoder, completion, parsed, within
+from memoryhub.llm.answers import Draft, Event, EventDecoder, completion, parse_object, value_at
 from memoryhub.llm.config import LLMConfig, default_model
 from memoryhub.llm.errors import (
     BadAnswer,
@@ -56,7 +56,7 @@ Result = TypeVar("Result")
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """A longer wait is cut to this; a server cannot switch a job off for a year."""
 
-EMPTY_ACCOUNT = frozenset({"billing_error", "insufficient_quota"})
+QUOTA_ERRORS = frozenset({"billing_error", "insufficient_quota"})
 """How Anthropic and OpenAI name an account with nothing left to spend."""
 
 WAIT_FOR_QUOTA_SECONDS = 600.0
@@ -64,7 +64,7 @@ WAIT_FOR_QUOTA_SECONDS = 600.0
 
 
 @contextmanager
-def translated_from(sdk: Any) -> Iterator[None]:
+def translate_sdk_errors(sdk: Any) -> Iterator[None]:
     """Raise a ProviderError for whatever a vendor's SDK or the transport raises inside; both SDKs name errors alike."""
     try:
         yield
@@ -83,7 +83,7 @@ def translated_from(sdk: Any) -> Iterator[None]:
 def from_status(error: Any) -> ProviderError:
     status = error.status_code
     wait = retry_after_seconds(error.response.headers)
-    if status == 402 or EMPTY_ACCOUNT & {str(error.type), str(getattr(error, "code", None))}:
+    if status == 402 or QUOTA_ERRORS & {str(error.type), str(getattr(error, "code", None))}:
         return no_quota()
     if status == 429:
         return rate_limited(wait)
@@ -99,8 +99,8 @@ def from_status(error: Any) -> ProviderError:
 
 def from_event(error: object) -> ProviderError:
     """Return the error that an error object inside a stream stands for."""
-    names = {str(within(error, "type")), str(within(error, "code"))}
-    if names & EMPTY_ACCOUNT:
+    names = {str(value_at(error, "type")), str(value_at(error, "code"))}
+    if names & QUOTA_ERRORS:
         return no_quota()
     if names & {"rate_limit_error", "rate_limit_exceeded", "429"}:
         return rate_limited()
@@ -179,7 +179,7 @@ class Clock:
     sleep_in_loop: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-def call_within(
+def call_with_retries(
     budget: Budget, attempt: Callable[[float], Result], clock: Clock, on_failed: OnFailed = ignore_failure
 ) -> Result:
     """Return what `attempt(timeout_seconds)` returns, repeating it while that may help.
@@ -248,9 +248,11 @@ class RemoteProvider(LLMProvider):
     def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> Completion:
         def attempt(seconds: float) -> Completion:
             content = run(self._body(self._open(request, seconds, stream=False), seconds))
-            return completion(self._read(parsed(content)), request, model=self.model_for(request.operation))
+            return completion(
+                self._read(parse_object(content)), request, model=self.model_for(request.operation)
+            )
 
-        return call_within(self._budget(request.deadline_seconds), attempt, self._clock, on_failed)
+        return call_with_retries(self._budget(request.deadline_seconds), attempt, self._clock, on_failed)
 
     async def stream(
         self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure
@@ -277,7 +279,7 @@ class RemoteProvider(LLMProvider):
     def probe(self) -> None:
         """Ask for the list of models, which costs nothing. Raises ProviderError."""
         seconds = PROBE_SECONDS
-        listed = parsed(run(self._body(self._models(seconds), seconds)))
+        listed = parse_object(run(self._body(self._models(seconds), seconds)))
         if not isinstance(listed.get("data"), list):
             raise BadAnswer(
                 "The provider answered with something that is no list of models.", code="not_models"
@@ -313,7 +315,7 @@ class RemoteProvider(LLMProvider):
         return Budget(deadline_seconds, self._config.attempt_timeout_seconds)
 
     async def _body(self, exchange: Exchange, seconds: float) -> bytes:
-        with translated_from(self.sdk):
+        with translate_sdk_errors(self.sdk):
             return await _in_time(seconds, _whole(exchange))
 
     async def _streamed(
@@ -322,7 +324,7 @@ class RemoteProvider(LLMProvider):
         draft = Draft()
         now, stall_seconds = self._clock.now, self._config.attempt_timeout_seconds
         exchange = self._open(request, min(stall_seconds, ends_at - now()), stream=True)
-        with translated_from(self.sdk):
+        with translate_sdk_errors(self.sdk):
             async with aclosing(_events(exchange, now, stall_seconds, ends_at)) as events:
                 async for event in events:
                     draft.has_begun = True

@@ -197,7 +197,7 @@ FACTORS_BY_PREFIX: dict[str, Factors] = {
     "claude": CLAUDE,
 }
 
-UNKNOWN = most_conservative(*FACTORS_BY_PREFIX.values())
+UNKNOWN_MODEL = most_conservative(*FACTORS_BY_PREFIX.values())
 """A model that the table does not know: the highest figure of every column."""
 
 
@@ -207,10 +207,10 @@ def factors_for(model: str | None) -> Factors:
     `anthropic/claude-x` and `claude-x` are the same; None means that no model is configured.
     """
     if model is None:
-        return UNKNOWN  # the context goes to a model we cannot see
+        return UNKNOWN_MODEL  # the context goes to a model we cannot see
     name = model.strip().lower().rsplit("/", 1)[-1]
     prefixes = [prefix for prefix in FACTORS_BY_PREFIX if name.startswith(prefix)]
-    return FACTORS_BY_PREFIX[max(prefixes, key=len)] if prefixes else UNKNOWN
+    return FACTORS_BY_PREFIX[max(prefixes, key=len)] if prefixes else UNKNOWN_MODEL
 
 
 DATA_FILE = "data/o200k_base.tiktoken.xz"

@@ -14,7 +14,7 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Selection
 from memoryhub.tenancy.models import Agent
 
-MOST_NAMED: Final = 20
+MAX_NAMED: Final = 20
 """Agents that a message names."""
 
 STOPPED: Final = 130
@@ -51,16 +51,16 @@ def selection_of(options: Mapping[str, Any]) -> Selection:
     try:
         whose.check()
     except UnknownRow as error:
-        hint = "" if whose.agents().exists() else f" {agents_there_are()}"
+        hint = "" if whose.agents().exists() else f" {existing_agents()}"
         raise CommandError(f"{error}{hint}") from error
     return whose
 
 
-def agents_there_are() -> str:
+def existing_agents() -> str:
     """Return the names of the first agents, for who has named one that does not exist."""
-    names = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[: MOST_NAMED + 1])
-    more = ", …" if len(names) > MOST_NAMED else ""
-    return f"There are: {', '.join(names[:MOST_NAMED])}{more}." if names else "There is none yet."
+    names = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[: MAX_NAMED + 1])
+    more = ", …" if len(names) > MAX_NAMED else ""
+    return f"There are: {', '.join(names[:MAX_NAMED])}{more}." if names else "There is none yet."
 
 
 class ResumableCommand(BaseCommand):

@@ -22,7 +22,7 @@ from memoryhub.mcp.calls import Address, Profile
 ROOT: Final = "mcp"
 SESSION: Final = b"mcp-session-id"
 VERSION: Final = b"mcp-protocol-version"
-LONGEST_SESSION: Final = 100
+MAX_SESSION_LENGTH: Final = 100
 
 
 class Refused(Exception):
@@ -141,7 +141,7 @@ def _address(places: Sequence[str], headers: dict[bytes, bytes]) -> Address:
         names = [field.run_validation(place) for field, place in zip(fields, places, strict=False)]
     except serializers.ValidationError as error:
         raise Refused(404, "not_found", " ".join(map(str, error.detail))) from None
-    session = headers.get(SESSION, b"").decode("latin-1")[:LONGEST_SESSION]
+    session = headers.get(SESSION, b"").decode("latin-1")[:MAX_SESSION_LENGTH]
     return Address(*names, **({"session": session} if session else {}))
 
 

@@ -37,7 +37,7 @@ log = logging.getLogger("memoryhub.requests")
 
 Row = TypeVar("Row", bound=Model)
 Profile = Literal["memory", "connector"]
-MOST_GIVEN: Final = 1_000
+MAX_GIVEN: Final = 1_000
 """How many results of a session are remembered; the oldest are given again."""
 
 
@@ -168,7 +168,7 @@ class Call:
         key, sessions = f"{self.api_key.pk}:{self.address.session}", caches["mcp_sessions"]
         given: dict[str, None] = sessions.get(key, {})
         fresh = set(marks) if repeat else set(marks) - given.keys()
-        sessions.set(key, dict.fromkeys([*given, *marks][-MOST_GIVEN:]))
+        sessions.set(key, dict.fromkeys([*given, *marks][-MAX_GIVEN:]))
         return fresh
 
 

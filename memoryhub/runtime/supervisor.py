@@ -48,7 +48,7 @@ POSTGRES_PAUSE_SECONDS = (
     5.0  # on a full disk it fails again and again until there is room; nobody waits long then
 )
 HEALTHY_AFTER_SECONDS = 30
-HOPELESS_STARTS = 3  # a web server that never answered and died so often will not get better
+MAX_FAILED_STARTS = 3  # a web server that never answered and died so often will not get better
 EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - we bind nothing here
 
 Say = Callable[[str], None]
@@ -82,7 +82,7 @@ class Program:
 
 # glibc raises its threshold for blocks of their own to the largest freed, and keeps an arena per thread: a few
 # bodies of 9 MB doubled the process for good.
-RETURNS_MEMORY = {
+MALLOC_SETTINGS = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_THRESHOLD_": "262144",
     "MALLOC_TRIM_THRESHOLD_": "1048576",
@@ -92,7 +92,7 @@ PROGRAMS = (
     Program(
         name="web",
         arguments="-m memoryhub.web",
-        environment={"MEMORYHUB_PROCESS": "web", **RETURNS_MEMORY},
+        environment={"MEMORYHUB_PROCESS": "web", **MALLOC_SETTINGS},
     ),
     # It replaces its worker processes itself; when it ends, jobs wait for it, so its pauses stay short.
     Program(
@@ -287,8 +287,8 @@ class Supervisor:
             while step.poll() is None:
                 self._wait(WATCH_SECONDS)
         finally:
-            ask_to_end(step)
-            make_end(step, self.wakeups, grace_seconds=GRACE_SECONDS)
+            terminate(step)
+            terminate_or_kill(step, self.wakeups, grace_seconds=GRACE_SECONDS)
         if step.returncode != 0:
             raise SupervisorError(f"`{' '.join(arguments)}` failed ({describe_exit(step.returncode)}).")
 
@@ -305,7 +305,7 @@ class Supervisor:
             now = time.monotonic()
             for child in self.children:
                 child.tend(now, self.say)
-                if child.program.name == "web" and child.failures >= HOPELESS_STARTS:
+                if child.program.name == "web" and child.failures >= MAX_FAILED_STARTS:
                     raise SupervisorError(f"{child.program.name} does not start; its last words are above.")
             if now > deadline:
                 raise SupervisorError(f"The web server did not answer within {HEALTH_SECONDS} seconds.")
@@ -347,9 +347,9 @@ class Supervisor:
     def _end_children(self) -> None:
         running = [child.process for child in self.children if child.process is not None]
         for process in running:
-            ask_to_end(process)
+            terminate(process)
         for process in running:
-            make_end(process, self.wakeups, grace_seconds=GRACE_SECONDS)
+            terminate_or_kill(process, self.wakeups, grace_seconds=GRACE_SECONDS)
         for child in self.children:
             child.process, child.start_at = None, 0.0
             child.close_heartbeat()
@@ -375,13 +375,13 @@ def child_environment(environment: Environment) -> dict[str, str]:
     return {**os.environ, "MEMORYHUB_DATA_DIR": str(environment.data_dir), "PYTHONUNBUFFERED": "1"}
 
 
-def ask_to_end(process: subprocess.Popen[bytes]) -> None:
+def terminate(process: subprocess.Popen[bytes]) -> None:
     """Send SIGTERM, once, to the process alone: it knows best how to end what it started."""
     if process.poll() is None:
         process.terminate()
 
 
-def make_end(process: subprocess.Popen[bytes], wakeups: Wakeups, *, grace_seconds: float) -> None:
+def terminate_or_kill(process: subprocess.Popen[bytes], wakeups: Wakeups, *, grace_seconds: float) -> None:
     """Wait for a process that was asked to end; kill it, and all that it started, after the grace.
 
     A second signal to us cuts the grace short.

@@ -17,8 +17,8 @@ from memoryhub.zones import is_zone, zone_named
 ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
 AGENT_ID_PATTERN = re.compile(r"[-a-zA-Z0-9_]{1,255}\Z")
 MAX_USER_ID = 255
-MOST_WORDS: Final = 200
-LONGEST_WORD: Final = 255
+MAX_WORDS: Final = 200
+MAX_WORD_LENGTH: Final = 255
 
 
 class Language(StrEnum):
@@ -131,8 +131,8 @@ def words() -> Check:
     return Check(
         lambda value: (
             isinstance(value, list | tuple)
-            and len(value) <= MOST_WORDS
-            and all(isinstance(word, str) and 0 < len(word) <= LONGEST_WORD for word in value)
+            and len(value) <= MAX_WORDS
+            and all(isinstance(word, str) and 0 < len(word) <= MAX_WORD_LENGTH for word in value)
         ),
         _("a list of at most 200 texts of 1 to 255 characters"),
         Input.WORDS,

@@ -14,12 +14,12 @@ from memoryhub.tenancy.domain import number, one_of, whole
 
 ACTOR_PLACEHOLDER = "{actorId}"
 # An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.
-LONGEST_NAMESPACE = 2_500
-LONGEST_OWNER = 2_300
-MOST_NAMESPACES = 20
+MAX_NAMESPACE_LENGTH = 2_500
+MAX_OWNER_LENGTH = 2_300
+MAX_NAMESPACES = 20
 DEFAULT_TOP_K = 10
 DEFAULT_RELEVANCE = 0.0
-EVERYTHING = "/"
+ALL_NAMESPACES = "/"
 """As a prefix: all of an actor."""
 _NAMESPACE = re.compile(r"/(?:[^/\s]+/)+\Z")
 _PATTERN = re.compile(r"\{[^{}/]*\}|\*")
@@ -66,7 +66,7 @@ def namespace_owner(agent_id: str, user_id: str) -> str:
 
 def expand_prefix(prefix: str, *, agent_id: str, user_id: str, field: str = "namespace") -> str:
     """Return a prefix of namespaces with `{actorId}` filled in; `/` is all of them. Raises NamespaceError."""
-    if prefix == EVERYTHING:
+    if prefix == ALL_NAMESPACES:
         return prefix
     return expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
 
@@ -91,9 +91,9 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
             "and has no white space."
         )
         raise NamespaceError(field, why, actor=ACTOR_PLACEHOLDER)
-    if len(expanded) > LONGEST_NAMESPACE:
+    if len(expanded) > MAX_NAMESPACE_LENGTH:
         why = _("A namespace has at most {most} characters once {actor} is filled in.")
-        raise NamespaceError(field, why, most=LONGEST_NAMESPACE, actor=ACTOR_PLACEHOLDER)
+        raise NamespaceError(field, why, most=MAX_NAMESPACE_LENGTH, actor=ACTOR_PLACEHOLDER)
     return expanded
 
 
@@ -101,8 +101,8 @@ def namespace_queries(
     config: Any, *, agent_id: str, user_id: str, field: str = "config"
 ) -> list[NamespaceQuery]:
     """Return a retrieval configuration with its prefixes filled in; raises NamespaceError where it is wrong."""
-    if not isinstance(config, Mapping) or not 0 < len(config) <= MOST_NAMESPACES:
-        raise NamespaceError(field, _("must name 1 to {most} namespace prefixes."), most=MOST_NAMESPACES)
+    if not isinstance(config, Mapping) or not 0 < len(config) <= MAX_NAMESPACES:
+        raise NamespaceError(field, _("must name 1 to {most} namespace prefixes."), most=MAX_NAMESPACES)
     queries = []
     for prefix, wanted in config.items():
         name = repr(prefix[:100])

@@ -20,7 +20,7 @@ from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, OneToOneWithinActor, OwnedRow
-from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
+from memoryhub.tenancy.namespaces import MAX_NAMESPACE_LENGTH
 from strength.domain.duplicates import wording_digest
 from strength.domain.memories import STANDING, Kind, ScopeLevel, Source, Status
 from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
@@ -64,7 +64,7 @@ class Facets(models.Model):
     """The fields that searches filter by. Index rows repeat them, so that a scan reads one table."""
 
     kind = models.CharField(max_length=12, choices=choices(Kind), default=Kind.NOTE)
-    namespace = models.CharField(max_length=LONGEST_NAMESPACE)
+    namespace = models.CharField(max_length=MAX_NAMESPACE_LENGTH)
     tags = ArrayField(models.CharField(max_length=100), default=list, blank=True)
     scope_level = models.CharField(max_length=10, choices=choices(ScopeLevel), default=ScopeLevel.PROJECT)
     scope_domain = models.CharField(max_length=255, blank=True)

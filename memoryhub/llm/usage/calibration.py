@@ -36,12 +36,12 @@ from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 log = logging.getLogger(__name__)
 
 KIND: Final = "calibrate_tokens"
-FEWEST_SAMPLES: Final = 20
+MIN_SAMPLES: Final = 20
 """As many as a first fit needs, and as many new ones as ask for another."""
-MOST_SAMPLES: Final = 400
+MAX_SAMPLES: Final = 400
 """The newest so many: a model that counts otherwise by now is followed."""
-LONGEST_KEY: Final = 255
-KEPT_SECONDS: Final = 60.0
+MAX_KEY_LENGTH: Final = 255
+CACHE_SECONDS: Final = 60.0
 
 RIDGE: Final = 0.1
 """How much a factor's prior weighs, in samples that consist of that script alone."""
@@ -51,14 +51,14 @@ ROUNDS: Final = 12
 STEADY_SPREAD: Final = 0.02
 """Relative errors up to this are never counted as odd."""
 HUBER: Final = 1.5
-LEAST_MARGIN: Final = 1.02
+MIN_MARGIN: Final = 1.02
 COVERED: Final = 0.95
 
-LOWEST_FACTOR: Final = 0.5
-HIGHEST_RATIO: Final = 2.0
+MIN_FACTOR: Final = 0.5
+MAX_RATIO: Final = 2.0
 """A factor may rise to twice its prior: beyond that, the model is not the one that its name says."""
-MOST_PER_MESSAGE: Final = 50
-MOST_PER_REQUEST: Final = 500
+MAX_PER_MESSAGE: Final = 50
+MAX_PER_REQUEST: Final = 500
 
 Figures = NDArray[np.float64]
 
@@ -92,7 +92,7 @@ def fit(samples: Sequence[Sample], *, prior: Factors) -> Fit:
     start = _figures(prior)
     solved = _solved(counts, reported, start)
     missing = float(np.quantile(reported / np.maximum(counts @ solved, 1.0), COVERED))
-    raised = _bounded(solved * max(LEAST_MARGIN, missing), start)
+    raised = _bounded(solved * max(MIN_MARGIN, missing), start)
     latin, japanese, code, other, per_message, per_request = (ceil(each * 10_000) / 10_000 for each in raised)
     fitted = Factors(latin, japanese, code, other, ceil(per_message), ceil(per_request))
     return Fit(fitted, len(usable), *_errors(counts, reported, prior), *_errors(counts, reported, fitted))
@@ -126,8 +126,8 @@ def _weights(residuals: Figures) -> Figures:
 
 def _bounded(figures: Figures, prior: Figures) -> Figures:
     scripts = len(SCRIPTS)
-    low = np.array([LOWEST_FACTOR] * scripts + [0.0, 0.0])
-    high = np.array([*(prior[:scripts] * HIGHEST_RATIO), MOST_PER_MESSAGE, MOST_PER_REQUEST])
+    low = np.array([MIN_FACTOR] * scripts + [0.0, 0.0])
+    high = np.array([*(prior[:scripts] * MAX_RATIO), MAX_PER_MESSAGE, MAX_PER_REQUEST])
     return np.clip(figures, low, high)
 
 
@@ -141,8 +141,10 @@ def calibrate_when_due(provider: str, model: str) -> None:
     fitted = TokenFactors.objects.filter(provider=provider, model=model).values("fitted_at")
     samples = LedgerEntry.objects.filter(is_sample=True, provider=provider, model=model)
     since_fit = samples.filter(created_at__gt=Coalesce(Subquery(fitted), datetime.min.replace(tzinfo=UTC)))
-    if since_fit.order_by()[:FEWEST_SAMPLES].count() == FEWEST_SAMPLES:
-        enqueue(KIND, key=f"{provider}/{model}"[:LONGEST_KEY], payload={"provider": provider, "model": model})
+    if since_fit.order_by()[:MIN_SAMPLES].count() == MIN_SAMPLES:
+        enqueue(
+            KIND, key=f"{provider}/{model}"[:MAX_KEY_LENGTH], payload={"provider": provider, "model": model}
+        )
 
 
 def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | None:
@@ -151,9 +153,9 @@ def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | Non
     rows = LedgerEntry.objects.filter(is_sample=True, provider=provider, model=model)
     samples = [
         Sample(dict(zip(SCRIPTS, raw, strict=True)), messages, reported)
-        for *raw, messages, reported in rows.order_by("-created_at").values_list(*columns)[:MOST_SAMPLES]
+        for *raw, messages, reported in rows.order_by("-created_at").values_list(*columns)[:MAX_SAMPLES]
     ]
-    if len(samples) < FEWEST_SAMPLES:
+    if len(samples) < MIN_SAMPLES:
         return None
     found = asdict(fit(samples, prior=prior_of(model)))
     values = {**found.pop("factors"), **found, "fitted_at": now}
@@ -172,7 +174,7 @@ def calibrate_all(*, now: datetime) -> int:
 
 
 class CalibratedFactors:
-    """All fitted factors as read from the table, at most `KEPT_SECONDS` ago: hot paths count without a statement."""
+    """All fitted factors as read from the table, at most `CACHE_SECONDS` ago: hot paths count without a statement."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -184,7 +186,7 @@ class CalibratedFactors:
         with self._lock:
             is_due = self._clock() >= self._expires
             if is_due:  # the others go on with what is known while one reads
-                self._expires = self._clock() + KEPT_SECONDS
+                self._expires = self._clock() + CACHE_SECONDS
         if is_due:
             self._read()
         return self._known.get((provider, model))

@@ -70,7 +70,7 @@ def _insert(entry: LedgerEntry) -> None:
 
 INTERRUPTED = "interrupted"
 """The outcome of a call whose caller went away, or was told to stop."""
-CUT = "truncated"
+TRUNCATED = "truncated"
 REFUSED = "refused"
 """Codes of errors that a language model's answer ended in."""
 
@@ -146,7 +146,7 @@ class Meter:
         if answer is not None:
             read, written = answer.input_tokens, answer.output_tokens
         elif ending.was_paid:
-            read, written = size.estimated_tokens, self.most_output if ending.outcome == CUT else 0
+            read, written = size.estimated_tokens, self.most_output if ending.outcome == TRUNCATED else 0
         raw = size.by_script
         return LedgerEntry(
             created_at=ending.at, agent_id=self.payer.agent_id, actor_id=self.payer.actor_id,

@@ -13,13 +13,13 @@ from django.utils import timezone
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
-from memoryhub.management import agents_there_are, moment_option
+from memoryhub.management import existing_agents, moment_option
 from memoryhub.tenancy.models import Agent
 from memoryhub.validators import text_problem
 
 BY: Final = command("keys")
 DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
-LONGEST_REASON: Final = 1000
+MAX_REASON_LENGTH: Final = 1000
 SCOPE_HELP: Final = (
     f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
 )
@@ -99,8 +99,8 @@ class Command(BaseCommand):
     def _revoke(self, options: dict[str, Any], now: datetime) -> None:
         if not options["reason"].strip():
             raise CommandError("Give a --reason: it is kept in the audit trail.")
-        if len(options["reason"]) > LONGEST_REASON:
-            raise CommandError(f"reason: give at most {LONGEST_REASON} characters.")
+        if len(options["reason"]) > MAX_REASON_LENGTH:
+            raise CommandError(f"reason: give at most {MAX_REASON_LENGTH} characters.")
         _check_texts(reason=options["reason"], key=options["key"])
         key = _find(options["key"])
         if revoke_key(key=key, reason=options["reason"], by=BY, now=now):
@@ -132,7 +132,7 @@ def _check_agents(wanted: Sequence[str]) -> None:
     if not unknown:
         return
     raise CommandError(
-        f"No agent {', '.join(map(repr, unknown))}. {agents_there_are()} The admin, `POST /api/v1/agents`, "
+        f"No agent {', '.join(map(repr, unknown))}. {existing_agents()} The admin, `POST /api/v1/agents`, "
         "or the first write of a key for all agents creates one."
     )
 

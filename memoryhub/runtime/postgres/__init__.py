@@ -21,7 +21,7 @@ from memoryhub.runtime.postgres.cluster import ConnectionInfo, EmbeddedCluster
 
 __all__ = ["ConnectionInfo", "DiskSpace", "EmbeddedCluster", "PostgresError", "disk_space", "explain_outage"]
 
-WARNED_AT: Final = 5
+WARNING_FACTOR: Final = 5
 """A warning is given below this many times what must stay free."""
 
 
@@ -62,7 +62,7 @@ class DiskSpace:
 
     @property
     def is_low(self) -> bool:
-        return self.free_mb < WARNED_AT * self.min_free_mb
+        return self.free_mb < WARNING_FACTOR * self.min_free_mb
 
     @property
     def detail(self) -> str:

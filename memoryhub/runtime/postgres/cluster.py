@@ -263,7 +263,7 @@ class EmbeddedCluster:
     def _remove_unfinished(self) -> None:
         """Delete what a killed start left; an orphaned initdb may still write, or delete as we do."""
         for draft in self.home.glob(f"{UNFINISHED}*"):
-            if not wait_until(partial(_vanish, draft), timeout_seconds=server.STOP_SECONDS):
+            if not wait_until(partial(_remove_tree, draft), timeout_seconds=server.STOP_SECONDS):
                 raise PostgresError(f"{draft} is left from an interrupted start and cannot be deleted.")
 
     def _check_version(self) -> None:
@@ -407,7 +407,7 @@ def _make_folder(folder: Path) -> None:
         folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
 
-def _vanish(draft: Path) -> bool:
+def _remove_tree(draft: Path) -> bool:
     kill_all(working_in(draft), signal.SIGKILL)
     if draft.is_dir():
         shutil.rmtree(draft, ignore_errors=True)

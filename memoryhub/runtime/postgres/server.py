@@ -29,7 +29,7 @@ ORPHAN_SECONDS = 3.0
 INCLUDED = "memoryhub.conf"
 
 SETTINGS = Path(__file__).with_name(INCLUDED).read_text(encoding="utf-8")
-THROW_AWAY = """\
+TEST_SETTINGS = """\
 fsync = off                         # a test database: speed, and nothing to lose
 full_page_writes = off
 synchronous_commit = off
@@ -176,7 +176,7 @@ class Server:
         """Start unless it runs, and return the port it listens on."""
         if self._settle():
             return int(_pid_file(self.data)[3])
-        self._clear_wreckage()
+        self._remove_stale_files()
         for _ in range(3):
             port = free_port(preferred_port)
             try:
@@ -200,7 +200,7 @@ class Server:
             )
         return False
 
-    def _clear_wreckage(self) -> None:
+    def _remove_stale_files(self) -> None:
         """After a crash: wait for the dead postmaster's children, end what stays, drop the stale pid file.
 
         Orphans notice the death between two statements; one in a long statement would hold the shared memory
@@ -237,7 +237,7 @@ class Server:
             buffers=buffers,
             cache=memory_mb() * 3 // 4,
             connections=self.connections,
-        ) + ("" if self.fsync else THROW_AWAY)
+        ) + ("" if self.fsync else TEST_SETTINGS)
         write_file(self.data / INCLUDED, settings, like=self.data)
         first_words = self.log / "startup.log"
         first_words.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.status import QueueHealth, jobs_status
-from memoryhub.tasks import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
+from memoryhub.tasks import DONE_RETENTION, FAILED_RETENTION, SCHEDULED_RETENTION
 from memoryhub.tenancy.models import Agent
 from tests.conftest import run_jobs
 
@@ -229,13 +229,13 @@ def test_screens_that_would_run_code_are_not_there() -> None:
 def test_old_jobs_are_forgotten() -> None:
     now, day = timezone.now(), timedelta(days=1)
     kept = [
-        job("done", finished_at=now - DONE_KEPT + day),
-        job("dead", finished_at=now - ENDED_BADLY_KEPT + day),
+        job("done", finished_at=now - DONE_RETENTION + day),
+        job("dead", finished_at=now - FAILED_RETENTION + day),
         job("queued", due_at=now + day, created_at=now - timedelta(days=400)),
     ]
-    job("done", finished_at=now - DONE_KEPT - day)
-    job("done", finished_at=now - SCHEDULED_KEPT - day, key="schedule:every minute")
-    job("failed", finished_at=now - ENDED_BADLY_KEPT - day)
+    job("done", finished_at=now - DONE_RETENTION - day)
+    job("done", finished_at=now - SCHEDULED_RETENTION - day, key="schedule:every minute")
+    job("failed", finished_at=now - FAILED_RETENTION - day)
     worker(timedelta(days=2))
     own = enqueue("forget_old_jobs")
     run_jobs()

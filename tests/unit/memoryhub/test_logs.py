@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, connection
 
 from memoryhub.auth.domain import Forbidden
-from memoryhub.logs import JsonWithoutTexts, WithoutTexts
+from memoryhub.logs import SafeFormatter, SafeJsonFormatter
 
 SECRET = "what somebody said"
 
@@ -26,8 +26,8 @@ def test_foreign_exceptions_are_logged_by_name_and_place() -> None:
         except ValueError as cause:
             raise RuntimeError(SECRET) from cause
     except RuntimeError as error:
-        line = logged(error, JsonWithoutTexts())
-        text = logged(error, WithoutTexts())
+        line = logged(error, SafeJsonFormatter())
+        text = logged(error, SafeFormatter())
     assert SECRET not in line + text
     assert "builtins.ValueError\ncaused:" in json.loads(line)["exc_info"]
     assert "test_logs.py" in text
@@ -37,11 +37,11 @@ def test_own_exceptions_keep_their_message() -> None:
     try:
         raise Forbidden("This key may not.")
     except Forbidden as error:
-        assert "memoryhub.auth.domain.Forbidden: This key may not." in logged(error, WithoutTexts())
+        assert "memoryhub.auth.domain.Forbidden: This key may not." in logged(error, SafeFormatter())
 
 
 def test_record_without_an_exception_has_none() -> None:
-    assert WithoutTexts().formatException((None, None, None)) == ""
+    assert SafeFormatter().formatException((None, None, None)) == ""
 
 
 @pytest.mark.django_db
@@ -52,5 +52,5 @@ def test_database_errors_name_the_constraint_and_not_the_row() -> None:
             [SECRET],
         )
     assert SECRET in str(caught.value)
-    line = logged(caught.value, JsonWithoutTexts())
+    line = logged(caught.value, SafeJsonFormatter())
     assert SECRET not in line

@@ -15,7 +15,7 @@ from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs import executor
 from memoryhub.jobs.context import JobContext, LeaseLost, renew_lease
 from memoryhub.jobs.domain import Attempts, State
-from memoryhub.jobs.executor import claim, give_up_on, hand_back, sweep
+from memoryhub.jobs.executor import claim, give_up_on, hand_back, release_expired
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
@@ -78,7 +78,7 @@ def test_effects_and_being_done_are_one() -> None:
 def test_a_late_finisher_is_refused_and_the_new_one_stands() -> None:
     late = taken("note", name="late")
     lose(late)
-    assert sweep() == 1
+    assert release_expired() == 1
     new = again(late)
     new.finish(lambda: Agent.objects.create(agent_id="new"))
 
@@ -120,7 +120,7 @@ def test_renewing_keeps_a_job() -> None:
 
     assert job.renew()
     assert Job.objects.get().lease_until > timezone.now() + timedelta(seconds=50)  # type: ignore[operator]
-    assert sweep() == 0
+    assert release_expired() == 0
 
 
 def test_a_thread_renews_while_the_work_goes_on(settings: object) -> None:
@@ -140,7 +140,7 @@ def test_a_job_is_dead_after_three_lost_workers() -> None:
     job = taken("nothing")
     for state in ("queued", "queued", "dead"):
         lose(job)
-        assert sweep() == 1
+        assert release_expired() == 1
         assert Job.objects.get().state == state
         if state == "queued":
             job = again(job)
@@ -214,7 +214,7 @@ def test_a_deadline_that_passed_is_a_broken_attempt() -> None:
 
     assert verdict.state is State.QUEUED
     assert not verdict.is_excused
-    assert executor.described(error) == "It took longer than its kind's deadline_seconds."
+    assert executor.error_text(error) == "It took longer than its kind's deadline_seconds."
 
 
 def test_a_job_whose_kind_is_gone_waits_for_it() -> None:

@@ -13,9 +13,9 @@ from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
 from memoryhub.jobs.worker import (
-    DEAF_SECONDS,
-    OVERDUE_SECONDS,
     PING_SECONDS,
+    RESPONSE_SECONDS,
+    RESULT_GRACE_SECONDS,
     JobBroker,
     PooledWorker,
     WorkerPool,
@@ -160,7 +160,7 @@ def test_an_idle_worker_that_does_not_answer_is_replaced(pool: Pool, clock: Cloc
     clock.now += PING_SECONDS + 1
     pool.round()
     answer(other)
-    clock.now += DEAF_SECONDS - 1
+    clock.now += RESPONSE_SECONDS - 1
     pool.round()
     assert deaf in pool.workers
 
@@ -176,7 +176,7 @@ def test_an_answer_that_came_while_the_pool_was_stopped_counts(pool: Pool, clock
     pool.round()
     for each in pool.workers:
         answer(each)
-    clock.now += 10 * DEAF_SECONDS
+    clock.now += 10 * RESPONSE_SECONDS
     pool.round()
     assert pool.workers == before
 
@@ -199,7 +199,7 @@ def test_a_job_that_does_not_end_at_its_deadline_costs_its_worker(pool: Pool, cl
     pool.round()
     (busy,) = [each for each in pool.workers if each.is_busy]
     begin(busy)
-    clock.now += job_kind("nothing").deadline_seconds + OVERDUE_SECONDS - 1
+    clock.now += job_kind("nothing").deadline_seconds + RESULT_GRACE_SECONDS - 1
     pool._replace_broken()
     assert busy in pool.workers
 
@@ -212,7 +212,7 @@ def test_a_job_that_is_not_begun_costs_its_worker_long_before_the_deadline(pool:
     enqueue("nothing")
     pool.round()
     (deaf,) = [each for each in pool.workers if each.is_busy]
-    clock.now += DEAF_SECONDS + 1
+    clock.now += RESPONSE_SECONDS + 1
     pool._replace_broken()
     assert deaf not in pool.workers and Job.objects.get().attempts == 0
 

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.jobs.domain import (
-    LONGEST_PAUSE_SECONDS,
     MAX_EXCUSED_FOR,
+    MAX_PAUSE_SECONDS,
     Attempts,
     Daily,
     Every,
     State,
     after_breakdown,
     after_excuse,
-    look,
+    next_firing,
     pause_seconds,
     recurrence,
 )
@@ -82,7 +82,7 @@ def test_patience_ends() -> None:
 
 @given(st.integers(0, 10**9))
 def test_pauses_grow_and_are_bounded(attempts: int) -> None:
-    assert 2 <= pause_seconds(attempts) <= pause_seconds(attempts + 1) <= LONGEST_PAUSE_SECONDS
+    assert 2 <= pause_seconds(attempts) <= pause_seconds(attempts + 1) <= MAX_PAUSE_SECONDS
 
 
 # Schedules
@@ -105,8 +105,8 @@ def test_daily_is_the_same_hour_in_every_zone() -> None:
 @given(rhythms, moments, st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=400)))
 def test_what_was_missed_is_done_once(schedule: Every | Daily, due: datetime, away: timedelta) -> None:
     now = due + away
-    first = look(schedule, next_at=due, now=now)
-    second = look(schedule, next_at=first.next_at, now=now)
+    first = next_firing(schedule, next_at=due, now=now)
+    second = next_firing(schedule, next_at=first.next_at, now=now)
 
     assert first.is_due
     assert first.next_at > now
@@ -119,7 +119,7 @@ def test_clock_that_was_set_back_does_nothing_and_loses_no_schedule(
     schedule: Every | Daily, next_at: datetime, back: timedelta
 ) -> None:
     now = next_at - back
-    firing = look(schedule, next_at=next_at, now=now)
+    firing = next_firing(schedule, next_at=next_at, now=now)
 
     assert not firing.is_due
     assert now < firing.next_at <= now + schedule.longest_gap
@@ -128,10 +128,10 @@ def test_clock_that_was_set_back_does_nothing_and_loses_no_schedule(
 def test_before_its_time_nothing_changes() -> None:
     next_at = NOON + timedelta(seconds=30)
 
-    assert look(Every(60), next_at=next_at, now=NOON) == look(
+    assert next_firing(Every(60), next_at=next_at, now=NOON) == next_firing(
         Every(60), next_at=next_at, now=NOON - YOUNG / 2
     )
-    assert look(Every(60), next_at=next_at, now=NOON).next_at == next_at
+    assert next_firing(Every(60), next_at=next_at, now=NOON).next_at == next_at
 
 
 def test_recurrence_reads_both_spellings() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from memoryhub.llm.client import NoneProvider
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.remote import from_event, translated_from
+from memoryhub.llm.remote import from_event, translate_sdk_errors
 from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)
@@ -78,6 +78,6 @@ def test_without_a_model_every_way_of_asking_says_what_to_set(ask: Callable[[LLM
 def test_whatever_an_sdk_raises_is_a_providers_error_without_its_words(
     sdk: ModuleType, error: type[Exception]
 ) -> None:
-    with pytest.raises(ProviderUnavailable) as told, translated_from(sdk):
+    with pytest.raises(ProviderUnavailable) as told, translate_sdk_errors(sdk):
         raise error("what a user said")
     assert told.value.code == "sdk_error" and "user" not in str(told.value)

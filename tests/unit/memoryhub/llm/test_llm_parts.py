@@ -12,13 +12,13 @@ from memoryhub.llm.answers import (
     Event,
     EventDecoder,
     Stop,
-    amount,
     completion,
-    document_in,
     is_strict,
-    parsed,
-    shape_of,
-    within,
+    parse_document,
+    parse_object,
+    token_count,
+    value_at,
+    vendor_schema,
 )
 from memoryhub.llm.config import default_model
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
@@ -90,13 +90,13 @@ def test_what_is_no_text_adds_nothing(piece: Any) -> None:
 @pytest.mark.parametrize("content", [b"", b"[]", b"<html>", b'"x"', b"\xff\xfe", b"[" * 100_000, b'{"a":'])
 def test_what_is_no_object_is_a_bad_answer(content: bytes) -> None:
     with pytest.raises(BadAnswer):
-        parsed(content)
+        parse_object(content)
 
 
 def test_paths_lead_into_any_document_without_an_error() -> None:
     document = {"choices": [{"message": {"content": "x"}}]}
 
-    assert within(document, "choices", 0, "message", "content") == "x"
+    assert value_at(document, "choices", 0, "message", "content") == "x"
     for path in [
         ("choices", 1),
         ("choices", "a"),
@@ -104,14 +104,14 @@ def test_paths_lead_into_any_document_without_an_error() -> None:
         ("choices", 0, "message", "content", 0),
         ("none", "x"),
     ]:
-        assert within(document, *path) is None
+        assert value_at(document, *path) is None
 
 
 @pytest.mark.parametrize(
     ("told", "tokens"), [(0, 0), (7, 7), (-1, None), (True, None), ("7", None), (2**40, None)]
 )
 def test_an_amount_is_a_plain_number(told: Any, tokens: int | None) -> None:
-    assert amount(told) == tokens
+    assert token_count(told) == tokens
 
 
 SCHEMA = {
@@ -130,7 +130,7 @@ SCHEMA = {
 
 
 def test_the_shape_of_a_schema_holds_what_vendors_take() -> None:
-    assert shape_of(SCHEMA) == {
+    assert vendor_schema(SCHEMA) == {
         "type": "object",
         "title": "T",
         "additionalProperties": False,
@@ -162,9 +162,9 @@ def test_strict_is_what_requires_everything_at_every_depth() -> None:
     inner = {"type": "object", "properties": {"x": {"type": "string"}}}
     outer = {"type": "object", "properties": {"a": {"type": "array", "items": inner}}, "required": ["a"]}
 
-    assert not is_strict(shape_of(outer))
-    assert is_strict(shape_of({**outer, "properties": {"a": {"type": "string"}}}))
-    assert not is_strict(shape_of({"anyOf": [inner, {"type": "null"}]}))
+    assert not is_strict(vendor_schema(outer))
+    assert is_strict(vendor_schema({**outer, "properties": {"a": {"type": "string"}}}))
+    assert not is_strict(vendor_schema({"anyOf": [inner, {"type": "null"}]}))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_strict_is_what_requires_everything_at_every_depth() -> None:
 )
 def test_an_answer_of_another_form_is_bad_and_is_not_quoted(text: str, code: str) -> None:
     with pytest.raises(BadAnswer) as caught:
-        document_in(text, SCHEMA)
+        parse_document(text, SCHEMA)
     assert caught.value.code == code
     assert caught.value.__cause__ is None
 
@@ -191,7 +191,7 @@ def test_an_answer_of_another_form_is_bad_and_is_not_quoted(text: str, code: str
     "text", ['{"name": "a"}', ' \n{"name": "a"}\n', '```json\n{"name": "a"}\n```', '```\n{"name": "a"}```']
 )
 def test_a_document_is_found_bare_or_in_a_fence(text: str) -> None:
-    assert document_in(text, SCHEMA) == {"name": "a"}
+    assert parse_document(text, SCHEMA) == {"name": "a"}
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])

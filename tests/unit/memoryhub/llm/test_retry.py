@@ -11,7 +11,7 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.remote import Budget, Clock, call_within, retry_after_seconds
+from memoryhub.llm.remote import Budget, Clock, call_with_retries, retry_after_seconds
 
 BUDGET = Budget(deadline_seconds=60, attempt_timeout_seconds=20)
 
@@ -38,7 +38,7 @@ class Play:
         self.now += seconds
 
     def run(self, budget: Budget = BUDGET) -> str:
-        return call_within(budget, self.attempt, Clock(now=lambda: self.now, sleep=self.sleep))
+        return call_with_retries(budget, self.attempt, Clock(now=lambda: self.now, sleep=self.sleep))
 
 
 def unavailable(wait: float | None = None) -> ProviderUnavailable:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens import CLAUDE, O200K, SCRIPTS, UNKNOWN, Factors, Script
-from memoryhub.llm.usage.calibration import HIGHEST_RATIO, LOWEST_FACTOR, Sample, fit
+from memoryhub.llm.tokens import CLAUDE, O200K, SCRIPTS, UNKNOWN_MODEL, Factors, Script
+from memoryhub.llm.usage.calibration import MAX_RATIO, MIN_FACTOR, Sample, fit
 
 Counts = Mapping[Script, int]
 
@@ -31,7 +31,7 @@ JAPANESE: list[Counts] = [{"japanese": 40 + 13 * number, "latin": number % 3} fo
 MIXED: list[Counts] = [{"latin": 30 + 9 * number, "japanese": 350 - 11 * number} for number in range(20)]
 
 
-@pytest.mark.parametrize("prior", [CLAUDE, UNKNOWN, O200K], ids=["claude", "unknown", "o200k"])
+@pytest.mark.parametrize("prior", [CLAUDE, UNKNOWN_MODEL, O200K], ids=["claude", "unknown", "o200k"])
 @pytest.mark.parametrize("texts", [ENGLISH, JAPANESE, MIXED, ENGLISH + JAPANESE + MIXED])
 def test_a_steady_provider_is_met_within_ten_percent_from_above(texts: list[Counts], prior: Factors) -> None:
     samples = samples_of(texts, TRUTH, overhead=9)
@@ -90,10 +90,10 @@ COUNTS = st.fixed_dictionaries({script: st.integers(0, 100_000) for script in SC
 @settings(deadline=None)
 @given(
     st.lists(st.builds(Sample, COUNTS, st.integers(0, 1000), st.integers(1, 10**7)), min_size=1, max_size=30),
-    st.sampled_from([CLAUDE, O200K, UNKNOWN]),
+    st.sampled_from([CLAUDE, O200K, UNKNOWN_MODEL]),
 )
 def test_whatever_is_reported_factors_stay_in_bounds(samples: list[Sample], prior: Factors) -> None:
     found = fit(samples, prior=prior).factors
     for script in SCRIPTS:
-        assert LOWEST_FACTOR <= found.of(script) <= prior.of(script) * HIGHEST_RATIO + 0.001
+        assert MIN_FACTOR <= found.of(script) <= prior.of(script) * MAX_RATIO + 0.001
     assert 0 <= found.per_message <= 50 and 0 <= found.per_request <= 500

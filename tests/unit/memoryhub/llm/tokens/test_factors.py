@@ -9,7 +9,7 @@ from memoryhub.llm.tokens import (
     CLAUDE,
     FACTORS_BY_PREFIX,
     O200K,
-    UNKNOWN,
+    UNKNOWN_MODEL,
     Factors,
     factors_for,
     most_conservative,
@@ -29,9 +29,9 @@ from memoryhub.llm.tokens import (
         ("gpt-4-turbo", CL100K),
         ("claude-sonnet-4-5", CLAUDE),
         ("anthropic/claude-3-haiku", CLAUDE),
-        ("llama3.1:8b", UNKNOWN),
-        ("", UNKNOWN),
-        (None, UNKNOWN),
+        ("llama3.1:8b", UNKNOWN_MODEL),
+        ("", UNKNOWN_MODEL),
+        (None, UNKNOWN_MODEL),
     ],
 )
 def test_factors_for_takes_the_longest_prefix(model: str | None, expected: Factors) -> None:
@@ -40,7 +40,9 @@ def test_factors_for_takes_the_longest_prefix(model: str | None, expected: Facto
 
 def test_what_is_unknown_is_counted_no_lower_than_anything_known() -> None:
     for known in FACTORS_BY_PREFIX.values():
-        assert all(mine >= theirs for mine, theirs in zip(astuple(UNKNOWN), astuple(known), strict=True))
+        assert all(
+            mine >= theirs for mine, theirs in zip(astuple(UNKNOWN_MODEL), astuple(known), strict=True)
+        )
 
 
 def test_most_conservative_is_the_maximum_of_each_field() -> None:
