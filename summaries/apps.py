@@ -26,7 +26,9 @@ class SummariesConfig(AppConfig):
 
         TREE_EXPORTS.append(export_tree)
         WRITERS[ImportedDocument] = imports.write_documents
-        UNDOERS.update({imports.KIND: imports.undo_documents, imports.PROJECT: imports.undo_projects})
+        UNDOERS.update(
+            {imports.DOCUMENT_KIND: imports.undo_documents, imports.PROJECT_KIND: imports.undo_projects}
+        )
         UNDONE.append(imports.undo_summaries)
         sessions.SUMMARY_SOURCES.append(session_summary)
         context.ROUTERS.append(route)

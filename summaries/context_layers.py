@@ -36,7 +36,7 @@ SEARCHED_DOCUMENTS: Final = 10
 SEARCHED_END: Final = 20_000
 """Number of other documents that are searched, the latest changed, and characters of each, from its end."""
 
-FLOOR: Final = 0.15
+MIN_RELEVANCE: Final = 0.15
 """Share of the message's possible word score below which a section is no answer."""
 
 
@@ -154,7 +154,7 @@ def _search(
     for document in latest:
         text = without_lines(document.end, untrusted.get(document.pk, set()))[-SEARCHED_END:]
         sections, best = best_sections(
-            sections_of(text), score, floor=FLOOR, most_tokens=most_tokens, count=count_raw
+            sections_of(text), score, floor=MIN_RELEVANCE, most_tokens=most_tokens, count=count_raw
         )
         if sections:
             found.append((best, replace(_candidate(document, "".join(sections)), relevance=best)))

@@ -15,7 +15,7 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import ActorRow, KeyWithinActor
 from memoryhub.zones import local_time
 from summaries.domain.documents import DocumentKind, check_document_name
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind, ProjectStatus
+from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, EventKind, ProjectStatus
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator
 
@@ -25,7 +25,7 @@ DOCUMENT_KINDS = [(each.value, each.value) for each in DocumentKind]
 EVENT_KINDS = [(each.value, each.value) for each in EventKind]
 CONFIDENCES = [(each.value, each.value) for each in Confidence]
 ACTIONS = [(each.value, each.value) for each in Action]
-LONGEST_DOCUMENT_NAME = LONGEST_NAME + len("detail-.md")
+MAX_DOCUMENT_NAME_LENGTH = MAX_NAME_LENGTH + len("detail-.md")
 
 _M = TypeVar("_M", bound=models.Model)
 
@@ -177,8 +177,8 @@ class Project(ActorRow):
     What was merged into another project is archived, and messages that were routed to it count as the other's.
     """
 
-    name = models.CharField(max_length=LONGEST_NAME)
-    description = models.CharField(max_length=LONGEST_DESCRIPTION, blank=True)
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    description = models.CharField(max_length=MAX_DESCRIPTION_LENGTH, blank=True)
     version = models.PositiveIntegerField(default=1)
     archived_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
@@ -219,7 +219,7 @@ class Document(ActorRow):
     """Markdown text of a project. `version` counts its texts; `token_count` is by o200k."""
 
     project = KeyWithinActor(Project, on_delete=models.CASCADE, related_name="documents")
-    name = models.CharField(max_length=LONGEST_DOCUMENT_NAME)
+    name = models.CharField(max_length=MAX_DOCUMENT_NAME_LENGTH)
     text = models.TextField(blank=True)
     version = models.PositiveIntegerField(default=1)
     token_count = models.PositiveIntegerField(default=0)
@@ -301,7 +301,7 @@ class RoutingDecision(ActorRow):
     session = KeyWithinActor(Session, on_delete=models.SET_NULL, null=True, related_name="+")
     trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
     project = KeyWithinActor(Project, on_delete=models.SET_NULL, null=True, related_name="+")
-    proposed_name = models.CharField(max_length=LONGEST_NAME, blank=True)
+    proposed_name = models.CharField(max_length=MAX_NAME_LENGTH, blank=True)
     confidence = models.CharField(max_length=6, choices=CONFIDENCES)
     action = models.CharField(max_length=18, choices=ACTIONS)
     reason = models.TextField(blank=True)
@@ -333,7 +333,7 @@ class ProjectEvent(ActorRow):
     """
 
     project = KeyWithinActor(Project, on_delete=models.SET_NULL, null=True, related_name="+")
-    project_name = models.CharField(max_length=LONGEST_NAME, blank=True)
+    project_name = models.CharField(max_length=MAX_NAME_LENGTH, blank=True)
     kind = models.CharField(max_length=10, choices=EVENT_KINDS)
     tokens = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=64, blank=True)

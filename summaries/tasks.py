@@ -19,9 +19,9 @@ from summaries.actions.triggers import due_sessions
 from summaries.actions.updates import UpdateContext, update_projects
 from summaries.domain.summaries import JOB
 
-AT_ONCE: Final = 200
+BATCH_SIZE: Final = 200
 NIL: Final = UUID(int=0)
-READING_SECONDS: Final = 120.0
+UPDATE_RESERVE_SECONDS: Final = 120.0
 """Time that reading a passage needs: one model call and the writing. With less left, no passage is begun."""
 
 
@@ -35,7 +35,7 @@ def summarize(job: JobContext) -> Writes | None:
 def summarize_due(job: JobContext) -> None:
     """Enqueue the summaries of sessions whose interval has passed, a batch at a time (SPEC U2)."""
     due, after = due_sessions(timezone.now()), UUID(job.cursor) if job.cursor else NIL
-    while batch := list(due.filter(id__gt=after).values_list("pk", "actor_id")[:AT_ONCE]):
+    while batch := list(due.filter(id__gt=after).values_list("pk", "actor_id")[:BATCH_SIZE]):
         after = batch[-1][0]
         with job.step(cursor=str(after)):
             for session_id, actor_id in batch:
@@ -54,7 +54,7 @@ def update_project(job: JobContext) -> None:
             updating=UpdateContext(actor, by, timezone.now(), bad_attempts),
             session_id=UUID(job.payload["session_id"]),
             step=partial(job.step, cursor=bad_attempts),
-            may_go_on=lambda: job.seconds_left > READING_SECONDS,
+            may_go_on=lambda: job.seconds_left > UPDATE_RESERVE_SECONDS,
         )
 
 

@@ -37,7 +37,7 @@ from summaries.actions.projects import check_trusted
 from summaries.domain.compaction import (
     COMPACTED,
     NEVER_COMPACTED,
-    YOUNG,
+    PROTECTED_AGE,
     Block,
     CannotCompact,
     Outcome,
@@ -64,7 +64,7 @@ CALL_SECONDS: Final = 180.0
 FENCE_BYTES: Final = 16
 CODE_BYTES: Final = 4
 
-MOST_EVENTS: Final = 200
+MAX_EVENTS: Final = 200
 """Latest compactions of a project, among which each document's last is searched."""
 
 REFUSALS: Final = {
@@ -133,10 +133,10 @@ def compact(*, job: JobContext, now: datetime) -> Writes | None:
         with job.step():
             note_outcome(document=document, outcome=error.outcome, missing=error.missing, now=now)
         raise CompactionRefused(REFUSALS[error.outcome]) from None
-    return lambda: _store(job, document, text, now)
+    return lambda: _write_result(job, document, text, now)
 
 
-def _store(job: JobContext, document: Document, text: str, now: datetime) -> None:
+def _write_result(job: JobContext, document: Document, text: str, now: datetime) -> None:
     try:
         write_document(
             document=document, text=text, kind=DocumentKind.COMPACTION, by=job_principal(job.kind, job.id),
@@ -230,7 +230,7 @@ def _protected_digests(document: Document, now: datetime) -> dict[bytes, Protect
             reasons[bytes(digest)] = ProtectionReason.PINNED
         elif trust == Trust.UNTRUSTED:
             reasons[bytes(digest)] = ProtectionReason.DOUBTED
-        elif created_at > now - YOUNG:
+        elif created_at > now - PROTECTED_AGE:
             reasons[bytes(digest)] = ProtectionReason.YOUNG
     return reasons
 
@@ -275,7 +275,7 @@ def compaction_states(*, project: Project, documents: Sequence[Document]) -> dic
     events = ProjectEvent.objects.filter(
         actor_id=project.actor_id, project_id=project.pk, kind=EventKind.COMPACT
     )
-    for event in events.order_by("-created_at", "-id")[:MOST_EVENTS]:
+    for event in events.order_by("-created_at", "-id")[:MAX_EVENTS]:
         last.setdefault(str(event.details.get("document_id")), event)
     keys = [str(each.pk) for each in documents]
     jobs = Job.objects.open().filter(

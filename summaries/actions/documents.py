@@ -23,7 +23,7 @@ from summaries.actions.projects import (
     change_project,
     check_active,
     check_trusted,
-    first_text,
+    create_document,
     forget_texts,
     hold_project,
     locked_project,
@@ -32,7 +32,7 @@ from summaries.actions.projects import (
 )
 from summaries.domain.compaction import COMPACTED, FOLLOW_UP, Outcome
 from summaries.domain.documents import (
-    LONGEST_DOCUMENT,
+    MAX_DOCUMENT_LENGTH,
     MEMORY,
     DocumentKind,
     appended,
@@ -44,7 +44,7 @@ from summaries.domain.documents import (
     with_pending_lines,
 )
 from summaries.domain.policy import CompactionPolicy
-from summaries.domain.projects import EventKind, free_name, is_stand_in, one_line, propose_name
+from summaries.domain.projects import EventKind, free_name, is_generated_name, one_line, propose_name
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent
 
 BACKUPS: Final = 3
@@ -59,22 +59,22 @@ EVENT_KINDS: Final[Mapping[DocumentKind, EventKind]] = {
     DocumentKind.SYNC: EventKind.SYNC,
 }
 
-VOUCHED_FOR: Final = (DocumentKind.EDIT, DocumentKind.SYNC)
+VOUCHING_KINDS: Final = (DocumentKind.EDIT, DocumentKind.SYNC)
 """Kinds of texts that a trusted writer made; the others repeat lines that were there."""
 
 
 class DocumentTooLong(DomainError, ValueError):
-    """The document would be longer than LONGEST_DOCUMENT."""
+    """The document would be longer than MAX_DOCUMENT_LENGTH."""
 
     code = "document_too_long"
     field = "text"
 
 
-class NotAdded(DomainError):
+class DocumentAlreadyExists(DomainError):
     """The document exists already."""
 
 
-class NotEmpty(DomainError):
+class DocumentNotEmpty(DomainError):
     """The document has content, so it can only be deleted with its project."""
 
 
@@ -86,9 +86,9 @@ class DocumentExists(VersionMismatch):
 
 
 def check_length(text: str) -> None:
-    if len(text) > LONGEST_DOCUMENT:
+    if len(text) > MAX_DOCUMENT_LENGTH:
         raise DocumentTooLong(
-            format_lazy(_("A document has at most {most} characters."), most=format(LONGEST_DOCUMENT, ","))
+            format_lazy(_("A document has at most {most} characters."), most=format(MAX_DOCUMENT_LENGTH, ","))
         )
 
 
@@ -107,11 +107,11 @@ def read_document(*, project: Project, name: str, now: datetime) -> Document:
     """Return a project's document and note that it was read; raises BadDocumentName, UnknownRow."""
     hold_project(project)
     document = find_document(project=project, name=name)
-    _note(document, EventKind.READ, "read", now)
+    _record_event(document, EventKind.READ, "read", now)
     return document
 
 
-def _note(document: Document, kind: EventKind, outcome: str, now: datetime, **details: Any) -> None:
+def _record_event(document: Document, kind: EventKind, outcome: str, now: datetime, **details: Any) -> None:
     """Record an event of a document; its project is loaded."""
     about = {"document_id": str(document.pk), "version": document.version, **details}
     note_event(
@@ -300,9 +300,9 @@ def _write(
         return document
     check_length(text)
     if document is None:
-        document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
+        document = create_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
     else:
-        if kind in VOUCHED_FOR:
+        if kind in VOUCHING_KINDS:
             vouch_for_new_lines(document, text)
         replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
     description = description_in(text) if name == MEMORY else ""
@@ -310,7 +310,7 @@ def _write(
         _set_description(project, description, now)
     audit.record(by=by, verb=kind, row=document, actor=project.actor, reason=reason, now=now)
     document.project = project
-    _note(document, EVENT_KINDS.get(kind, EventKind.UPDATE), kind, now)
+    _record_event(document, EVENT_KINDS.get(kind, EventKind.UPDATE), kind, now)
     enqueue_compaction_if_due(document=document, now=now)
     return document
 
@@ -342,7 +342,7 @@ def enqueue_compaction_if_due(*, document: Document, now: datetime) -> None:
 
 def note_outcome(*, document: Document, outcome: Outcome, missing: int = 0, now: datetime) -> None:
     """Record the outcome of a compaction that changed nothing; one that did is recorded like any new text."""
-    _note(document, EventKind.COMPACT, outcome, now, missing=missing)
+    _record_event(document, EventKind.COMPACT, outcome, now, missing=missing)
 
 
 @transaction.atomic
@@ -352,7 +352,7 @@ def add_document(
     """Create an empty document with a name, or with a free name derived from a topic.
 
     Where the name cannot express the topic, for want of Latin letters, the text begins with it.
-    Raises NotAdded, BadDocumentName, UnknownRow, Forbidden.
+    Raises DocumentAlreadyExists, BadDocumentName, UnknownRow, Forbidden.
     """
     check_trusted(by)
     project = locked_project(project)
@@ -362,23 +362,23 @@ def add_document(
     if not name:
         topics = {each.removeprefix("detail-").removesuffix(".md") for each in taken}
         name = f"detail-{free_name(propose_name(topic), topics)}.md"
-        text = f"# {topic}\n" if topic and is_stand_in(name) else ""
+        text = f"# {topic}\n" if topic and is_generated_name(name) else ""
     check_document_name(name)
     if name in taken:
-        raise NotAdded(format_lazy(_("The project has a document {name} already."), name=name))
+        raise DocumentAlreadyExists(format_lazy(_("The project has a document {name} already."), name=name))
     return put_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
 
 
 @transaction.atomic
 def remove_empty_document(*, document: Document, by: Principal, reason: str = "", now: datetime) -> None:
-    """Delete a document that was never written to. Raises NotEmpty, UnknownRow, Forbidden."""
+    """Delete a document that was never written to. Raises DocumentNotEmpty, UnknownRow, Forbidden."""
     check_trusted(by)
     project, locked = _locked_with_project(document, None)
     # The text of a new document is empty, or the topic that its name was derived from.
     topic = locked.text.removeprefix("# ").removesuffix("\n")
     is_topic = locked.text == f"# {topic}\n" and locked.name.startswith(f"detail-{propose_name(topic)}")
-    if locked.version > 1 or (locked.text and not (is_topic and is_stand_in(locked.name))):
-        raise NotEmpty(
+    if locked.version > 1 or (locked.text and not (is_topic and is_generated_name(locked.name))):
+        raise DocumentNotEmpty(
             _("Something was written into this document meanwhile; it can be emptied, not removed.")
         )
     audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)

@@ -42,7 +42,7 @@ from summaries.actions.projects import (
     note_event,
 )
 from summaries.domain.documents import (
-    LONGEST_DOCUMENT,
+    MAX_DOCUMENT_LENGTH,
     MEMORY,
     BadDocumentName,
     DocumentKind,
@@ -66,12 +66,12 @@ from summaries.domain.files import (
 from summaries.domain.projects import BadProjectName, EventKind, check_name, one_line
 from summaries.models import Document, Project
 
-LONGEST_SHOWN: Final = 80
-_STAMP: Final = re.compile(r"\d{8}T\d{12}Z")
+MAX_SHOWN_LENGTH: Final = 80
+_BACKUP_TIME: Final = re.compile(r"\d{8}T\d{12}Z")
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
-MOST_BYTES: Final = 4 * LONGEST_DOCUMENT
-OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+MAX_FILE_BYTES: Final = 4 * MAX_DOCUMENT_LENGTH
+OPEN_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class UnusableFile(Exception):
@@ -109,7 +109,7 @@ class Folder:
             with suppress(FileExistsError):
                 os.mkdir(name, FOLDER_MODE, dir_fd=self.descriptor)
         try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | OPENING, dir_fd=self.descriptor)
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | OPEN_FLAGS, dir_fd=self.descriptor)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -128,7 +128,7 @@ class Folder:
         _check(name)
         try:
             # A pipe would be waited for without O_NONBLOCK.
-            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | OPENING, dir_fd=self.descriptor)
+            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | OPEN_FLAGS, dir_fd=self.descriptor)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -137,7 +137,7 @@ class Folder:
             os.close(descriptor)
             raise UnusableFile("it is no ordinary file")
         with os.fdopen(descriptor, "rb") as file:
-            return _text(file.read(MOST_BYTES + 1))
+            return _text(file.read(MAX_FILE_BYTES + 1))
 
     def write(self, name: str, text: str, *, expected: str | None) -> None:
         """Write a file as a whole, for its owner alone, in the place of one with the digest `expected`.
@@ -177,7 +177,7 @@ class Folder:
     def _write_new(self, name: str, text: str) -> None:
         try:
             self.remove(name)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPENING
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FLAGS
             descriptor = os.open(name, flags, FILE_MODE, dir_fd=self.descriptor)
         except OSError as error:
             raise UnusableFile(_why(error)) from None
@@ -193,7 +193,7 @@ def _check(name: str) -> None:
 
 
 def _text(raw: bytes) -> str:
-    if len(raw) > MOST_BYTES:
+    if len(raw) > MAX_FILE_BYTES:
         raise UnusableFile("it is too large")
     try:
         text = raw.decode("utf-8")
@@ -201,8 +201,8 @@ def _text(raw: bytes) -> str:
         raise UnusableFile(f"it is not UTF-8 (byte {error.start})") from None
     if problem := text_problem(text):
         raise UnusableFile(problem.rstrip("."))
-    if len(text) > LONGEST_DOCUMENT:
-        raise UnusableFile(f"it has more than {LONGEST_DOCUMENT:,} characters")
+    if len(text) > MAX_DOCUMENT_LENGTH:
+        raise UnusableFile(f"it has more than {MAX_DOCUMENT_LENGTH:,} characters")
     return text
 
 
@@ -232,7 +232,7 @@ class FileReport:
     @property
     def path(self) -> str:
         names = (one_line(part.encode("utf-8", "replace").decode()) for part in (self.project, self.document))
-        shown = (f"{name[:LONGEST_SHOWN]}…" if len(name) > LONGEST_SHOWN else name for name in names)
+        shown = (f"{name[:MAX_SHOWN_LENGTH]}…" if len(name) > MAX_SHOWN_LENGTH else name for name in names)
         return "/".join([FOLDER, *filter(None, shown)])
 
 
@@ -331,7 +331,7 @@ def _export_document(document: Document, folder: Folder, manifest: Manifest) -> 
                 folder.write(name, former, expected=None)
         for name in folder.names():
             stamp = name.removeprefix(f"{document.name}{BACKUP}")
-            if name not in backups and stamp != name and _STAMP.fullmatch(stamp):
+            if name not in backups and stamp != name and _BACKUP_TIME.fullmatch(stamp):
                 folder.remove(name)
         return FileReport(project, document.name, status)
     except EditedMeanwhile:

@@ -29,10 +29,10 @@ from summaries.domain.files import FileStatus, digest_of, sync_status
 from summaries.domain.projects import free_name, is_name, propose_name
 from summaries.models import Document, Project, ProjectCursor, Summary
 
-KIND: Final = "document"
-PROJECT: Final = "project"
-CONFLICT: Final = "was changed here and in the file; what is here is kept."
-GONE: Final = "was deleted here; it does not come back by a file."
+DOCUMENT_KIND: Final = "document"
+PROJECT_KIND: Final = "project"
+CONFLICT_TEXT: Final = "was changed here and in the file; what is here is kept."
+DELETED_TEXT: Final = "was deleted here; it does not come back by a file."
 
 
 def write_documents(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
@@ -50,7 +50,7 @@ def _write_document(
     actor: Actor, located: LocatedRecord, record: ImportedDocument, writing: ImportContext
 ) -> None:
     key = sha256("\0".join([writing.format, record.project, record.name]).encode()).hexdigest()
-    rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=KIND)
+    rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=DOCUMENT_KIND)
     before = rows.order_by("-id").first()
     project = (
         Project.objects.of(actor.pk)
@@ -59,7 +59,7 @@ def _write_document(
         .filter(name=_project_name(record))
         .first()
     )
-    name, document = _place(project, record, before)
+    name, document = _find_or_name(project, record, before)
     stored = None if document is None else digest_of(trusted_text(document))
     file = digest_of(record.text.removeprefix("\ufeff"))
     bases = [record.base, before.details["digest"] if before else ""]
@@ -70,10 +70,10 @@ def _write_document(
         writing.know(located)
         return
     if status in (FileStatus.CONFLICT, FileStatus.DOCUMENT_GONE):
-        writing.refuse(located, CONFLICT if document is not None else GONE)
+        writing.refuse(located, CONFLICT_TEXT if document is not None else DELETED_TEXT)
         return
     if project is None:
-        project = _project(actor, record, writing)
+        project = _create_project(actor, record, writing)
         document = _document(project, name=name)
     written = put_document(
         project=project, name=name, text=record.text, kind=DocumentKind.SYNC, by=writing.by, now=writing.now,
@@ -81,14 +81,14 @@ def _write_document(
     )  # fmt: skip
     writing.report.made[DOCUMENTS] += 1
     details: dict[str, Any] = {"version": written.version, "digest": file, "created": document is None}
-    writing.note_row(actor, KIND, written.pk, key=key, **details)
+    writing.note_row(actor, DOCUMENT_KIND, written.pk, key=key, **details)
 
 
 def _project_name(record: ImportedDocument) -> str:
     return record.project if is_name(record.project) else propose_name(record.project)
 
 
-def _place(
+def _find_or_name(
     project: Project | None, record: ImportedDocument, before: ImportedRow | None
 ) -> tuple[str, Document | None]:
     """Return the name under which a document is filed, and the document where there is one."""
@@ -116,12 +116,12 @@ def _document(project: Project | None, **which: Any) -> Document | None:
     return document
 
 
-def _project(actor: Actor, record: ImportedDocument, writing: ImportContext) -> Project:
+def _create_project(actor: Actor, record: ImportedDocument, writing: ImportContext) -> Project:
     """Create the project of a document; a title that its name cannot spell stands in its description."""
     name = _project_name(record)
     description = record.description or ("" if name == record.project else record.project)
     project = create_project(actor=actor, name=name, description=description, by=writing.by, now=writing.now)
-    writing.note_row(actor, PROJECT, project.pk)
+    writing.note_row(actor, PROJECT_KIND, project.pk)
     return project
 
 

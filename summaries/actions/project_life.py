@@ -27,10 +27,10 @@ from summaries.actions.projects import (
     ProjectExists,
     check_active,
     check_trusted,
+    create_document,
     create_project,
     delete_project,
     documents_of,
-    first_text,
     locked_project,
     note_event,
     purge_document,
@@ -58,11 +58,11 @@ from summaries.models import (
     RoutingDecision,
 )
 
-DELETED_KEPT: Final = timedelta(days=30)
+DELETED_RETENTION: Final = timedelta(days=30)
 """How long a deleted project or document can be restored."""
 
-UNDO_SHOWN: Final = 10
-PURGED_AT_ONCE: Final = 100
+MAX_UNDO_EVENTS: Final = 10
+PURGE_BATCH_SIZE: Final = 100
 
 
 class NotUndoable(DomainError):
@@ -149,7 +149,7 @@ def merge_projects(
     if source.pk == into.pk:
         raise NothingToMove(_("A project cannot be merged into itself."))
     source, into = _active_pair(source, into)
-    writing = _Writing(into, DocumentKind.MERGE, by, reason, now, dry_run)
+    writing = _LineTransfer(into, DocumentKind.MERGE, by, reason, now, dry_run)
     for document in documents_of(source):
         lines = body_lines(document.text, document.name, name=source.name)
         writing.add(document, lines, document.name)
@@ -164,7 +164,7 @@ def merge_projects(
         source.save(update_fields=["merged_into"])
         _set_archived(source, now, EventKind.ARCHIVE, by, reason, now)
         undo = {"source": str(source.pk), "followers": [str(each) for each in followers], **writing.undo}
-        event = _note(source, into, EventKind.MERGE, undo, writing, by, reason, now)
+        event = _record_transfer(source, into, EventKind.MERGE, undo, writing, by, reason, now)
     counts = (routes.count(), corrections.count())
     return Transfer(source.name, into.name, writing.changes, *counts, event)
 
@@ -194,7 +194,7 @@ def move_entries(
     if source.pk == into.pk:
         raise NothingToMove(_("The entries are in this project already."))
     source, into = _active_pair(source, into)
-    writing = _Writing(into, DocumentKind.MOVE, by, reason, now, dry_run)
+    writing = _LineTransfer(into, DocumentKind.MOVE, by, reason, now, dry_run)
     for name, digests in lines.items():
         document, wanted = find_document(project=source, name=name), set(digests)
         found = [each for each in document.text.splitlines() if each.strip() and line_digest(each) in wanted]
@@ -207,7 +207,7 @@ def move_entries(
         transaction.set_rollback(created is not None)
         return Transfer(source.name, into.name, writing.changes)
     undo = {"created": str(created.pk) if created else None, **writing.undo}
-    event = _note(source, into, EventKind.MOVE, undo, writing, by, reason, now)
+    event = _record_transfer(source, into, EventKind.MOVE, undo, writing, by, reason, now)
     return Transfer(source.name, into.name, writing.changes, event=event)
 
 
@@ -254,12 +254,12 @@ def _active_pair(one: Project, other: Project) -> tuple[Project, Project]:
     return pair
 
 
-def _note(
+def _record_transfer(
     source: Project,
     into: Project,
     kind: EventKind,
     undo: dict[str, Any],
-    writing: "_Writing",
+    writing: "_LineTransfer",
     by: Principal,
     reason: str,
     now: datetime,
@@ -272,7 +272,7 @@ def _note(
     )
 
 
-class _Writing:
+class _LineTransfer:
     """Writes lines with their origins into the documents of one project, and notes what takes that back."""
 
     def __init__(
@@ -298,8 +298,8 @@ class _Writing:
             return
         if found is None:
             change = {name: self.change[name] for name in ("by", "reason", "now")}
-            found = first_text(project=self.into, name=name, text=text, **change)
-            self._note(found, is_new=True)
+            found = create_document(project=self.into, name=name, text=text, **change)
+            self._record_change(found, is_new=True)
         else:
             found.project = self.into
             self.write(found, text)
@@ -309,9 +309,9 @@ class _Writing:
     def write(self, document: Document, text: str) -> None:
         if text != document.text and not self.dry_run:
             replace_text(document, text, **self.change)
-            self._note(document, is_new=False)
+            self._record_change(document, is_new=False)
 
-    def _note(self, document: Document, *, is_new: bool) -> None:
+    def _record_change(self, document: Document, *, is_new: bool) -> None:
         noted = {"id": str(document.pk), "version": document.version, "is_new": is_new}
         self.undo["documents"].append(noted)
 
@@ -389,7 +389,7 @@ def _restore(row: Project | Document, now: datetime, taken: DomainError) -> None
     """Undo the deletion of a row. Raises NotUndoable, and `taken` where another has its name by now."""
     if row.deleted_at is None:
         raise NotUndoable(_("It is not deleted any more."))
-    if row.deleted_at <= now - DELETED_KEPT:
+    if row.deleted_at <= now - DELETED_RETENTION:
         raise NotUndoable(_("A deletion can be undone for 30 days."))
     row.deleted_at, row.updated_at = None, now
     if isinstance(row, Project):
@@ -470,9 +470,9 @@ def _has_entries(project: Project) -> bool:
 
 def due_for_purge(*, now: datetime) -> list[partial[None]]:
     """Return what deletes for good some projects, and then documents, that were deleted so long ago."""
-    due = {"deleted_at__lte": now - DELETED_KEPT}
-    projects = Project.objects.filter(**due)[:PURGED_AT_ONCE]
-    documents = Document.objects.filter(**due).defer("text")[:PURGED_AT_ONCE]
+    due = {"deleted_at__lte": now - DELETED_RETENTION}
+    projects = Project.objects.filter(**due)[:PURGE_BATCH_SIZE]
+    documents = Document.objects.filter(**due).defer("text")[:PURGE_BATCH_SIZE]
     return [partial(purge_project, project=each) for each in projects] or [
         partial(purge_document, document=each) for each in documents
     ]
@@ -482,4 +482,4 @@ def events_to_undo(project: Project) -> list[ProjectEvent]:
     """Return the merges and moves of and into a project, and its deletion, that were not undone, latest first."""
     rows = ProjectEvent.objects.filter(actor_id=project.actor_id, undone_at=None).exclude(undo=None)
     mine = rows.filter(project=project) | rows.filter(details__into=str(project.pk))
-    return list(mine.select_related("project").order_by("-created_at", "-id")[:UNDO_SHOWN])
+    return list(mine.select_related("project").order_by("-created_at", "-id")[:MAX_UNDO_EVENTS])

@@ -34,11 +34,11 @@ from summaries.domain.documents import (
     with_heading,
 )
 from summaries.domain.projects import (
-    LONGEST_DESCRIPTION,
+    MAX_DESCRIPTION_LENGTH,
+    CatalogEntry,
     DayTotals,
     EventCount,
     EventKind,
-    Listed,
     catalog,
     check_name,
     is_name,
@@ -48,12 +48,12 @@ from summaries.domain.projects import (
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 
 # The weakest lock that prevents a deletion; the ORM has no option for it.
-HOLD_PROJECT = (
+LOCK_PROJECT = (
     "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s AND deleted_at IS NULL FOR KEY SHARE"
 )
 
 
-MOST_DAYS: Final = 366
+MAX_DAYS: Final = 366
 """Days of a daily sum, at most."""
 
 
@@ -92,12 +92,14 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
     check_trusted(by)
     check_name(name)
     hold(actor.pk)
-    description = one_line(description)[:LONGEST_DESCRIPTION]
+    description = one_line(description)[:MAX_DESCRIPTION_LENGTH]
     with _unique_name(name):
         project = Project.objects.create(
             actor=actor, name=name, description=description, created_at=now, updated_at=now
         )
-    first_text(project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now)
+    create_document(
+        project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now
+    )
     audit.record(by=by, verb="create", row=project, actor=actor, now=now)
     note_event(actor=actor, project=project, kind=EventKind.CREATE, outcome="created", now=now)
     return project
@@ -113,7 +115,7 @@ def _unique_name(name: str) -> Iterator[None]:
         raise ProjectExists(format_lazy(_("There is a project {name} already."), name=repr(name))) from error
 
 
-def first_text(
+def create_document(
     *, project: Project, name: str, text: str, by: Principal, reason: str, now: datetime
 ) -> Document:
     """Create a document of a project that is locked already; it replaces an empty text with the version 0."""
@@ -136,7 +138,7 @@ def change_project(
     project = locked_project(project, expected_version)
     check_active(project)
     name = values.get("name", project.name)
-    description = one_line(values.get("description", project.description))[:LONGEST_DESCRIPTION]
+    description = one_line(values.get("description", project.description))[:MAX_DESCRIPTION_LENGTH]
     if (name, description) == (project.name, project.description):
         return project
     if name != project.name:
@@ -155,7 +157,7 @@ def change_project(
             replace_text(memory, text, kind=DocumentKind.EDIT, by=by, reason=reason, now=now)
     elif is_new_description:
         text = described(name, description)
-        first_text(project=project, name=MEMORY, text=text, by=by, reason=reason, now=now)
+        create_document(project=project, name=MEMORY, text=text, by=by, reason=reason, now=now)
     audit.record(by=by, verb="update", row=project, reason=reason, now=now)
     note_event(actor=project.actor, project=project, kind=EventKind.UPDATE, outcome="changed", now=now)
     return project
@@ -177,7 +179,7 @@ def hold_project(project: Project) -> None:
     """Lock a project against deletion until the transaction ends; raises UnknownRow where it is gone."""
     hold(project.actor_id)
     with connection.cursor() as cursor:
-        cursor.execute(HOLD_PROJECT, [project.actor_id, project.pk])
+        cursor.execute(LOCK_PROJECT, [project.actor_id, project.pk])
         if cursor.fetchone() is None:
             raise UnknownRow(_("No such project."))
 
@@ -294,7 +296,7 @@ def active_project(*, actor_id: UUID, name: str) -> Project | None:
 def catalog_of(*, actor_id: UUID) -> str:
     """Return the numbered list of an actor's projects (SPEC P2)."""
     rows = Project.objects.of(actor_id).active().order_by("name").values_list("name", "description")
-    return catalog((Listed(*row) for row in rows), count_raw)
+    return catalog((CatalogEntry(*row) for row in rows), count_raw)
 
 
 def documents_of(project: Project) -> list[Document]:
@@ -311,20 +313,22 @@ def daily_events(
     """Return the number of events and tokens by day, project and kind; the latest days first."""
     today = local_day(now, zone)
     names = ("day", "project_name", "kind")
-    rows = _sums(actor_id, today - timedelta(days=days - 1), today, project, zone, *names)
+    rows = _daily_counts(actor_id, today - timedelta(days=days - 1), today, project, zone, *names)
     return rows.order_by("-day", "project_name", "kind")
 
 
-def daily(
+def daily_totals(
     *, actor_id: UUID, first: date, last: date, project: str | None = None, zone: tzinfo = UTC
 ) -> list[DayTotals]:
     """Return the totals of each day with events from the first to the last, the latest first."""
     names = ("day", "project_name", "kind", "outcome")
-    rows = _sums(actor_id, first, last, project, zone, *names).order_by(*names)
+    rows = _daily_counts(actor_id, first, last, project, zone, *names).order_by(*names)
     return totals_by_day(EventCount(*row) for row in rows.values_list(*names, "times", "all_tokens"))
 
 
-def _sums(actor_id: UUID, first: date, last: date, project: str | None, zone: tzinfo, *names: str) -> Any:
+def _daily_counts(
+    actor_id: UUID, first: date, last: date, project: str | None, zone: tzinfo, *names: str
+) -> Any:
     begin, end = day_start(first, zone), day_end(last, zone)
     rows = ProjectEvent.objects.filter(actor_id=actor_id, created_at__gte=begin, created_at__lt=end)
     if project is not None:

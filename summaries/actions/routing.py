@@ -49,7 +49,7 @@ from summaries.actions.projects import (
 )
 from summaries.domain.documents import without_lines
 from summaries.domain.policy import AUTO, ProjectPolicy
-from summaries.domain.projects import EventKind, Listed, free_name, is_name, propose_name
+from summaries.domain.projects import CatalogEntry, EventKind, free_name, is_name, propose_name
 from summaries.domain.routing import (
     MODEL_AWAY,
     Action,
@@ -63,8 +63,8 @@ from summaries.domain.routing import (
     usable_prediction,
 )
 from summaries.domain.word_router import (
-    COMPARED,
-    MOST_DOCUMENTS,
+    COMPARED_LENGTH,
+    MAX_DOCUMENTS,
     Example,
     Profile,
     candidates_of,
@@ -78,21 +78,21 @@ from summaries.domain.word_router import (
 )
 from summaries.models import Document, DocumentEntry, Project, RoutingDecision
 
-LATEST_CORRECTIONS: Final = 200
+MAX_CORRECTIONS: Final = 200
 """Corrections among which the examples for a model are chosen."""
 
-LONGEST_MESSAGE: Final = 6_000
+MAX_MESSAGE_LENGTH: Final = 6_000
 """Characters of a message that are read by a model or by words."""
 
-EARLIER_DECISIONS: Final = 20
+MAX_SESSION_DECISIONS: Final = 20
 """Earlier decisions of a session that tell its current project."""
 
-MOST_WEIGHED: Final = 40
-LONGEST_WEIGHED: Final = 1_000
+MAX_SUGGESTED_PROJECTS: Final = 40
+MAX_SUGGESTION_LENGTH: Final = 1_000
 """Latest projects of an actor, and characters of a message, that are compared for suggestions."""
 
-TOO_SLOW: Final = "routing.model_too_slow"
-TOO_SLOW_SECONDS: Final = 60
+MODEL_PAUSED: Final = "routing.model_too_slow"
+MODEL_PAUSE_SECONDS: Final = 60
 """Cache key and seconds for which a model that did not answer in time is not asked: nobody waits for it twice."""
 
 OUTPUT_TOKENS: Final = 400
@@ -198,7 +198,7 @@ def _decide(
     examples = [each for each in corrections_of(actor) if each.project in names]
     current = _current_project(session, trust) if session is not None else None
     current = current if current in names else None
-    request = RoutingRequest(actor, message[:LONGEST_MESSAGE], channel, projects, examples, current)
+    request = RoutingRequest(actor, message[:MAX_MESSAGE_LENGTH], channel, projects, examples, current)
     prediction, tokens, degraded = _predict(request, policy)
     action, project = action_of(prediction), None
     may_create = trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not is_trial
@@ -237,7 +237,7 @@ def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> None:
     )  # fmt: skip
 
 
-def _name_now(project: str) -> Coalesce:
+def _current_name(project: str) -> Coalesce:
     return Coalesce(f"{project}__merged_into__name", f"{project}__name")
 
 
@@ -246,9 +246,9 @@ def corrections_of(actor: Actor) -> list[Example]:
     rows = RoutingDecision.objects.filter(
         actor_id=actor.pk, corrected_project__isnull=False, corrected_project__deleted_at=None
     )
-    rows = rows.annotate(beginning=Left("message", COMPARED)).order_by("-corrected_at", "-id")
-    latest = rows.values_list("beginning", _name_now("corrected_project"), "pk")
-    return [Example(*row) for row in latest[:LATEST_CORRECTIONS]]
+    rows = rows.annotate(beginning=Left("message", COMPARED_LENGTH)).order_by("-corrected_at", "-id")
+    latest = rows.values_list("beginning", _current_name("corrected_project"), "pk")
+    return [Example(*row) for row in latest[:MAX_CORRECTIONS]]
 
 
 def _current_project(session: Session, trust: Trust) -> str | None:
@@ -260,11 +260,11 @@ def _current_project(session: Session, trust: Trust) -> str | None:
     if trust is Trust.TRUSTED:
         rows = rows.filter(Q(trust=Trust.TRUSTED) | Q(corrected_project__isnull=False))
     latest = rows.order_by("-created_at", "-id").values_list(
-        _name_now("project"), "confidence", "action", _name_now("corrected_project")
+        _current_name("project"), "confidence", "action", _current_name("corrected_project")
     )
     return session_project(
         PastDecision(project, Confidence(confidence), Action(action), corrected)
-        for project, confidence, action, corrected in latest[:EARLIER_DECISIONS]
+        for project, confidence, action, corrected in latest[:MAX_SESSION_DECISIONS]
     )
 
 
@@ -283,7 +283,7 @@ def _predict(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction
 def _predict_anew(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int, bool]:
     if settings.LLM.provider == "none" or not request.projects:
         return _predict_by_words(request), 0, False
-    code = cache.get(TOO_SLOW)
+    code = cache.get(MODEL_PAUSED)
     if code is None:
         try:
             prediction, tokens = _predict_by_model(request, policy)
@@ -291,7 +291,7 @@ def _predict_anew(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Predi
         except ProviderError as error:
             code = error.code
             if isinstance(error, ProviderTimeout):
-                cache.set(TOO_SLOW, code, TOO_SLOW_SECONDS)
+                cache.set(MODEL_PAUSED, code, MODEL_PAUSE_SECONDS)
     log.warning("routed by words", extra={"code": code})
     prediction = _predict_by_words(request)
     reason = MODEL_AWAY.format(code=code, reason=prediction.reason)
@@ -321,7 +321,7 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
     )
     texts: dict[UUID, list[str]] = defaultdict(list)
     fields = latest.values_list("pk", "project_id", "beginning", "end")
-    for pk, project_id, beginning, end in fields[:MOST_DOCUMENTS]:
+    for pk, project_id, beginning, end in fields[:MAX_DOCUMENTS]:
         if pk in untrusted:
             beginning = without_lines(beginning, untrusted[pk])
             beginning, end = beginning[:first], beginning[first:][-(share - first) :]
@@ -333,7 +333,7 @@ def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[P
     blocks = question_blocks(
         request.text,
         request.channel,
-        [Listed(each.name, each.description) for each in request.projects],
+        [CatalogEntry(each.name, each.description) for each in request.projects],
         request.profiles,
         request.texts,
         most_similar(request.text, request.examples, policy.routing_examples),
@@ -469,7 +469,7 @@ def profiles_of(actor_ids: Iterable[UUID]) -> Mapping[UUID, Sequence[Profile]]:
     place = Window(RowNumber(), partition_by=F("actor_id"), order_by=[F("updated_at").desc(), F("id").desc()])
     rows = Project.objects.active().filter(actor_id__in=set(actor_ids)).annotate(place=place)
     profiles: dict[UUID, list[Profile]] = defaultdict(list)
-    latest = rows.filter(place__lte=MOST_WEIGHED).order_by("place")
+    latest = rows.filter(place__lte=MAX_SUGGESTED_PROJECTS).order_by("place")
     for actor_id, name, description in latest.values_list("actor_id", "name", "description"):
         profiles[actor_id].append(profile_of(name, description=description, texts=()))
     return profiles
@@ -479,7 +479,7 @@ def likely_projects(
     message: str, profiles: Sequence[Profile], *, first: str | None = None, most: int
 ) -> list[str]:
     """Return the names of the projects that share most with a message; `first`, the decided one, comes first."""
-    found = evidence(analyse(message[:LONGEST_WEIGHED]), profiles)
+    found = evidence(analyse(message[:MAX_SUGGESTION_LENGTH]), profiles)
     ranked = sorted(found, key=lambda name: -found[name])  # stable: else those changed last
     names = [first, *(name for name in ranked if name != first)] if first else ranked
     return names[:most]

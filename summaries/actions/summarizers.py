@@ -50,11 +50,11 @@ with another fence than the question is asked with. Hexadecimal ones cost from 5
 SEAMS: Final = 8
 """Tokens to spare for where texts meet, which are counted one by one."""
 
-TOO_LONG: Final = frozenset({"truncated", "too_large"})
+LENGTH_ERRORS: Final = frozenset({"truncated", "too_large"})
 RETRIES: Final = 3
 """Retries of an answer that was cut: each for half as many words, from the second on of half as many messages."""
 
-LEAST_SECONDS: Final = 5.0
+MIN_CALL_SECONDS: Final = 5.0
 """Time that another question to the model needs."""
 
 
@@ -163,22 +163,22 @@ def summarize_call(
         try:
             return call, summarizer.write(call, deadline_seconds=seconds_left(), shorter=retry)
         except BadAnswer as error:
-            if error.code not in TOO_LONG or retry == RETRIES or seconds_left() < LEAST_SECONDS:
+            if error.code not in LENGTH_ERRORS or retry == RETRIES or seconds_left() < MIN_CALL_SECONDS:
                 raise
         retry += 1
         call = call.half if retry > 1 else call
 
 
-MOST_SESSIONS: Final = 100
+MAX_SESSIONS: Final = 100
 
-MOST_CALLS: Final = 8
+MAX_CALLS: Final = 8
 """About as many model calls as the deadline allows."""
 
 DEADLINE_SECONDS: Final = 60.0
 """The client waits for the answer."""
 
 
-class NothingToDigest(DomainError):
+class NoSummaries(DomainError):
     """No trusted summary of the actor lies in the time window or has the project."""
 
     code = "no_summaries"
@@ -204,7 +204,7 @@ def digest(
     until: datetime | None = None,
     project: str | None = None,
 ) -> Digest:
-    """Return a digest of trusted summaries. Network. Raises NothingToDigest, NoRoom, ProviderError."""
+    """Return a digest of trusted summaries. Network. Raises NoSummaries, NoRoom, ProviderError."""
     rows = Summary.objects.of(tenant.actor_id).trusted()
     if since is not None:
         rows = rows.filter(end_time__gte=since)
@@ -212,9 +212,9 @@ def digest(
         rows = rows.filter(start_time__lte=until)
     if project is not None:
         rows = rows.filter(session__metadata__project=project)
-    summaries = list(rows.with_end_offset()[:MOST_SESSIONS])[::-1]
+    summaries = list(rows.with_end_offset()[:MAX_SESSIONS])[::-1]
     if tenant.actor is None or not summaries:
-        raise NothingToDigest(_("There are no summaries to make a digest of."))
+        raise NoSummaries(_("There are no summaries to make a digest of."))
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
     summarizer = summarizer_for(tenant.actor, policy, task="digest")
     # The day as author, for the extractive summarizer: a digest shows when, a summary who.
@@ -224,7 +224,7 @@ def digest(
         SpokenMessage(place, "", f"{at:%Y-%m-%d}", each.text, at)
         for place, (each, at) in enumerate(zip(summaries, ends, strict=True))
     ]
-    latest = latest_that_fit(MOST_CALLS, texts, summarizer.limits, summarizer.count)
+    latest = latest_that_fit(MAX_CALLS, texts, summarizer.limits, summarizer.count)
     taken = summaries[-len(latest) :]
     result = _summarize_all(latest, summarizer)
     return Digest(
@@ -243,7 +243,7 @@ def _summarize_all(pending: Sequence[SpokenMessage], summarizer: Summarizer) -> 
     ends_at = time.monotonic() + DEADLINE_SECONDS
     result = SummaryText("")
     while pending:
-        if ends_at - time.monotonic() < LEAST_SECONDS:
+        if ends_at - time.monotonic() < MIN_CALL_SECONDS:
             raise ProviderTimeout("The model was too slow for so many sessions.", code="timeout")
         call = next_call(result.text, pending, summarizer.limits, summarizer.count, line_of=digest_line)
         call, result = summarize_call(summarizer, call, seconds_left=lambda: ends_at - time.monotonic())

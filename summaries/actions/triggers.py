@@ -46,7 +46,7 @@ from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import JOB, VISIBLE_CHARACTER
 from summaries.models import Summary, SummaryVersion
 
-LOOKED_BACK: Final = timedelta(days=7)
+LOOKBACK: Final = timedelta(days=7)
 """Age of an ended session up to which it is due. Older ones were imported or given up, and `backfill` finds them."""
 
 RETRY_AFTER: Final = timedelta(days=1)
@@ -173,7 +173,7 @@ def due_sessions(now: datetime) -> QuerySet[Session]:
     # PostgreSQL's greatest passes over the end that an open session does not have.
     since = Greatest(Coalesce(Subquery(own.values("written_at")), "started_at"), "ended_at")
     age = ExpressionWrapper(Value(now, DateTimeField()) - since, DurationField())
-    rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKED_BACK), message_count__gt=0)
+    rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKBACK), message_count__gt=0)
     rows = rows.annotate(allowed=allowed, age=age, on=policy_value("summarizes", BooleanField()))
     of_session = {"actor_id": OuterRef("actor_id"), "key": Cast(OuterRef("pk"), TextField())}
     failed = Job.objects.ended_badly().filter(kind=JOB, finished_at__gt=now - RETRY_AFTER, **of_session)

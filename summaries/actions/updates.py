@@ -39,7 +39,7 @@ from summaries.actions.projects import (
 )
 from summaries.domain.entries import (
     LISTS,
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     Passage,
     ProjectMessage,
     answer_schema,
@@ -53,7 +53,7 @@ from summaries.models import Document, DocumentEntry, Project, ProjectCursor, Ro
 UPDATE_KIND: Final = "update_project"
 CALL_SECONDS: Final = 60.0
 ANSWER_TOKENS: Final = 3_000
-MOST_MESSAGES: Final = 200
+MAX_MESSAGES: Final = 200
 """Messages that one passage is chosen from; tokens nearly always end it sooner."""
 
 Step = Callable[[], AbstractContextManager[None]]
@@ -103,7 +103,7 @@ def _next_passage(session: Session, read_until: int, updating: UpdateContext) ->
     """Return the next passage; None at the end, or at an answer in progress, whose project is not known yet."""
     spoken = Message.objects.of([session.actor_id]).spoken().filter(session_id=session.pk)
     unread = spoken.filter(seq__gt=read_until, seq__lte=session.message_count).order_by("seq")
-    rows = list(unread[:MOST_MESSAGES])
+    rows = list(unread[:MAX_MESSAGES])
     projects = _MessageProjects(
         session, [row.pk for row in rows], updating.now, updating.actor.agent.current_project
     )
@@ -249,13 +249,13 @@ def _move_cursor(session: Session, read_until: int, until: int) -> bool:
 
 def _extract(updating: UpdateContext, session: Session, project: Project, passage: Passage) -> Any:
     actor = updating.actor
-    known = trusted_texts(_growing_documents(project)).values() if passage.is_trusted else ()
+    known = trusted_texts(_appendable_documents(project)).values() if passage.is_trusted else ()
     count = counter_in_use(Operation.EXTRACT).count
     texts = prompt_blocks(passage, known_lines(known, count=count), language=actor.agent.language)
     try:
         return complete_json(
             actor, Operation.EXTRACT, "update_project", texts, answer_schema(), max_output_tokens=ANSWER_TOKENS,
-            deadline_seconds=CALL_SECONDS, most=MOST_ENTRIES,
+            deadline_seconds=CALL_SECONDS, most=MAX_ENTRIES,
         )  # fmt: skip
     except (ProviderRejected, BadAnswer) as error:
         if isinstance(error, BadAnswer) and may_retry(updating.bad_attempts):
@@ -265,7 +265,7 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
         return None
 
 
-def _growing_documents(project: Project) -> list[Document]:
+def _appendable_documents(project: Project) -> list[Document]:
     return [each for each in documents_of(project) if each.name in LISTS.values()]
 
 
@@ -282,7 +282,7 @@ def _add_entries(
     except (UnknownRow, ProjectArchived):  # meanwhile
         return 0
     trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
-    known = {each.name: each.text for each in _growing_documents(project)}
+    known = {each.name: each.text for each in _appendable_documents(project)}
     entries = parse_entries(data, passage, known)
     for each in entries:
         sources = {"message_ids": [str(source.id) for source in each.sources], "channel": session.channel}

@@ -11,7 +11,7 @@ from memoryhub.admin.base import truncated
 from summaries.actions.compaction import ProtectionReason
 from summaries.domain.compaction import Outcome
 from summaries.domain.documents import DocumentKind
-from summaries.domain.projects import EventKind, ProjectStatus, is_stand_in
+from summaries.domain.projects import EventKind, ProjectStatus, is_generated_name
 from summaries.domain.routing import Action, Confidence
 from summaries.models import Project
 
@@ -21,23 +21,24 @@ def person_may(request: HttpRequest, codename: str) -> bool:
     return bool(user.has_perm(f"summaries.{codename}"))
 
 
-UNUSABLE = frozenset('/\\:*?"<>|')
+FORBIDDEN_IN_FILE_NAMES = frozenset('/\\:*?"<>|')
 """What some system has no room for in a file's name."""
 
 
 def shown_name(project: Project) -> str:
     """Return a project's name, with the beginning of its description where the name only stands in for a title."""
     title = truncated(project.description)
-    return f"{project.name} ({title})" if title and is_stand_in(project.name) else project.name
+    return f"{project.name} ({title})" if title and is_generated_name(project.name) else project.name
 
 
 def file_name(name: str, topic: str) -> str:
     stem, dot, ending = name.rpartition(".")
     usable = (
-        " " if each in UNUSABLE or unicodedata.category(each).startswith("C") else each for each in topic
+        " " if each in FORBIDDEN_IN_FILE_NAMES or unicodedata.category(each).startswith("C") else each
+        for each in topic
     )
     words = truncated("".join(usable))
-    return f"{stem} {words}{dot}{ending}" if words and is_stand_in(stem) else name
+    return f"{stem} {words}{dot}{ending}" if words and is_generated_name(stem) else name
 
 
 Words = Mapping[Any, Any]

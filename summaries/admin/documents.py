@@ -46,19 +46,19 @@ from summaries.actions.compaction import (
 from summaries.actions.documents import backups_of, remove_empty_document, restore_document, write_document
 from summaries.actions.entries import set_entry_trust
 from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, file_name
-from summaries.admin.project_life import lines_page, may_end, moved_lines
-from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
+from summaries.admin.project_life import lines_page, may_manage_life, move_selected_lines
+from summaries.domain.documents import MAX_DOCUMENT_LENGTH, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
 
-LONGEST_EDITED = 310_000
+MAX_EDITED_BYTES = 310_000
 """Bytes of HTML of a text that the page shows at once; a longer one is opened by a click more."""
 
-BEGINNING = 20_000
-LONGEST_RENDERED = 100_000
-MOST_IN_CONFLICT = 20_000
-MOST_KEPT_SHOWN = 200
-LONGEST_KEPT = 1_000
+BEGINNING_LENGTH = 20_000
+MAX_RENDERED_LENGTH = 100_000
+MAX_CONFLICT_LENGTH = 20_000
+MAX_PROTECTED_BLOCKS = 200
+MAX_BLOCK_LENGTH = 1_000
 
 
 TRUST_ACTIONS = {
@@ -81,7 +81,7 @@ TRUST_ACTIONS = {
 
 
 class DocumentForm(VersionedForm):
-    text = ProseField(rows=24, required=False, max_length=LONGEST_DOCUMENT, label=_("Text"))
+    text = ProseField(rows=24, required=False, max_length=MAX_DOCUMENT_LENGTH, label=_("Text"))
 
     class Meta:
         model = Document
@@ -145,7 +145,7 @@ class DocumentAdmin(HistoryAdmin):
             '<div dir="auto" class="break-words pro-text">{}</div>',
             words % {"number": len(document.text)},
             gettext("Open the whole text"),
-            document.text[:BEGINNING],
+            document.text[:BEGINNING_LENGTH],
         )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -183,7 +183,7 @@ class DocumentAdmin(HistoryAdmin):
 
     def _set_trust(self, request: HttpRequest, document: Document, reason: str, name: str) -> Done:
         trust, opposite, message = TRUST_ACTIONS[name]
-        parts = submitted_text(request, "entries").split(",")[: 2 * MOST_WAITING]
+        parts = submitted_text(request, "entries").split(",")[: 2 * MAX_PENDING]
         ids = [key for part in parts if (key := as_uuid(part)) is not None]
         ids = set_entry_trust(
             document=document, entry_ids=ids, trust=trust, by=principal(request), reason=reason, now=clock()
@@ -226,9 +226,9 @@ class DocumentAdmin(HistoryAdmin):
         words = gettext("%(name)s was removed; nothing had been written into it.")
         return Done(words % {"name": document.name}, to=address("change", project))
 
-    @object_action(may_end, confirm="lines_to_move")
+    @object_action(may_manage_life, confirm="lines_to_move")
     def move_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
-        return moved_lines(request, document, reason)
+        return move_selected_lines(request, document, reason)
 
     def lines_to_move(self, request: HttpRequest, document: Document) -> HttpResponse:
         return lines_page(self, request, document)
@@ -241,7 +241,7 @@ class DocumentAdmin(HistoryAdmin):
         """Count the tokens of a text in the editor; nothing is stored."""
         document.token_count = count_raw(with_plain_line_ends(request.POST.get("text", "")))
         state = state_of(document)
-        answer = {"tokens": document.token_count, "told": length_in_words(state), "percent": state.percent}
+        answer = {"tokens": document.token_count, "told": length_label(state), "percent": state.percent}
         return JsonResponse({**answer, "over": state.is_too_long})
 
     @row_page
@@ -255,11 +255,11 @@ class DocumentAdmin(HistoryAdmin):
         kept = protected_blocks(document=document, now=clock())
         shown = [
             {
-                "text": text[:LONGEST_KEPT],
-                "is_cut": len(text) > LONGEST_KEPT,
+                "text": text[:MAX_BLOCK_LENGTH],
+                "is_cut": len(text) > MAX_BLOCK_LENGTH,
                 "why": PROTECTION_REASONS[reason],
             }
-            for text, reason in kept[:MOST_KEPT_SHOWN]
+            for text, reason in kept[:MAX_PROTECTED_BLOCKS]
         ]
         title = _("Parts that compaction keeps unchanged")
         left_out = len(kept) - len(shown)
@@ -320,13 +320,13 @@ class DocumentAdmin(HistoryAdmin):
             "document_name": stored.name,
             "project_link": link_to("admin:summaries_project_change", stored.project_id, stored.project.name),
             "state": state,
-            "length": length_in_words(state),
+            "length": length_label(state),
             "outcome": OUTCOMES.get(state.outcome, state.outcome),
-            "entries": entries_of([stored]),
+            "entries": pending_entries_of([stored]),
             "backups": [{"number": each.number, "at": each.created_at} for each in backups_of(stored)],
             "history": self.history_of(request, stored),
             "conflict": self._conflict(request, stored),
-            "may_move": may_end(request) and stored.project.status is ProjectStatus.ACTIVE,
+            "may_move": may_manage_life(request) and stored.project.status is ProjectStatus.ACTIVE,
             "is_cut": is_cut,
             **({"show_save": False, "show_save_and_continue": False} if is_cut else {}),
         }
@@ -340,10 +340,10 @@ class DocumentAdmin(HistoryAdmin):
         latest = self.versions_of(stored, stored.version + 1, 1)
         return {
             "latest": latest[0] if latest else None,
-            "theirs": differences(was, stored.text, most=MOST_IN_CONFLICT) if was is not None else None,
-            "mine": differences(stored.text, mine, most=MOST_IN_CONFLICT),
-            "text": stored.text[:MOST_IN_CONFLICT],
-            "is_cut": len(stored.text) > MOST_IN_CONFLICT,
+            "theirs": differences(was, stored.text, most=MAX_CONFLICT_LENGTH) if was is not None else None,
+            "mine": differences(stored.text, mine, most=MAX_CONFLICT_LENGTH),
+            "text": stored.text[:MAX_CONFLICT_LENGTH],
+            "is_cut": len(stored.text) > MAX_CONFLICT_LENGTH,
         }
 
 
@@ -354,14 +354,14 @@ def _markdown() -> MarkdownIt:
 
 
 def rendered_markdown(text: str) -> str:
-    return str(_markdown().render(text[:LONGEST_RENDERED]))
+    return str(_markdown().render(text[:MAX_RENDERED_LENGTH]))
 
 
 def state_of(document: Document) -> CompactionState:
     return compaction_states(project=document.project, documents=[document])[document.pk]
 
 
-def length_in_words(state: CompactionState) -> str:
+def length_label(state: CompactionState) -> str:
     values = {"tokens": format_count(state.tokens), "limit": format_count(state.limit or 0)}
     if state.limit is None:
         return ngettext("%(tokens)s token", "%(tokens)s tokens", state.tokens) % values
@@ -374,19 +374,21 @@ def _is_cut(request: HttpRequest, document: Document) -> bool:
     """Return whether a text is too long to be shown whole; a submitted form is always shown whole."""
     if request.method == "POST" or "whole" in request.GET:
         return False
-    return len(document.text) * 6 > LONGEST_EDITED and len(escape(document.text).encode()) > LONGEST_EDITED
+    return (
+        len(document.text) * 6 > MAX_EDITED_BYTES and len(escape(document.text).encode()) > MAX_EDITED_BYTES
+    )
 
 
-MOST_WAITING = 50
-LONGEST_LINE = 2_000
+MAX_PENDING = 50
+MAX_LINE_LENGTH = 2_000
 
 
-def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
+def pending_entries_of(documents: Sequence[Document]) -> dict[str, Any]:
     """Return the latest untrusted entries by document; the text is empty where a person rewrote the line."""
     by_id = {each.pk: each for each in documents}
     actor_ids = {each.actor_id for each in documents}
     rows = DocumentEntry.objects.filter(actor_id__in=actor_ids, document_id__in=by_id, trust=Trust.UNTRUSTED)
-    latest = list(rows[: MOST_WAITING + 1])
+    latest = list(rows[: MAX_PENDING + 1])
     stored = Document.objects.filter(actor_id__in=actor_ids, pk__in={each.document_id for each in latest})
     texts = {
         (pk, line_digest(line)): line.strip()
@@ -395,10 +397,10 @@ def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
         if line.strip()
     }
     groups: dict[UUID, list[dict[str, Any]]] = {}
-    for each in latest[:MOST_WAITING]:
+    for each in latest[:MAX_PENDING]:
         text = texts.get((each.document_id, bytes(each.text_digest)), "")
         channel = each.source.get("channel") if isinstance(each.source, dict) else ""
-        entry = {"id": each.pk, "text": text[:LONGEST_LINE], "is_cut": len(text) > LONGEST_LINE}
+        entry = {"id": each.pk, "text": text[:MAX_LINE_LENGTH], "is_cut": len(text) > MAX_LINE_LENGTH}
         entry |= {"channel": str(channel or ""), "created_at": each.created_at}
         groups.setdefault(each.document_id, []).append(entry)
     return {
@@ -406,5 +408,5 @@ def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
             {"document": by_id[pk], "entries": entries, "ids": ",".join(str(each["id"]) for each in entries)}
             for pk, entries in groups.items()
         ],
-        "more": max(0, rows.count() - MOST_WAITING) if len(latest) > MOST_WAITING else 0,
+        "more": max(0, rows.count() - MAX_PENDING) if len(latest) > MAX_PENDING else 0,
     }

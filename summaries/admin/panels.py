@@ -30,7 +30,7 @@ from summaries.models import Project, ProjectEvent, RoutingDecision, Summary, Su
 
 EXCERPT: Final = 300
 
-VERBS: Final = {
+VERB_LABELS: Final = {
     TextVerb.WRITE: _("The summary was written"),
     TextVerb.EDIT: _("The summary was corrected"),
     TextVerb.LOCK: _("The summary was locked"),
@@ -38,7 +38,7 @@ VERBS: Final = {
     TextVerb.RESTORE: _("The summary was restored"),
     TextVerb.DELETE: _("The summary was deleted"),
 }
-ACTIONS: Final = {
+ACTION_LABELS: Final = {
     Action.ROUTE: _("The message was routed to a project"),
     Action.DISCLOSE: _("The message was routed to a project, as a guess"),
     Action.ASK: _("No project was found for the message"),
@@ -61,7 +61,7 @@ def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     for version in rows[: MAX_ENTRIES_PER_KIND + 1]:
         covered = ngettext("covers %(count)s message", "covers %(count)s messages", version.message_count)
         yield TimelineEntry(
-            title=VERBS[TextVerb(version.verb)],
+            title=VERB_LABELS[TextVerb(version.verb)],
             text=version.opening,
             at=version.created_at,
             after_seq=version.message_count,
@@ -82,7 +82,7 @@ def _routes(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     for decision in rows.defer("reason").order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
         project = decision.corrected_project or decision.project
         yield TimelineEntry(
-            title=ACTIONS[Action(decision.action)],
+            title=ACTION_LABELS[Action(decision.action)],
             text=project.name if project else decision.proposed_name,
             at=decision.created_at,
             state=_("corrected") if decision.corrected_project_id else "",

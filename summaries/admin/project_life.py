@@ -26,24 +26,24 @@ from summaries.actions.projects import project_named
 from summaries.actions.updates import misplaced_entries
 from summaries.admin.base import EVENTS, person_may
 from summaries.domain.documents import lines_by_digest
-from summaries.domain.projects import LONGEST_NAME, EventKind, ProjectStatus
+from summaries.domain.projects import MAX_NAME_LENGTH, EventKind, ProjectStatus
 from summaries.models import Document, Project, ProjectEvent, RoutingDecision
 
-MOST_OFFERED = 200
-MOST_LINES = 500
+MAX_PROJECTS = 200
+MAX_LINES = 500
 
 
-def may_end(request: HttpRequest) -> bool:
+def may_manage_life(request: HttpRequest) -> bool:
     """Return whether a person may archive, merge, move and undo: who may change and delete projects."""
     return person_may(request, "change_project") and person_may(request, "delete_project")
 
 
-def others_than(project: Project) -> list[str]:
+def other_project_names(project: Project) -> list[str]:
     rows = Project.objects.of(project.actor_id).active().exclude(pk=project.pk).order_by("name")
-    return list(rows.values_list("name", flat=True)[:MOST_OFFERED])
+    return list(rows.values_list("name", flat=True)[:MAX_PROJECTS])
 
 
-def moved(transfer: Transfer) -> Done:
+def transfer_result(transfer: Transfer) -> Done:
     """Return the report of a merge or move, with its undo."""
     assert transfer.event is not None
     number = sum(each.added for each in transfer.documents)
@@ -56,7 +56,7 @@ class ProjectLife(EditorAdmin):
     """Pages of `ProjectAdmin` for what happens to a project as a whole."""
 
     def life_of(self, request: HttpRequest, project: Project) -> dict[str, Any]:
-        events = events_to_undo(project) if may_end(request) else []
+        events = events_to_undo(project) if may_manage_life(request) else []
         deleted = Document.objects.of(project.actor_id).filter(
             pk__in=[each.details["document_id"] for each in events if "document_id" in each.details]
         )
@@ -64,8 +64,8 @@ class ProjectLife(EditorAdmin):
         return {
             "status": project.status,
             "merged_into": project.merged_into,
-            "may_end": may_end(request) and project.status is not ProjectStatus.DELETED,
-            "others": others_than(project) if project.status is ProjectStatus.ACTIVE else [],
+            "may_end": may_manage_life(request) and project.status is not ProjectStatus.DELETED,
+            "others": other_project_names(project) if project.status is ProjectStatus.ACTIVE else [],
             "undoable": [
                 {
                     "event": each,
@@ -78,24 +78,24 @@ class ProjectLife(EditorAdmin):
             ],
         }
 
-    @object_action(may_end)
+    @object_action(may_manage_life)
     def archive_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         archive_project(project=project, by=principal(request), reason=reason, now=clock())
         words = gettext("%(name)s was archived.") % {"name": project.name}
         return Done(words, undo=address("reactivate", project))
 
-    @object_action(may_end)
+    @object_action(may_manage_life)
     def reactivate_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         reactivate_project(project=project, by=principal(request), reason=reason, now=clock())
         words = gettext("%(name)s is active again.") % {"name": project.name}
         return Done(words, undo=address("archive", project))
 
-    @object_action(may_end, confirm="preview_of_merge")
+    @object_action(may_manage_life, confirm="preview_of_merge")
     def merge_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
-        return moved(_merged(request, project, reason, dry_run=False))
+        return transfer_result(_merged(request, project, reason, dry_run=False))
 
     def preview_of_merge(self, request: HttpRequest, project: Project) -> HttpResponse:
-        if not may_end(request):
+        if not may_manage_life(request):
             raise PermissionDenied
         try:
             preview = _merged(request, project, "", dry_run=True)
@@ -105,7 +105,7 @@ class ProjectLife(EditorAdmin):
         title = _("Merge %(name)s into %(into)s?") % {"name": project.name, "into": preview.into}
         return self.subpage(request, project, "summaries/project/merge", title=title, preview=preview)
 
-    @object_action(may_end)
+    @object_action(may_manage_life)
     def undo_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         rows = ProjectEvent.objects.filter(actor_id=project.actor_id)
         key = as_uuid(submitted_text(request, "event"))
@@ -124,7 +124,7 @@ class ProjectLife(EditorAdmin):
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
         answer = super().response_delete(request, obj_display, obj_id)
         rows = ProjectEvent.objects.filter(project_id=obj_id, kind=EventKind.DELETE)
-        if (event := rows.order_by("-id").first()) is not None and may_end(request):
+        if (event := rows.order_by("-id").first()) is not None and may_manage_life(request):
             words = gettext("%(name)s can be brought back for 30 days.") % {"name": event.project_name}
             report_done(request, words, undo=address("undo", Project(pk=obj_id), event=event.pk))
         return answer  # type: ignore[no-any-return]
@@ -136,9 +136,9 @@ def _merged(request: HttpRequest, project: Project, reason: str, *, dry_run: boo
     return merge_projects(source=project, into=into, by=by, reason=reason, now=now, dry_run=dry_run)
 
 
-def moved_lines(request: HttpRequest, document: Document, reason: str) -> Done:
+def move_selected_lines(request: HttpRequest, document: Document, reason: str) -> Done:
     """Move the chosen lines of a document to another project, or to a new one."""
-    new_name = submitted_text(request, "new_name")[:LONGEST_NAME]
+    new_name = submitted_text(request, "new_name")[:MAX_NAME_LENGTH]
     into = submitted_text(request, "into")
     found = None if new_name else project_named(actor_id=document.actor_id, name=into)
     digests = [digest for each in request.POST.getlist("line") if (digest := _digest(each))]
@@ -146,12 +146,12 @@ def moved_lines(request: HttpRequest, document: Document, reason: str) -> Done:
         source=document.project, lines={document.name: digests}, into=found, new_name=new_name,
         by=principal(request), reason=reason, now=clock(),
     )  # fmt: skip
-    return moved(done)
+    return transfer_result(done)
 
 
 def lines_page(screen: EditorAdmin, request: HttpRequest, document: Document) -> HttpResponse:
     """Show the lines of a document to choose from."""
-    if not may_end(request):
+    if not may_manage_life(request):
         raise PermissionDenied
     lines = [
         {"digest": digest.hex(), "text": line}
@@ -160,8 +160,8 @@ def lines_page(screen: EditorAdmin, request: HttpRequest, document: Document) ->
     ]
     return screen.subpage(
         request, document, "summaries/document/move", title=_("Move lines of %(name)s") % {"name": document.name},
-        lines=lines[:MOST_LINES], left_out=max(0, len(lines) - MOST_LINES), others=others_than(document.project),
-        longest_name=LONGEST_NAME,
+        lines=lines[:MAX_LINES], left_out=max(0, len(lines) - MAX_LINES), others=other_project_names(document.project),
+        longest_name=MAX_NAME_LENGTH,
     )  # fmt: skip
 
 
@@ -172,9 +172,9 @@ def _digest(text: str) -> bytes | None:
         return None
 
 
-def misplaced_of(request: HttpRequest, decision: RoutingDecision) -> list[dict[str, Any]]:
+def movable_entries(request: HttpRequest, decision: RoutingDecision) -> list[dict[str, Any]]:
     """Return the lines that a wrong decision caused and that are still where it led, for those who may move them."""
-    if not may_end(request) or decision.corrected_project_id is None:
+    if not may_manage_life(request) or decision.corrected_project_id is None:
         return []
     return [
         {"id": each.pk, "document": each.document, "text": line}
@@ -183,9 +183,9 @@ def misplaced_of(request: HttpRequest, decision: RoutingDecision) -> list[dict[s
     ]
 
 
-def moved_misplaced(request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
-    """Move the chosen lines of `misplaced_of` to the right project."""
+def move_selected_entries(request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+    """Move the chosen lines of `movable_entries` to the right project."""
     chosen: list[UUID] = [key for each in request.POST.getlist("entry") if (key := as_uuid(each))]
-    return moved(
+    return transfer_result(
         move_misplaced(decision=decision, entry_ids=chosen, by=principal(request), reason=reason, now=clock())
     )

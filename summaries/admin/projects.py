@@ -49,7 +49,7 @@ from memoryhub.zones import day_end, day_start
 from summaries.actions.compaction import compaction_states
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
-from summaries.actions.projects import change_project, create_project, daily, delete_project
+from summaries.actions.projects import change_project, create_project, daily_totals, delete_project
 from summaries.actions.summarizers import Digest, digest
 from summaries.admin.base import (
     CONFIDENCES,
@@ -62,27 +62,27 @@ from summaries.admin.base import (
     person_may,
     shown_name,
 )
-from summaries.admin.documents import entries_of, length_in_words
+from summaries.admin.documents import length_label, pending_entries_of
 from summaries.admin.project_life import ProjectLife
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, DayTotals, ProjectStatus
+from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, DayTotals, ProjectStatus
 from summaries.domain.projects import describe_day as day_in_words
 from summaries.domain.summaries import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
-SHOWN_DAYS = 7
-LATEST_EVENTS = 20
-MOST_OF_A_DAY = 200
-LATEST_DECISIONS = 10
-MOST_DOCUMENTS = 200
+DAYS_SHOWN = 7
+MAX_EVENTS = 20
+MAX_DAY_EVENTS = 200
+MAX_DECISIONS = 10
+MAX_DOCUMENTS = 200
 
 
 class ProjectForm(VersionedForm):
-    name = forms.CharField(label=_("Name"), max_length=LONGEST_NAME, widget=UnfoldAdminTextInputWidget())
+    name = forms.CharField(label=_("Name"), max_length=MAX_NAME_LENGTH, widget=UnfoldAdminTextInputWidget())
     description = forms.CharField(
         label=_("Description"),
         required=False,
-        max_length=LONGEST_DESCRIPTION,
+        max_length=MAX_DESCRIPTION_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
         help_text=_("Stands in the catalog, and in MEMORY.md as its block quote."),
     )
@@ -95,7 +95,7 @@ class ProjectForm(VersionedForm):
 class NewProjectForm(OwnerForm, ActionForm):
     name = forms.CharField(
         label=_("Name"),
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
         help_text=_(
             "Small letters a to z and digits, words joined by hyphens; any other text is answered with a name."
@@ -104,7 +104,7 @@ class NewProjectForm(OwnerForm, ActionForm):
     description = forms.CharField(
         label=_("Description"),
         required=False,
-        max_length=LONGEST_DESCRIPTION,
+        max_length=MAX_DESCRIPTION_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
     )
 
@@ -117,14 +117,14 @@ class NewProjectForm(OwnerForm, ActionForm):
         self.fields["user_id"].help_text = _("Empty: a project of the agent itself.")
 
 
-_OF_STATUS = {
+_STATUS_CONDITIONS = {
     ProjectStatus.ACTIVE: Q(deleted_at=None, archived_at=None),
     ProjectStatus.ARCHIVED: Q(deleted_at=None, archived_at__isnull=False),
     ProjectStatus.DELETED: Q(deleted_at__isnull=False),
 }
 StatusFilter = choice_filter(
     _("state"), "status", lambda: [(status.value, STATUSES[status]) for status in ProjectStatus],
-    lambda rows, status: rows.filter(_OF_STATUS.get(status, Q(deleted_at=None))),  # type: ignore[call-overload]
+    lambda rows, status: rows.filter(_STATUS_CONDITIONS.get(status, Q(deleted_at=None))),  # type: ignore[call-overload]
 )  # fmt: skip
 
 
@@ -234,7 +234,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     def document_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         made = add_document(
             project=project, name=submitted_text(request, "name"),
-            topic=submitted_text(request, "topic")[:LONGEST_DESCRIPTION], by=principal(request), reason=reason,
+            topic=submitted_text(request, "topic")[:MAX_DESCRIPTION_LENGTH], by=principal(request), reason=reason,
             now=clock(),
         )  # fmt: skip
         words = gettext("%(name)s was added; write into it here.") % {"name": made.name}
@@ -261,11 +261,11 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             day = localdate(clock())
         made = self._digest(request, project, day) if request.method == "POST" else None
         sees_events = person_may(request, "view_projectevent")
-        events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
+        events = _events(project, day, MAX_DAY_EVENTS + 1) if sees_events else []
         return self.subpage(
             request, project, "summaries/project/day",
             title=_("%(name)s on %(day)s") % {"name": project.name, "day": day.isoformat()},
-            day=day, sums=_sums(project, day, day), events=events[:MOST_OF_A_DAY], more=len(events) > MOST_OF_A_DAY,
+            day=day, sums=_sums(project, day, day), events=events[:MAX_DAY_EVENTS], more=len(events) > MAX_DAY_EVENTS,
             may_digest=self._may_digest(request, project),
             whose_sessions=submitted_text(request, "of") or "project", digest=made,
         )  # fmt: skip
@@ -295,7 +295,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
         rows = (
             Document.objects.of(stored.actor_id).kept().filter(project=stored).defer("text").order_by("name")
         )
-        documents = sorted(rows[:MOST_DOCUMENTS], key=lambda each: document_order(each.name))
+        documents = sorted(rows[:MAX_DOCUMENTS], key=lambda each: document_order(each.name))
         states = compaction_states(project=stored, documents=documents)
         reads = person_may(request, "view_document")
         sees_events = person_may(request, "view_projectevent")
@@ -310,23 +310,23 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
                 {
                     "document": each,
                     "state": states[each.pk],
-                    "length": length_in_words(states[each.pk]),
+                    "length": length_label(states[each.pk]),
                     "outcome": OUTCOMES.get(states[each.pk].outcome, states[each.pk].outcome),
                 }
                 for each in documents
             ],
             "missing": sorted(set(DOCUMENTS) - {each.name for each in documents}, key=document_order),
-            "entries": entries_of(documents) if reads else None,
+            "entries": pending_entries_of(documents) if reads else None,
             "today": today,
-            "days": _sums(stored, today - timedelta(days=SHOWN_DAYS - 1), today),
-            "events": _events(stored, today, LATEST_EVENTS) if sees_events else None,
+            "days": _sums(stored, today - timedelta(days=DAYS_SHOWN - 1), today),
+            "events": _events(stored, today, MAX_EVENTS) if sees_events else None,
             "decisions": _decisions(stored) if person_may(request, "view_routingdecision") else None,
         }
 
 
 def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
     language = "ja" if (get_language() or "").startswith("ja") else "en"
-    days = daily(
+    days = daily_totals(
         actor_id=project.actor_id, first=first, last=last, project=project.name, zone=get_current_timezone()
     )
     if not days and first == last:
@@ -355,7 +355,7 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
     either = Q(project=project) | Q(corrected_project=project)
     rows = RoutingDecision.objects.filter(either, actor_id=project.actor_id).order_by("-created_at", "-id")
     rows = rows.select_related("corrected_project").defer("message")
-    latest = rows.annotate(opening=Left("message", EXCERPT_SOURCE_LENGTH))[:LATEST_DECISIONS]
+    latest = rows.annotate(opening=Left("message", EXCERPT_SOURCE_LENGTH))[:MAX_DECISIONS]
     return [
         {"decision": each, "message": excerpt(each.opening), "confidence": CONFIDENCES[each.confidence]}
         for each in latest

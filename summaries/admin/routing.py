@@ -34,31 +34,34 @@ from summaries.actions.routing import (
     undo_correction,
 )
 from summaries.admin.base import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCLOSED, person_may, shown_name
-from summaries.admin.project_life import may_end, misplaced_of, moved_misplaced
+from summaries.admin.project_life import may_manage_life, movable_entries, move_selected_entries
 from summaries.domain.policy import ProjectPolicy
-from summaries.domain.projects import LONGEST_NAME
+from summaries.domain.projects import MAX_NAME_LENGTH
 from summaries.domain.routing import Action, Confidence, reason_parts
 from summaries.domain.word_router import most_similar, similarity
 from summaries.models import Project, RoutingDecision
 
-MOST_OFFERED = 200
-OFFERED_IN_LIST = 3
-OFFERED_ON_PAGE = 6
-LONGEST_SHOWN = 20_000
-MAKES = "add_project"
+MAX_PROJECTS = 200
+LIST_SUGGESTIONS = 3
+PAGE_SUGGESTIONS = 6
+MAX_SHOWN_LENGTH = 20_000
+ADD_PROJECT = "add_project"
 
 
-_IN_STATE = {
+_STATE_CONDITIONS = {
     "unsure": Q(corrected_at=None, confidence__in=[Confidence.LOW, Confidence.MEDIUM]),
     "open": Q(corrected_at=None),
     "corrected": Q(corrected_at__isnull=False),
 }
-_STATES = [
+_STATE_CHOICES = [
     ("unsure", _("Uncertain and not reviewed")), ("open", _("Not reviewed")),
     ("corrected", _("Corrected or confirmed")),
 ]  # fmt: skip
 StateFilter = choice_filter(
-    _("correction"), "state", lambda: _STATES, lambda rows, state: rows.filter(_IN_STATE.get(state, Q()))
+    _("correction"),
+    "state",
+    lambda: _STATE_CHOICES,
+    lambda rows, state: rows.filter(_STATE_CONDITIONS.get(state, Q())),
 )
 ActionFilter = choice_filter(
     _("what followed"), "action", lambda: [(each.value, ACTIONS[each]) for each in Action]
@@ -104,21 +107,25 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     @admin.display(description=_("message"))
     def whole_message(self, decision: RoutingDecision) -> str:
         return format_html(
-            '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:LONGEST_SHOWN]
+            '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:MAX_SHOWN_LENGTH]
         )
 
-    of_project = column(_("project"), lambda decision: _linked(decision.project), ordering="project__name")
+    of_project = column(
+        _("project"), lambda decision: _project_link(decision.project), ordering="project__name"
+    )
     shown_confidence, sure = choice_displays(
         "confidence", CONFIDENCES, CONFIDENCE_COLOURS, description=_("confidence")
     )
 
     shown_reason = column(
         _("reason"),
-        lambda decision: wide(excerpt(worded_reason(decision.reason), 80)) if decision.reason else "–",
+        lambda decision: wide(excerpt(translated_reason(decision.reason), 80)) if decision.reason else "–",
     )
     whole_reason = column(
         _("reason"),
-        lambda decision: excerpt(worded_reason(decision.reason), LONGEST_SHOWN) if decision.reason else "–",
+        lambda decision: (
+            excerpt(translated_reason(decision.reason), MAX_SHOWN_LENGTH) if decision.reason else "–"
+        ),
     )
 
     @admin.display(description=_("what followed"))
@@ -131,16 +138,16 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         return ACTIONS[decision.action]
 
     put_right = column(
-        _("corrected"), lambda decision: _linked(decision.corrected_project), ordering="corrected_at"
+        _("corrected"), lambda decision: _project_link(decision.corrected_project), ordering="corrected_at"
     )
 
     @admin.display(description=_("belongs to"), ordering="corrected_at")
     def belongs_to(self, decision: Any) -> str:
         offered, project = getattr(decision, "offered", None), decision.corrected_project
         if project is not None and offered is not None:
-            return _in_a_row([_linked(project), _button(_undo(decision, project), gettext("Undo"))])
+            return _row_of([_project_link(project), _button(_undo(decision, project), gettext("Undo"))])
         if offered is None:
-            return _linked(project)
+            return _project_link(project)
         buttons = [_button(address("correct", decision, project=name), name) for name in offered]
         if decision.may_make and decision.proposed_name:
             new = address("correct", decision, take="new", new_name=decision.proposed_name)
@@ -150,7 +157,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             address("change", decision),
             gettext("Another…"),
         )
-        return _in_a_row([*buttons, other])
+        return _row_of([*buttons, other])
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -159,10 +166,10 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         answer: Any = super().changelist_view(request, {**(extra_context or {}), "may_correct": may})
         changes = getattr(answer, "context_data", None) or {}
         if may and "cl" in changes:
-            decisions, may_make = changes["cl"].result_list, person_may(request, MAKES)
+            decisions, may_make = changes["cl"].result_list, person_may(request, ADD_PROJECT)
             profiles = profiles_of(each.actor_id for each in decisions)
             for each in decisions:
-                each.offered = _likely(each, profiles.get(each.actor_id, ()), OFFERED_IN_LIST)
+                each.offered = _likely(each, profiles.get(each.actor_id, ()), LIST_SUGGESTIONS)
                 each.may_make = may_make
         return answer  # type: ignore[no-any-return]
 
@@ -174,13 +181,13 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         values: dict[str, Any] = {"former": former.name} if former is not None else {}
         take, by, now = submitted_text(request, "take"), principal(request), clock()
         if take == "new":
-            if not person_may(request, MAKES):
+            if not person_may(request, ADD_PROJECT):
                 raise PermissionDenied
             name, made = submitted_text(request, "new_name") or proposed_name(decision), {"made": 1}
             correct_to_new_project(decision=decision, name=name, by=by, reason=reason, now=now)
         else:
             field = "chosen" if take == "chosen" else "project"
-            name, made = submitted_text(request, field)[:LONGEST_NAME], {}
+            name, made = submitted_text(request, field)[:MAX_NAME_LENGTH], {}
             correct_routing(decision=decision, project_name=name, by=by, reason=reason, now=now)
         words = gettext("Messages like this one go to %(name)s from now on.") % {"name": name}
         return Done(words, undo=address("uncorrect", decision, said=name, **values, **made))
@@ -200,26 +207,26 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         # Where the project that was made for the message is gone with it, there is nothing to go back to.
         return Done(words, undo=None if went else address("correct", decision, project=said))
 
-    @object_action(may_end)
+    @object_action(may_manage_life)
     def misplaced_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
         """Move what was written into the wrong project before the correction."""
-        return moved_misplaced(request, decision, reason)
+        return move_selected_entries(request, decision, reason)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         projects = Project.objects.of(row.actor_id).active().order_by("name")
-        names = list(projects.values_list("name", flat=True)[: MOST_OFFERED + 1])
+        names = list(projects.values_list("name", flat=True)[: MAX_PROJECTS + 1])
         said = row.corrected_project
         policy = effective_policy(ProjectPolicy, row.actor.agent, row.actor)
         shown = most_similar(row.message, corrections_of(row.actor), policy.routing_examples)
         return {
             "may_change": self.has_change_permission(request, row),
-            "may_make": person_may(request, MAKES),
-            "likely": _likely(row, profiles_of([row.actor_id]).get(row.actor_id, ()), OFFERED_ON_PAGE),
-            "project_names": names[:MOST_OFFERED],
-            "more_projects": len(names) > MOST_OFFERED,
+            "may_make": person_may(request, ADD_PROJECT),
+            "likely": _likely(row, profiles_of([row.actor_id]).get(row.actor_id, ()), PAGE_SUGGESTIONS),
+            "project_names": names[:MAX_PROJECTS],
+            "more_projects": len(names) > MAX_PROJECTS,
             "new_name": proposed_name(row),
             "said": said,
-            "misplaced": misplaced_of(request, row),
+            "misplaced": movable_entries(request, row),
             "undo": _undo(row, said) if said is not None else "",
             "examples": [
                 {
@@ -232,7 +239,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
                 }
                 for each in shown
             ],
-            "longest_name": LONGEST_NAME,
+            "longest_name": MAX_NAME_LENGTH,
             "show_save": False,
             "show_save_and_continue": False,
         }
@@ -256,21 +263,21 @@ def _button(to: str, text: str) -> SafeString:
     )  # fmt: skip
 
 
-def _in_a_row(parts: Sequence[Any]) -> SafeString:
+def _row_of(parts: Sequence[Any]) -> SafeString:
     joined = format_html_join("", "{}", ((part,) for part in parts))
     return format_html('<div class="flex flex-wrap gap-2 items-center pro-column">{}</div>', joined)
 
 
-def worded_reason(reason: str) -> str:
+def translated_reason(reason: str) -> str:
     """Return a reason in the reader's language where the router wrote it itself; a model's words stay as they are."""
     parts = reason_parts(reason)
     if parts is None:
         return reason
     sentence, named = parts
     if "reason" in named:  # that of the words, where a model could not be asked
-        named["reason"] = worded_reason(named["reason"])
+        named["reason"] = translated_reason(named["reason"])
     return gettext(sentence).format(**named)
 
 
-def _linked(project: Project | None) -> str:
+def _project_link(project: Project | None) -> str:
     return link_to("admin:summaries_project_change", project.pk, shown_name(project)) if project else "–"

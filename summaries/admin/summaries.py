@@ -15,13 +15,13 @@ from memoryhub.admin.fields import ProseField
 from memoryhub.admin.labels import TRUST_COLOURS, TRUSTS
 from summaries.actions.summaries import SUMMARIES
 from summaries.actions.triggers import enqueue_summary
-from summaries.domain.summaries import LONGEST_TEXT
+from summaries.domain.summaries import MAX_TEXT_LENGTH
 from summaries.models import Summary, SummaryVersion
 
 
 class SummaryForm(VersionedForm):
     text = ProseField(
-        max_length=LONGEST_TEXT,
+        max_length=MAX_TEXT_LENGTH,
         label=_("Summary"),
         help_text=_("A text that you change is locked: no job rewrites it until you unlock it."),
     )

@@ -20,15 +20,15 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
-from summaries.actions.projects import MOST_DAYS
-from summaries.domain.documents import LONGEST_DOCUMENT, LONGEST_ENTRY, title_of
-from summaries.domain.projects import LONGEST_DESCRIPTION, EventKind, ProjectStatus
+from summaries.actions.projects import MAX_DAYS
+from summaries.domain.documents import MAX_DOCUMENT_LENGTH, MAX_ENTRY_LENGTH, title_of
+from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, EventKind, ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
-LONGEST_ASKED_NAME = 1_000
+MAX_REQUESTED_NAME_LENGTH = 1_000
 """Longer than a name may be, so that the error about a longer one proposes a valid name."""
 
-MOST_MOVED = 1_000
+MAX_MOVED_LINES = 1_000
 """Lines that one request moves."""
 
 ALL = "all"
@@ -64,21 +64,21 @@ class DailyQuery(TenantQuery):
     """Days and project of daily sums."""
 
     project = StringField(required=False)
-    days = serializers.IntegerField(required=False, min_value=1, max_value=MOST_DAYS, default=30)
+    days = serializers.IntegerField(required=False, min_value=1, max_value=MAX_DAYS, default=30)
 
 
 class ProjectIn(TenantSerializer):
     """A new project."""
 
-    name = TextField(max_length=LONGEST_ASKED_NAME)
-    description = TextField(required=False, allow_blank=True, max_length=LONGEST_DESCRIPTION, default="")
+    name = TextField(max_length=MAX_REQUESTED_NAME_LENGTH)
+    description = TextField(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH, default="")
 
 
 class ProjectPatch(ReasonSerializer):
     """Changes of a project."""
 
-    name = TextField(required=False, max_length=LONGEST_ASKED_NAME)
-    description = TextField(required=False, allow_blank=True, max_length=LONGEST_DESCRIPTION)
+    name = TextField(required=False, max_length=MAX_REQUESTED_NAME_LENGTH)
+    description = TextField(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH)
 
 
 class ProjectOut(OwnedOut, serializers.ModelSerializer):
@@ -101,7 +101,7 @@ class ProjectOut(OwnedOut, serializers.ModelSerializer):
 class MergeIn(ReasonSerializer):
     """Project that another becomes part of."""
 
-    into = TextField(max_length=LONGEST_ASKED_NAME)
+    into = TextField(max_length=MAX_REQUESTED_NAME_LENGTH)
     dry_run = serializers.BooleanField(default=False, help_text="Only tell what would be done.")
 
 
@@ -109,7 +109,7 @@ class MoveIn(MergeIn):
     """Lines of a document, and the project that they go to."""
 
     lines = ItemsField(
-        child=TextField(max_length=LONGEST_DOCUMENT), min_length=1, max_length=MOST_MOVED,
+        child=TextField(max_length=MAX_DOCUMENT_LENGTH), min_length=1, max_length=MAX_MOVED_LINES,
         help_text="Lines as they stand in the document.",
     )  # fmt: skip
     new_project = serializers.BooleanField(default=False, help_text="`into` is the name of a new project.")
@@ -121,7 +121,7 @@ class MoveIn(MergeIn):
 class MisplacedIn(ReasonSerializer):
     """Lines to move after a correction; by default all."""
 
-    entry_ids = ItemsField(child=IdField(), required=False, max_length=MOST_MOVED)
+    entry_ids = ItemsField(child=IdField(), required=False, max_length=MAX_MOVED_LINES)
     dry_run = serializers.BooleanField(default=False, help_text="Only tell what would be done.")
 
 
@@ -199,13 +199,13 @@ class AppendedOut(DocumentOut):
 class DocumentIn(ReasonSerializer):
     """Whole text of a document."""
 
-    text = TextField(allow_blank=True, max_length=LONGEST_DOCUMENT)
+    text = TextField(allow_blank=True, max_length=MAX_DOCUMENT_LENGTH)
 
 
 class EntryIn(StrictSerializer):
     """One line for a document, with its channel."""
 
-    text = TextField(max_length=LONGEST_ENTRY)
+    text = TextField(max_length=MAX_ENTRY_LENGTH)
     pinned = serializers.BooleanField(default=False)
     channel = ChannelField(default="api")
 
@@ -271,7 +271,7 @@ class RouteIn(TenantSerializer):
 class CorrectionIn(ReasonSerializer):
     """Correct project of a message."""
 
-    project = TextField(max_length=LONGEST_ASKED_NAME)
+    project = TextField(max_length=MAX_REQUESTED_NAME_LENGTH)
 
 
 class RouteOut(serializers.ModelSerializer):

@@ -68,7 +68,7 @@ from summaries.api.project_serializers import (
     RouteIn,
     RouteOut,
 )
-from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, unanswered
+from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, unavailable_problem
 from summaries.domain.documents import line_digest, lines_by_digest, without_lines
 from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
@@ -386,7 +386,7 @@ class DailyEvents(ProjectView):
 
 
 class DocumentCompaction(ProjectView):
-    problems = {ProviderUnavailable: unanswered}
+    problems = {ProviderUnavailable: unavailable_problem}
 
     @operation(
         "document_compact", Scope.WRITE, request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut}

@@ -31,7 +31,7 @@ from memoryhub.llm.errors import ProviderError
 from summaries.actions.summaries import SUMMARIES
 from summaries.actions.summarizers import digest
 from summaries.actions.triggers import enqueue_summary
-from summaries.domain.summaries import LONGEST_TEXT
+from summaries.domain.summaries import MAX_TEXT_LENGTH
 from summaries.models import Summary, SummaryVersion
 
 
@@ -90,7 +90,7 @@ class JobIdOut(serializers.Serializer):
 class SummaryPatch(ReasonSerializer):
     """Changes of a summary; a new text locks it unless `locked` is false."""
 
-    summary = TextField(required=False, max_length=LONGEST_TEXT)
+    summary = TextField(required=False, max_length=MAX_TEXT_LENGTH)
     locked = serializers.BooleanField(required=False)
 
 
@@ -128,7 +128,7 @@ class DigestOut(serializers.Serializer):
     end_time = serializers.DateTimeField()
 
 
-SET_UP_SECONDS: Final = 600.0
+OPERATOR_WAIT_SECONDS: Final = 600.0
 """Retry-After where an operator has to act first."""
 
 IF_NONE_MATCH = OpenApiParameter(
@@ -136,9 +136,9 @@ IF_NONE_MATCH = OpenApiParameter(
 )
 
 
-def unanswered(error: ProviderError) -> APIException:
+def unavailable_problem(error: ProviderError) -> APIException:
     """Name a wait also where no model is configured or the spending cap is reached."""
-    wait = error.retry_after_seconds or (SET_UP_SECONDS if is_model_missing(error) else None)
+    wait = error.retry_after_seconds or (OPERATOR_WAIT_SECONDS if is_model_missing(error) else None)
     return llm_problem(error, wait_seconds=None if wait is None else math.ceil(wait))
 
 
@@ -230,7 +230,7 @@ class Summaries(ApiView):
 
 
 class SummariesDigest(ApiView):
-    problems = {ProviderError: unanswered}
+    problems = {ProviderError: unavailable_problem}
     idempotent_in_transaction = False
 
     @operation("summaries_digest", Scope.WRITE, request=DigestIn, responses=DigestOut)

@@ -22,11 +22,11 @@ COMPACTED: Final = frozenset({MEMORY, TIMELINE})
 
 NEVER_COMPACTED: Final = PINNED
 
-YOUNG: Final = timedelta(days=7)
+PROTECTED_AGE: Final = timedelta(days=7)
 SECTION_TOKENS: Final = 12_000
 """Free text of one call, so that prompt and answer fit into any model."""
 
-LEAST_ROOM: Final = 100
+MIN_ROOM_TOKENS: Final = 100
 """Tokens that must be left besides the protected text, for a text to be written."""
 
 FOLLOW_UP: Final = timedelta(days=1)
@@ -106,7 +106,7 @@ class Protection:
 
     @classmethod
     def at(cls, now: datetime, digests: Container[bytes], zone: tzinfo = UTC) -> "Protection":
-        return cls(digests, now - YOUNG, zone)
+        return cls(digests, now - PROTECTED_AGE, zone)
 
     def covers(self, block: Block) -> bool:
         """Return whether a block is protected, apart from blocks above and below it."""
@@ -250,7 +250,7 @@ def _merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
 def free_tokens(pieces: Sequence[Piece], *, target: int, count: Count) -> int:
     """Return the tokens for the rewritten text. Raises CannotCompact where the protected text leaves too few."""
     room = target - count("".join(piece.text for piece in pieces if piece.is_kept))
-    if room < LEAST_ROOM:
+    if room < MIN_ROOM_TOKENS:
         raise CannotCompact(Outcome.TOO_MUCH_PROTECTED)
     return room
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from memoryhub.errors import DomainError, _, format_lazy
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, one_line
+from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, one_line
 
 MEMORY: Final = "MEMORY.md"
 PINNED: Final = "pinned.md"
@@ -20,11 +20,11 @@ DOCUMENTS: Final = (MEMORY, PINNED, DECISIONS, TIMELINE)
 _DETAIL: Final = re.compile(r"detail-([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
 
 PIN: Final = "[PINNED]"
-LONGEST_ENTRY: Final = 4_000
-LONGEST_DOCUMENT: Final = 1_000_000
+MAX_ENTRY_LENGTH: Final = 4_000
+MAX_DOCUMENT_LENGTH: Final = 1_000_000
 """Characters; contexts limit documents by tokens."""
 
-_DATED: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:: ?|、| (?=\S))")
+_DATE_PREFIX: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:: ?|、| (?=\S))")
 _DAY: Final = re.compile(r"- \d{4}-\d\d-\d\d: ")
 _BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
 
@@ -49,7 +49,7 @@ class BadDocumentName(DomainError, ValueError):
 def check_document_name(name: str) -> None:
     """Raise BadDocumentName for what is not `MEMORY.md`, `pinned.md`, … or `detail-<topic>.md`."""
     detail = _DETAIL.fullmatch(name)
-    if name not in DOCUMENTS and not (detail and len(detail[1]) <= LONGEST_NAME):
+    if name not in DOCUMENTS and not (detail and len(detail[1]) <= MAX_NAME_LENGTH):
         raise BadDocumentName(
             format_lazy(_("A document is called {names} or detail-<topic>.md."), names=", ".join(DOCUMENTS))
         )
@@ -64,7 +64,7 @@ def description_in(memory: str) -> str:
     """Return MEMORY.md's first block quote as one line, "" where it has none; the catalog shows it (SPEC P2)."""
     lines = memory.splitlines()
     at, end = _quote_places(lines)
-    return one_line(" ".join(line.lstrip()[1:] for line in lines[at:end]))[:LONGEST_DESCRIPTION]
+    return one_line(" ".join(line.lstrip()[1:] for line in lines[at:end]))[:MAX_DESCRIPTION_LENGTH]
 
 
 def _quote_places(lines: Sequence[str]) -> tuple[int, int]:
@@ -113,7 +113,7 @@ def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
     words = one_line(text)
     day = ""
     if document == TIMELINE:
-        dated = _DATED.match(words)
+        dated = _DATE_PREFIX.match(words)
         day, words = (dated[1], words[dated.end() :]) if dated else (f"{at:%Y-%m-%d}", words)
     if pinned and not words.startswith(PIN):
         words = f"{PIN} {words}"

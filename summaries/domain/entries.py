@@ -21,13 +21,13 @@ from summaries.domain.summaries import NoRoom, shortened
 LISTS: Final[Mapping[str, str]] = {"facts": MEMORY, "decisions": DECISIONS, "timeline": TIMELINE}
 """Lists of an answer, and the documents that their entries go to."""
 
-MOST_ENTRIES: Final = 12
-LONGEST_ENTRY: Final = 500
+MAX_ENTRIES: Final = 12
+MAX_EXTRACTED_LENGTH: Final = 500
 PASSAGE_TOKENS: Final = 4_000
 KNOWN_TOKENS: Final = 1_500
 """Known entries are shown from the end of a document, since repetitions are mostly of recent ones."""
 
-SHARED: Final = 0.6
+DUPLICATE_SHARE: Final = 0.6
 """Share of an older entry's terms that a repetition in fewer words has at least."""
 
 _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -147,7 +147,7 @@ def answer_schema() -> dict[str, Any]:
 
 
 def parse_entries(data: Any, passage: Passage, known: Mapping[str, str]) -> list[NewEntry]:
-    """Return the valid and new entries of an answer, at most MOST_ENTRIES; `known` has the documents' texts by name."""
+    """Return the valid and new entries of an answer, at most MAX_ENTRIES; `known` has the documents' texts by name."""
     found: list[NewEntry] = []
     earlier_words = {
         name: [EntryWords.of(line) for line in text.splitlines() if line.strip()]
@@ -162,7 +162,7 @@ def parse_entries(data: Any, passage: Passage, known: Mapping[str, str]) -> list
             if new and words and not any(words.repeats(each) for each in earlier):
                 found.append(new)
                 earlier.append(words)
-    return found[:MOST_ENTRIES]
+    return found[:MAX_ENTRIES]
 
 
 def _entry_of(raw: Any, document: str, passage: Passage) -> NewEntry | None:
@@ -173,7 +173,7 @@ def _entry_of(raw: Any, document: str, passage: Passage) -> NewEntry | None:
     given = numbers if isinstance(numbers, list) else []
     whole = {number for number in given if isinstance(number, int) and not isinstance(number, bool)}
     sources = tuple(message for number, message in enumerate(passage.messages, 1) if number in whole)
-    if not text or len(text) > LONGEST_ENTRY or text_problem(text) or not sources:
+    if not text or len(text) > MAX_EXTRACTED_LENGTH or text_problem(text) or not sources:
         return None
     return NewEntry(document, text, sources)
 
@@ -199,4 +199,4 @@ class EntryWords:
         """
         if not self.terms or self.negations != older.negations or not self.numbers <= older.numbers:
             return False
-        return self.terms <= older.terms and len(self.terms) >= SHARED * len(older.terms)
+        return self.terms <= older.terms and len(self.terms) >= DUPLICATE_SHARE * len(older.terms)

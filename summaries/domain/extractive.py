@@ -20,21 +20,21 @@ from conversations.domain.passages import sentences
 from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
 from summaries.domain.summaries import Call, SpokenMessage, shortened
 
-MOST_SENTENCES: Final = 8
-LONGEST_SENTENCE: Final = 60
+MAX_SENTENCES: Final = 8
+MAX_SENTENCE_WORDS: Final = 60
 """Tokens of one chosen sentence; a longer one is shortened in its middle."""
 
-FEWEST_THEMES: Final = 2
+MIN_THEMES: Final = 2
 """A sentence with fewer is a greeting, thanks, or yes."""
 
-DOES: Final = 0.5
-ASKS_LAST: Final = 0.5
-ASKED_BEFORE: Final = -0.3
-SAID_BY_USER: Final = 0.2
-BEGINS: Final = 0.3
-ENDS: Final = 0.3
+ACTION_WEIGHT: Final = 0.5
+LAST_QUESTION_WEIGHT: Final = 0.5
+EARLIER_QUESTION_WEIGHT: Final = -0.3
+USER_WEIGHT: Final = 0.2
+FIRST_WEIGHT: Final = 0.3
+LAST_WEIGHT: Final = 0.3
 KEPT: Final = 0.25
-REPEATS: Final = 0.8
+REPEATED_SHARE: Final = 0.8
 """Bonuses as shares of a sentence's weight, and the penalty for themes that a chosen sentence has."""
 
 LAST_PART: Final = 0.7
@@ -91,7 +91,7 @@ def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str
     begin = 0.5 if kept else 0.0
     found = kept + [
         Sentence(
-            shortened(text, LONGEST_SENTENCE, count),
+            shortened(text, MAX_SENTENCE_WORDS, count),
             begin + (1 - begin) * place / last,
             _speaker(message, language),
             is_users=message.role == Role.USER,
@@ -102,7 +102,7 @@ def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str
     left = most_tokens
     for place in _ranked(found):
         cost = count(f"{found[place].line}\n")
-        if cost <= left and len(chosen) < MOST_SENTENCES:
+        if cost <= left and len(chosen) < MAX_SENTENCES:
             chosen.append(place)
             left -= cost
     if not chosen:
@@ -117,14 +117,18 @@ def _speaker(message: SpokenMessage, language: str) -> str:
 
 def _weight(sentence: Sentence, frequency: Counter[str]) -> float:
     themes = sentence.themes
-    if len(themes) < FEWEST_THEMES:
+    if len(themes) < MIN_THEMES:
         return 0.0
     # Divided by a root: a long sentence says more than a short one, but not in proportion to its length.
     shared = sum(math.log1p(frequency[theme]) for theme in themes) / math.sqrt(len(themes) + 4)
-    bonus = DOES * bool(_DEED.search(sentence.text))
-    bonus += (ASKS_LAST if sentence.place >= LAST_PART else ASKED_BEFORE) * asks(sentence.text)
-    bonus += SAID_BY_USER * sentence.is_users
-    bonus += BEGINS * max(0.0, 1 - sentence.place / 0.2) + ENDS * max(0.0, 1 - (1 - sentence.place) / 0.2)
+    bonus = ACTION_WEIGHT * bool(_DEED.search(sentence.text))
+    bonus += (LAST_QUESTION_WEIGHT if sentence.place >= LAST_PART else EARLIER_QUESTION_WEIGHT) * asks(
+        sentence.text
+    )
+    bonus += USER_WEIGHT * sentence.is_users
+    bonus += FIRST_WEIGHT * max(0.0, 1 - sentence.place / 0.2) + LAST_WEIGHT * max(
+        0.0, 1 - (1 - sentence.place) / 0.2
+    )
     bonus += KEPT * sentence.was_chosen
     return shared * (1 + bonus)
 
@@ -147,9 +151,9 @@ def _ranked(found: Sequence[Sentence]) -> list[int]:
     def worth(place: int) -> tuple[float, int]:
         themes = found[place].themes
         again = sum(theme in covered for theme in themes) / len(themes)
-        return weights[place] * (1 - REPEATS * again), -place
+        return weights[place] * (1 - REPEATED_SHARE * again), -place
 
-    while left and len(order) < MOST_SENTENCES * 3:
+    while left and len(order) < MAX_SENTENCES * 3:
         stage = stages.pop(0) if stages else None
         pool = {place for place in left if stage is None or stage(place)} or left
         best = max(pool, key=worth)

@@ -13,12 +13,12 @@ from typing import Final
 
 from memoryhub.errors import DomainError, Message, _, format_lazy
 
-LONGEST_NAME: Final = 64
-LONGEST_DESCRIPTION: Final = 300
-RESERVED: Final = frozenset({"auto", "catalog", "events", "route", "routes"})
+MAX_NAME_LENGTH: Final = 64
+MAX_DESCRIPTION_LENGTH: Final = 300
+RESERVED_NAMES: Final = frozenset({"auto", "catalog", "events", "route", "routes"})
 """Names with a meaning of their own in URLs and contexts."""
 
-DEVICES: Final = frozenset(
+WINDOWS_DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
 )
 """Names that are devices on Windows, whatever their extension."""
@@ -72,25 +72,25 @@ class BadProjectName(DomainError, ValueError):
 
 def check_name(name: str) -> None:
     """Raise BadProjectName, with a proposal, for an invalid name."""
-    why = _fault_of(name)
+    why = _name_problem(name)
     if why:
         raise BadProjectName(why, propose_name(name))
 
 
 def is_name(name: str) -> bool:
-    return not _fault_of(name)
+    return not _name_problem(name)
 
 
-def _fault_of(name: str) -> Message:
+def _name_problem(name: str) -> Message:
     if not name:
         return _("A project needs a name.")
-    if len(name) > LONGEST_NAME:
-        return format_lazy(_("A project's name has at most {most} characters."), most=LONGEST_NAME)
+    if len(name) > MAX_NAME_LENGTH:
+        return format_lazy(_("A project's name has at most {most} characters."), most=MAX_NAME_LENGTH)
     if not _KEBAB.fullmatch(name):
         return _(
             "A project's name is of small letters a to z and digits, its words joined by single hyphens."
         )
-    if name in RESERVED or name in DEVICES:
+    if name in RESERVED_NAMES or name in WINDOWS_DEVICES:
         return _("This name means something else.")
     return ""
 
@@ -103,8 +103,8 @@ def propose_name(text: str) -> str:
     words = _WORD.findall(_latin(text))
     name = ""
     for word in words:
-        longer = f"{name}-{word}" if name else word[:LONGEST_NAME]
-        if len(longer) > LONGEST_NAME:
+        longer = f"{name}-{word}" if name else word[:MAX_NAME_LENGTH]
+        if len(longer) > MAX_NAME_LENGTH:
             break
         name = longer
     if len(name) < 2:
@@ -112,7 +112,7 @@ def propose_name(text: str) -> str:
     return name if is_name(name) else f"{name}-project"
 
 
-def is_stand_in(name: str) -> bool:
+def is_generated_name(name: str) -> bool:
     return bool(_STAND_IN.fullmatch(name))
 
 
@@ -122,7 +122,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     number, free = 2, name
     while free in others:
         ending = f"-{number}"
-        free, number = name[: LONGEST_NAME - len(ending)].rstrip("-") + ending, number + 1
+        free, number = name[: MAX_NAME_LENGTH - len(ending)].rstrip("-") + ending, number + 1
     return free
 
 
@@ -177,12 +177,12 @@ def one_line(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Listed:
+class CatalogEntry:
     name: str
     description: str
 
 
-def catalog(projects: Iterable[Listed], count: Callable[[str], int]) -> str:
+def catalog(projects: Iterable[CatalogEntry], count: Callable[[str], int]) -> str:
     """Return the numbered list of projects, a line each (SPEC P2).
 
     Where it is longer than CATALOG_TOKENS, each line is cut to its share of them, at least ENTRY_TOKENS.
@@ -210,8 +210,8 @@ def _cut(head: str, description: str, most: int, count: Callable[[str], int]) ->
     return f"{description[: max(1, fitting)].rstrip()}…"
 
 
-COUNTED: Final = (EventKind.READ, EventKind.ROUTE, EventKind.CORRECT, EventKind.UPDATE, EventKind.COMPACT)
-SHOWN_PROJECTS: Final = 5
+DAILY_KINDS: Final = (EventKind.READ, EventKind.ROUTE, EventKind.CORRECT, EventKind.UPDATE, EventKind.COMPACT)
+MAX_DAY_PROJECTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class DayTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _DayTexts:
     kinds: Mapping[EventKind, tuple[str, str]]
     others: tuple[str, str]
     nothing: str
@@ -252,8 +252,8 @@ class _Words:
     number: str
 
 
-_WORDS: Final[Mapping[str, _Words]] = {
-    "en": _Words(
+_DAY_TEXTS: Final[Mapping[str, _DayTexts]] = {
+    "en": _DayTexts(
         kinds={
             EventKind.READ: ("read", "reads"),
             EventKind.ROUTE: ("message routed", "messages routed"),
@@ -271,7 +271,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
         end=".",
         number="{number} {word}",
     ),
-    "ja": _Words(
+    "ja": _DayTexts(
         kinds={
             EventKind.READ: ("読み出し", "読み出し"),
             EventKind.ROUTE: ("振り分け", "振り分け"),
@@ -314,13 +314,13 @@ def _totals(day: date, counts: Iterable[EventCount]) -> DayTotals:
 
 
 def describe_day(day: DayTotals, *, language: str) -> str:
-    words = _WORDS.get(language, _WORDS["en"])
+    words = _DAY_TEXTS.get(language, _DAY_TEXTS["en"])
     done = [
         words.number.format(number=times, word=words.kinds[kind][times != 1])
-        for kind in COUNTED
+        for kind in DAILY_KINDS
         if (times := day.times(kind))
     ]
-    if others := sum(times for kind, times in day.kinds.items() if kind not in COUNTED):
+    if others := sum(times for kind, times in day.kinds.items() if kind not in DAILY_KINDS):
         done.append(words.number.format(number=others, word=words.others[others != 1]))
     if day.tokens:
         done.append(words.tokens.format(tokens=day.tokens))
@@ -331,7 +331,7 @@ def describe_day(day: DayTotals, *, language: str) -> str:
         for (of, outcome), times in sorted(day.outcomes.items())
         if of == kind and outcome
     ]
-    busiest = [f"{name} {times}" for name, times in list(day.projects.items())[:SHOWN_PROJECTS]]
+    busiest = [f"{name} {times}" for name, times in list(day.projects.items())[:MAX_DAY_PROJECTS]]
     for heading, each in ((words.outcomes, outcomes), (words.projects, busiest)):
         if each:
             parts.append(f"{heading}{words.comma.join(each)}{words.end}")

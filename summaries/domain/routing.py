@@ -46,7 +46,7 @@ REASONS: Final = (
 )  # fmt: skip
 """What the word-based router says: stored in English, and shown on pages in the reader's language."""
 
-LONGEST_REASON: Final = 500
+MAX_REASON_LENGTH: Final = 500
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ def usable_prediction(
     """
     known = prediction.project if prediction.project in projects else None
     if known is not None and known == current and prediction.confidence is Confidence.LOW:
-        return Prediction(known, None, Confidence.MEDIUM, prediction.reason[:LONGEST_REASON])
+        return Prediction(known, None, Confidence.MEDIUM, prediction.reason[:MAX_REASON_LENGTH])
     if known is not None and prediction.confidence is not Confidence.LOW:
-        return Prediction(known, None, prediction.confidence, prediction.reason[:LONGEST_REASON])
+        return Prediction(known, None, prediction.confidence, prediction.reason[:MAX_REASON_LENGTH])
     wanted = prediction.proposed_name or (prediction.project if known is None else None)
     proposed = None
     if wanted and wanted not in projects:
@@ -126,7 +126,7 @@ def usable_prediction(
     )
     # Nothing is sure before the user agreed to a new project.
     confidence = Confidence.MEDIUM if is_new else Confidence.LOW
-    return Prediction(None, proposed, confidence, prediction.reason[:LONGEST_REASON])
+    return Prediction(None, proposed, confidence, prediction.reason[:MAX_REASON_LENGTH])
 
 
 def answer_schema() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from summaries.domain.policy import SummaryPolicy
 JOB: Final = "summarize"
 """Name of the job that writes a summary."""
 
-LONGEST_TEXT: Final = 20_000
+MAX_TEXT_LENGTH: Final = 20_000
 """Characters of a summary that a person writes; no policy lets a model write so much."""
 
 _SPACES: Final = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -91,12 +91,12 @@ PREVIOUS_SHARE: Final = 2
 GAP: Final = " […] "
 """Stands for the removed middle of a text that was too long."""
 
-LONGEST_TOKEN: Final = 128
+MAX_TOKEN_LENGTH: Final = 128
 """Letters of the vocabulary's longest token: a text longer than these for each token of room need not be counted."""
 
 SENTENCE_ENDS: Final = ".!?。！？"
 
-MOST_LETTERS: Final = 16
+MAX_TOKEN_LETTERS: Final = 16
 """Letters of a token, hardly ever more: where the search for how much of a text fits begins."""
 
 WORDS_PER_TOKEN: Final = 0.5
@@ -230,7 +230,7 @@ def call_to_condense(draft: Draft, limits: Limits, count: Count) -> tuple[Call, 
     if _fits(draft.text, limits.room // PREVIOUS_SHARE, count) or draft.end_time is None:
         return None
     text = one_line(draft.text)
-    lengths = range(1, min(len(text), limits.room * LONGEST_TOKEN) + 1)
+    lengths = range(1, min(len(text), limits.room * MAX_TOKEN_LENGTH) + 1)
     length = bisect_left(lengths, True, key=lambda each: count(text[:each]) > limits.room)
     if not length:
         raise NoRoom
@@ -274,7 +274,7 @@ def shortened(text: str, room: int, count: Count) -> str:
     """Return a text of at most `room` tokens: whole, or without its middle. Raises NoRoom."""
     if _fits(text, room, count):
         return text
-    halves = range(1, min(len(text) // 2, max(0, room) * MOST_LETTERS) + 1)
+    halves = range(1, min(len(text) // 2, max(0, room) * MAX_TOKEN_LETTERS) + 1)
     half = bisect_left(halves, True, key=lambda each: count(_without_middle(text, each)) > room)
     if not half:
         raise NoRoom
@@ -282,7 +282,7 @@ def shortened(text: str, room: int, count: Count) -> str:
 
 
 def _fits(text: str, room: int, count: Count) -> bool:
-    return len(text) <= room * LONGEST_TOKEN and count(text) <= room
+    return len(text) <= room * MAX_TOKEN_LENGTH and count(text) <= room
 
 
 def _without_middle(text: str, half: int) -> str:

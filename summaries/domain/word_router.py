@@ -15,7 +15,7 @@ from uuid import UUID
 
 from memoryhub.llm.tokens import is_common_word
 from memoryhub.search.analysis import COMPOUND, HAN, KATAKANA, analyse, fold, is_unspaced
-from summaries.domain.projects import Listed, catalog, free_name, one_line, propose_name
+from summaries.domain.projects import CatalogEntry, catalog, free_name, one_line, propose_name
 from summaries.domain.routing import (
     BEGINS,
     LIKE_CORRECTED,
@@ -36,54 +36,54 @@ TEXT_WEIGHT: Final = 0.8
 EXAMPLE_WEIGHT: Final = 0.8
 """Weights of a shared word in a project's name, description, documents, and in messages corrected to it."""
 
-SHARING: Final = 1.0
+SHARING_EXPONENT: Final = 1.0
 """Exponent of the number of projects that have a word, by which its weight is divided."""
 
-ENOUGH: Final = 2.2
+HIGH_EVIDENCE: Final = 2.2
 """Evidence for high confidence: more than two words that no other project has, in any place.
 
 "system design" shares both words with a project called design-system, and may be about something else."""
 
-SOME: Final = 0.7
+MEDIUM_EVIDENCE: Final = 0.7
 """Evidence for medium confidence: about one such word."""
 
-ANOTHER_WORD: Final = 0.4
+SECOND_WORD_SIZE: Final = 0.4
 """Size of shared terms beside the longest from which a message shares more than one word."""
 
-LONG_EXPRESSION: Final = 3
+TELLING_EXPRESSION_LENGTH: Final = 3
 """Characters of a Japanese expression that tells something by itself: 貸切風呂 does, 地図 does not."""
 
-FAR_AHEAD: Final = 0.5
-AHEAD: Final = 0.25
+HIGH_LEAD: Final = 0.5
+MEDIUM_LEAD: Final = 0.25
 """Lead of the best project over the next, as a share of its evidence, for high and medium confidence."""
 
-SIMILAR: Final = 0.45
-VERY_SIMILAR: Final = 0.7
+MEDIUM_SIMILARITY: Final = 0.45
+HIGH_SIMILARITY: Final = 0.7
 """Similarity to a corrected message for medium and high confidence."""
 
-COMPARED: Final = 1_000
+COMPARED_LENGTH: Final = 1_000
 """Characters of each message that similarity compares."""
 
-WHOLE_SHARE: Final = 6_000
-LEAST_SHARE: Final = 375
-MOST_TEXT: Final = 240_000
+MAX_DOCUMENT_SHARE: Final = 6_000
+MIN_DOCUMENT_SHARE: Final = 375
+MAX_TOTAL_LENGTH: Final = 240_000
 """Characters of one document, at most and at least, and of all: to analyse them takes a second or so, once."""
 
-MOST_DOCUMENTS: Final = MOST_TEXT // LEAST_SHARE
-MOST_QUOTED: Final = 5
-LINES_QUOTED: Final = 3
-LONGEST_QUOTED: Final = 200
+MAX_DOCUMENTS: Final = MAX_TOTAL_LENGTH // MIN_DOCUMENT_SHARE
+MAX_QUOTED_PROJECTS: Final = 5
+MAX_QUOTED_LINES: Final = 3
+MAX_QUOTED_LENGTH: Final = 200
 """Projects whose documents a model is shown lines of, lines of each, and characters of a line."""
 
-LONGEST_EXAMPLE: Final = 300
+MAX_EXAMPLE_LENGTH: Final = 300
 """Characters of a corrected message that a model is shown."""
 
-MOST_PROPOSED_WORDS: Final = 4
+MAX_PROPOSED_WORDS: Final = 4
 
-MOST_OFFERED: Final = 3
+MAX_CANDIDATES: Final = 3
 """Projects that the user is offered where none was found."""
 
-MOST_LISTED: Final = 300
+MAX_CATALOG_PROJECTS: Final = 300
 """Projects that a model is shown; more would cost more to read than they help."""
 
 _WORDS: Final = re.compile(r"\w+")
@@ -129,46 +129,48 @@ def _terms(text: str) -> Set[str]:
 
 
 def characters_per_document(documents: int) -> int:
-    share = WHOLE_SHARE
-    while share > LEAST_SHARE and share * documents > MOST_TEXT:
+    share = MAX_DOCUMENT_SHARE
+    while share > MIN_DOCUMENT_SHARE and share * documents > MAX_TOTAL_LENGTH:
         share //= 2
     return share
 
 
 def shortlist(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -> list[str]:
-    """Return the names of at most MOST_LISTED projects, in their order: `first`, then the most similar ones."""
+    """Return the names of at most MAX_CATALOG_PROJECTS projects, in order: `first`, then the most similar."""
     names = [each.name for each in profiles]
-    if len(names) <= MOST_LISTED:
+    if len(names) <= MAX_CATALOG_PROJECTS:
         return names
     found = evidence(analyse(message), profiles)
     ranked = sorted(names, key=lambda name: (name not in first, -found[name]))
-    kept = set(ranked[:MOST_LISTED])
+    kept = set(ranked[:MAX_CATALOG_PROJECTS])
     return [name for name in names if name in kept]
 
 
 def candidates_of(message: str, profiles: Sequence[Profile]) -> tuple[str, ...]:
-    """Return at most MOST_OFFERED projects that a message may be about, the likeliest first, then in the given order.
+    """Return at most MAX_CANDIDATES projects that a message may be about, the likeliest first, then in the given order.
 
     None for a message that says too little to belong anywhere, such as thanks.
     """
     terms = frozenset(analyse(message))
-    if _says(terms) < SAYS_SOMETHING:
+    if _topic_size(terms) < MIN_TOPIC_SIZE:
         return ()
     found = evidence(terms, profiles)
-    return tuple(sorted(found, key=lambda name: -found[name])[:MOST_OFFERED])
+    return tuple(sorted(found, key=lambda name: -found[name])[:MAX_CANDIDATES])
 
 
 def shared_lines(message: str, profiles: Sequence[Profile], texts: Mapping[str, Sequence[str]]) -> list[str]:
     """Return lines of documents that share words with a message, as "project: line", for a model to read.
 
-    Of the MOST_QUOTED projects with most evidence, those LINES_QUOTED whose shared words are the rarest; `texts` are
-    the documents by project.
+    Of the MAX_QUOTED_PROJECTS projects with most evidence, the MAX_QUOTED_LINES lines with the rarest shared words;
+    `texts` are the documents by project.
     """
     terms = frozenset(analyse(message))
     found = evidence(terms, profiles)
     having = {term: sum(term in each.terms for each in profiles) or 1 for term in terms}
     quoted: list[str] = []
-    for name in sorted((each for each in found if found[each]), key=lambda each: -found[each])[:MOST_QUOTED]:
+    for name in sorted((each for each in found if found[each]), key=lambda each: -found[each])[
+        :MAX_QUOTED_PROJECTS
+    ]:
         lines = {one_line(line) for text in texts.get(name, ()) for line in text.splitlines()}
         scores = {
             line: fsum(_size(term) / having[term] for term in terms & frozenset(analyse(line)))
@@ -176,14 +178,14 @@ def shared_lines(message: str, profiles: Sequence[Profile], texts: Mapping[str, 
             if line and not line.startswith(("#", ">"))
         }
         best = sorted((line for line in scores if scores[line]), key=lambda line: -scores[line])
-        quoted += [f"{name}: {line[:LONGEST_QUOTED]}" for line in best[:LINES_QUOTED]]
+        quoted += [f"{name}: {line[:MAX_QUOTED_LENGTH]}" for line in best[:MAX_QUOTED_LINES]]
     return quoted
 
 
 def question_blocks(
     message: str,
     channel: str,
-    projects: Sequence[Listed],
+    projects: Sequence[CatalogEntry],
     profiles: Sequence[Profile],
     texts: Mapping[str, Sequence[str]],
     examples: Sequence[Example],
@@ -198,7 +200,7 @@ def question_blocks(
     if lines := shared_lines(message, profiles, texts):
         blocks["lines-of-documents"] = "\n".join(lines)
     if examples:
-        by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
+        by_hand = (f"{one_line(each.message)[:MAX_EXAMPLE_LENGTH]} → {each.project}" for each in examples)
         blocks["routed-by-hand"] = "\n".join(by_hand)
     if current:
         blocks["session"] = current
@@ -213,11 +215,17 @@ def exact_correction(
     `examples` come latest first. A message that says little ("Thanks, it works") belongs to `current`, its session's
     project. Of a long message only the beginning is stored, which others may share.
     """
-    if len(message) >= COMPARED or (current in names and _says(analyse(message)) < SAYS_SOMETHING):
+    if len(message) >= COMPARED_LENGTH or (
+        current in names and _topic_size(analyse(message)) < MIN_TOPIC_SIZE
+    ):
         return None
     folded = fold(message).split()
     for each in examples:
-        if len(each.message) < COMPARED and each.project in names and fold(each.message).split() == folded:
+        if (
+            len(each.message) < COMPARED_LENGTH
+            and each.project in names
+            and fold(each.message).split() == folded
+        ):
             return Prediction(each.project, None, Confidence.HIGH, SAME_CORRECTED)
     return None
 
@@ -233,10 +241,10 @@ def route_by_words(
     terms = frozenset(analyse(message))
     names = [each.name for each in profiles]
     current = current if current in names else None
-    says = _says(terms)
+    size = _topic_size(terms)
     if known := exact_correction(message, examples, names, current=current):
         return known
-    if (current is None or says >= SAYS_SOMETHING) and (
+    if (current is None or size >= MIN_TOPIC_SIZE) and (
         known := _similar_correction(message, examples, names)
     ):
         return known
@@ -245,34 +253,34 @@ def route_by_words(
     best, name = scored[0] if scored else (0.0, "")
     second = scored[1][0] if len(scored) > 1 else 0.0
     lead = (best - second) / best if best else 0.0
-    if lead >= FAR_AHEAD and evidence(terms, profiles, most=1.0).get(name, 0.0) >= ENOUGH:
+    if lead >= HIGH_LEAD and evidence(terms, profiles, most=1.0).get(name, 0.0) >= HIGH_EVIDENCE:
         return Prediction(name, None, Confidence.HIGH, WORDS_OF.format(project=name))
-    is_weak = best >= SOME and _says_little(
+    is_weak = best >= MEDIUM_EVIDENCE and _is_weak_evidence(
         message, terms, next(each for each in profiles if each.name == name)
     )
-    if best >= SOME and lead >= AHEAD and not is_weak:
+    if best >= MEDIUM_EVIDENCE and lead >= MEDIUM_LEAD and not is_weak:
         return Prediction(name, None, Confidence.MEDIUM, SOME_WORDS_OF.format(project=name))
-    if (named := _referred_to(message, profiles)) and found[named] == best >= SOME:
+    if (named := _referenced_project(message, profiles)) and found[named] == best >= MEDIUM_EVIDENCE:
         return Prediction(named, None, Confidence.MEDIUM, SPEAKS_OF.format(project=named))
-    if current is not None and _continues(message, says, 0.0 if is_weak else best, found[current]):
+    if current is not None and _continues_session(message, size, 0.0 if is_weak else best, found[current]):
         return Prediction(current, None, Confidence.MEDIUM, SESSION_OF.format(project=current))
-    if best >= SOME and not is_weak:
+    if best >= MEDIUM_EVIDENCE and not is_weak:
         return Prediction(None, None, Confidence.LOW, WORDS_OF_TWO.format(project=name, other=scored[1][1]))
     return _unknown(message, terms, names)
 
 
-def _says_little(message: str, terms: Set[str], profile: Profile) -> bool:
+def _is_weak_evidence(message: str, terms: Set[str], profile: Profile) -> bool:
     """Return whether a message shares one word with a project, which is common or begins something new."""
     shared = {term.removeprefix(COMPOUND) for term in terms if term in profile.terms}
     whole = max(sorted(shared), key=lambda term: (is_unspaced(term) or _size(term), len(term)), default="")
     others = fsum(
         _size(term) for term in shared if not (term in whole if is_unspaced(term) else term == whole)
     )
-    if others >= ANOTHER_WORD:
+    if others >= SECOND_WORD_SIZE:
         return False
     written = {word for word in _WORDS.findall(fold(message)) if whole in analyse(word)} or {whole}
-    is_short = is_unspaced(whole) and len(whole) < LONG_EXPRESSION
-    return is_short or any(map(is_common_word, written)) or bool(_BEGINS.search(fold(message)))
+    is_short = is_unspaced(whole) and len(whole) < TELLING_EXPRESSION_LENGTH
+    return is_short or any(map(is_common_word, written)) or bool(_NEW_TOPIC.search(fold(message)))
 
 
 _REFERENCE: Final = re.compile(
@@ -281,13 +289,13 @@ _REFERENCE: Final = re.compile(
 """What a message takes as known: a noun with a definite article, and the topic that a Japanese sentence begins with."""
 
 
-def _referred_to(message: str, profiles: Sequence[Profile]) -> str | None:
+def _referenced_project(message: str, profiles: Sequence[Profile]) -> str | None:
     """Return the only project, of those that say little yet, that has something which a message takes as known.
 
     "Who speaks in the podcast?" asks about the project that was begun with the sentence "Let's set up a podcast",
     however common the word is; a project with documents is found by more.
     """
-    if _BEGINS.search(fold(message)):
+    if _NEW_TOPIC.search(fold(message)):
         return None
     phrases = [" ".join(filter(None, match)) for match in _REFERENCE.findall(message)]
     terms = {term for phrase in phrases for term in analyse(phrase) if _size(term) >= _PAIR}
@@ -297,14 +305,21 @@ def _referred_to(message: str, profiles: Sequence[Profile]) -> str | None:
     }
     names = {having[0] for having in about.values() if len(having) == 1}
     name = names.pop() if len(names) == 1 else None
-    return next((each.name for each in profiles if each.name == name and _says(each.terms) < SAYS_MUCH), None)
+    return next(
+        (
+            each.name
+            for each in profiles
+            if each.name == name and _topic_size(each.terms) < DETAILED_PROFILE_SIZE
+        ),
+        None,
+    )
 
 
-def _continues(message: str, says: float, best: float, own: float) -> bool:
+def _continues_session(message: str, size: float, best: float, own: float) -> bool:
     """Return whether a message continues its session's project: no other has more evidence, nothing new begins."""
-    if best >= SOME:
-        return best - own < AHEAD * best
-    return says < BEGINS_ANEW or not _BEGINS.search(fold(message))
+    if best >= MEDIUM_EVIDENCE:
+        return best - own < MEDIUM_LEAD * best
+    return size < MIN_NEW_TOPIC_SIZE or not _NEW_TOPIC.search(fold(message))
 
 
 def evidence(
@@ -315,7 +330,7 @@ def evidence(
     having = {term: sum(term in each.terms for each in profiles) for term in terms}
     return {
         each.name: fsum(
-            _size(term) * min(most, each.terms[term]) / having[term] ** SHARING
+            _size(term) * min(most, each.terms[term]) / having[term] ** SHARING_EXPONENT
             for term in terms
             if term in each.terms
         )
@@ -332,7 +347,7 @@ def _size(term: str) -> float:
     return _CHARACTER if len(term) == 1 else _PAIR
 
 
-def _says(terms: Iterable[str]) -> float:
+def _topic_size(terms: Iterable[str]) -> float:
     return fsum(_size(term) for term in set(terms))
 
 
@@ -343,38 +358,38 @@ def weighted_overlap(one: Set[str], other: Set[str]) -> float:
 
 
 def _similar_correction(message: str, examples: Sequence[Example], names: Sequence[str]) -> Prediction | None:
-    known, terms = set(names), _terms(message[:COMPARED])
+    known, terms = set(names), _terms(message[:COMPARED_LENGTH])
     usable = [each for each in examples if each.project in known]
     scored = [
-        (weighted_overlap(terms, _terms(each.message[:COMPARED])), -place)
+        (weighted_overlap(terms, _terms(each.message[:COMPARED_LENGTH])), -place)
         for place, each in enumerate(usable)
     ]
     like, place = max(scored, default=(0.0, 0))
-    if like < SIMILAR:
+    if like < MEDIUM_SIMILARITY:
         return None
-    confidence = Confidence.HIGH if like >= VERY_SIMILAR else Confidence.MEDIUM
+    confidence = Confidence.HIGH if like >= HIGH_SIMILARITY else Confidence.MEDIUM
     return Prediction(usable[-place].project, None, confidence, LIKE_CORRECTED)
 
 
 def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
     """Return a prediction without a project, with a proposed name if the message begins something new."""
-    if _says(terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
+    if _topic_size(terms) < MIN_TOPIC_SIZE or not _NEW_TOPIC.search(fold(message)):
         return Prediction(None, None, Confidence.LOW, WORDS_OF_NONE)
     kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
-    proposed = free_name(propose_name(" ".join(kept[:MOST_PROPOSED_WORDS])), names)
+    proposed = free_name(propose_name(" ".join(kept[:MAX_PROPOSED_WORDS])), names)
     return Prediction(None, proposed, Confidence.LOW, BEGINS)
 
 
-SAYS_SOMETHING: Final = 2.0
+MIN_TOPIC_SIZE: Final = 2.0
 """Content words that a message needs for a project to be named after it."""
 
-SAYS_MUCH: Final = 25.0
+DETAILED_PROFILE_SIZE: Final = 25.0
 """Content words of a project of which more than a sentence is known."""
 
-BEGINS_ANEW: Final = 4.0
+MIN_NEW_TOPIC_SIZE: Final = 4.0
 """The same in a session that is about a project: "start with the second one" begins nothing."""
 
-_BEGINS: Final = re.compile(
+_NEW_TOPIC: Final = re.compile(
     r"\b(?:start|begin|build|create|launch|plan|organi[sz]e|prototype|new project|we want|i want|set up|draft|idea"
     r"|propos|let's|i'd like to|we would like to)"
     r"|新しい|新しく|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を|やりたい|開きたい|開くこと|開催|検討したい|構想"
@@ -385,10 +400,12 @@ _BEGINS: Final = re.compile(
 
 def most_similar(message: str, examples: Sequence[Example], number: int) -> list[Example]:
     """Return so many of the examples, the most similar first; of equally similar ones the latest."""
-    terms = _terms(message[:COMPARED])
-    ranked = sorted(examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED])))
+    terms = _terms(message[:COMPARED_LENGTH])
+    ranked = sorted(
+        examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED_LENGTH]))
+    )
     return ranked[:number]  # stable: the latest first
 
 
 def similarity(one: str, other: str) -> float:
-    return weighted_overlap(_terms(one[:COMPARED]), _terms(other[:COMPARED]))
+    return weighted_overlap(_terms(one[:COMPARED_LENGTH]), _terms(other[:COMPARED_LENGTH]))

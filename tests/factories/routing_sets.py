@@ -19,7 +19,7 @@ from typing import Any
 from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse, is_unspaced
 from summaries.domain.documents import described
-from summaries.domain.projects import LONGEST_DESCRIPTION, Listed, one_line
+from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, CatalogEntry, one_line
 from summaries.domain.routing import Action, Confidence, Prediction, action_of, usable_prediction
 from summaries.domain.word_router import Profile, evidence, profile_of, question_blocks, route_by_words
 
@@ -137,7 +137,7 @@ def by_words(case: Case, profiles: Sequence[Profile]) -> Prediction:
 def by_reader(case: Case, profiles: Sequence[Profile], *, shows_lines: bool = True) -> Prediction:
     """Return the verdict of a reader who is shown what a model is shown."""
     given = read_set(NEW)["projects"]
-    listed = [Listed(each["name"], each["description"]) for each in given]
+    listed = [CatalogEntry(each["name"], each["description"]) for each in given]
     texts = {each["name"]: texts_of(each) for each in given} if shows_lines else {}
     current = case.project if case.kind == "after" else None
     blocks = question_blocks(
@@ -194,7 +194,7 @@ def found_again(pairs: Sequence[tuple[str, str]], profiles: Sequence[Profile]) -
     """Return the share of new projects, described by their first message, that the second message finds."""
     found = []
     for first, second in pairs:
-        description = one_line(first)[:LONGEST_DESCRIPTION]
+        description = one_line(first)[:MAX_DESCRIPTION_LENGTH]
         memory = described("made-by-the-router", description)
         made = profile_of("made-by-the-router", description=description, texts=[memory])
         found.append(route_by_words(second, [*profiles, made], []).project == made.name)

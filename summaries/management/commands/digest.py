@@ -9,7 +9,7 @@ from django.utils import timezone
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
-from summaries.actions.projects import daily
+from summaries.actions.projects import daily_totals
 from summaries.domain.projects import DayTotals, describe_day
 from summaries.management import add_actor_options, named_actor
 from summaries.models import ProjectEvent
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         for actor in [named] if named else actors.order_by("agent__agent_id", "user_id"):
             zone = zone_of(actor.agent, actor)
             its_day = day or local_day(timezone.now(), zone)
-            totals = daily(actor_id=actor.pk, first=its_day, last=its_day, zone=zone)
+            totals = daily_totals(actor_id=actor.pk, first=its_day, last=its_day, zone=zone)
             if totals or named:
                 text = describe_day(
                     totals[0] if totals else DayTotals(its_day), language=actor.agent.language

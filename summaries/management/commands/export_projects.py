@@ -11,7 +11,7 @@ from summaries.actions.files import ForeignTree, UnusableFile, export_projects
 from summaries.domain.files import BadManifest, FileStatus
 from summaries.management import add_actor_options, named_actor, only_actor, print_reports
 
-WORDS = {
+STATUS_LABELS = {
     FileStatus.SAME: "unchanged",
     FileStatus.WRITE: "written",
     FileStatus.EDITED: "left as it is: the file was changed; sync it first",
@@ -38,4 +38,4 @@ class Command(BaseCommand):
             raise CommandError(f"{root}: {error}") from error
         if not reports:
             self.stdout.write("Nothing to export: there is no project.")
-        print_reports(reports, WORDS, out=self.stdout, failure="were not written")
+        print_reports(reports, STATUS_LABELS, out=self.stdout, failure="were not written")

@@ -13,7 +13,7 @@ from summaries.actions.files import ForeignTree, SyncContext, UnusableFile, read
 from summaries.domain.files import BadManifest, FileStatus
 from summaries.management import add_actor_options, named_actor, only_actor, print_reports
 
-WORDS = {
+STATUS_LABELS = {
     FileStatus.SAME: "unchanged",
     FileStatus.EDITED: "taken over",
     FileStatus.NEW: "new, taken over",
@@ -22,8 +22,8 @@ WORDS = {
     FileStatus.FILE_GONE: "the file is gone; the document stays",
     FileStatus.DOCUMENT_GONE: "deleted here; the file stays",
 }
-DRY_RUN_WORDS = {
-    **WORDS,
+DRY_RUN_LABELS = {
+    **STATUS_LABELS,
     FileStatus.EDITED: "would be taken over",
     FileStatus.NEW: "new, would be taken over",
 }
@@ -52,7 +52,7 @@ class Command(BaseCommand):
             raise CommandError(f"{root}: {error}") from error
         if not reports:
             self.stdout.write(f"Nothing to take over: {root} holds no files of projects.")
-        words = DRY_RUN_WORDS if dry_run else WORDS
+        words = DRY_RUN_LABELS if dry_run else STATUS_LABELS
         print_reports(reports, words, out=self.stdout, failure="were not taken over")
 
 

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from summaries.actions.projects import daily, note_event
+from summaries.actions.projects import daily_totals, note_event
 from summaries.domain.projects import EventKind
 from tests.integration.summaries.project_files import a_project
 
@@ -43,13 +43,13 @@ def actor(db: None) -> Actor:
 
 
 def test_sums_are_of_one_actor_and_one_day(actor: Actor) -> None:
-    days = daily(actor_id=actor.pk, first=date(2026, 3, 1), last=date(2026, 3, 2))
+    days = daily_totals(actor_id=actor.pk, first=date(2026, 3, 1), last=date(2026, 3, 2))
     assert [(day.day, day.times(EventKind.READ), day.tokens) for day in days] == [
         (date(2026, 3, 2), 1, 0),
         (date(2026, 3, 1), 2, 1500),
     ]
     assert days[1].outcomes["compact", "refused"] == 1 and days[1].projects == {"otaru": 6}
-    assert daily(actor_id=actor.pk, first=date(2026, 3, 1), last=date(2026, 3, 2), project="x") == []
+    assert daily_totals(actor_id=actor.pk, first=date(2026, 3, 1), last=date(2026, 3, 2), project="x") == []
 
 
 def test_a_day_is_told_in_the_agents_language(actor: Actor) -> None:

@@ -16,7 +16,7 @@ from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import append_entry, write_document
 from summaries.actions.files import EditedMeanwhile, Folder, UnusableFile
 from summaries.actions.projects import delete_project
-from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind
+from summaries.domain.documents import MAX_DOCUMENT_LENGTH, DocumentKind
 from summaries.domain.files import digest_of
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 from tests.integration.summaries.project_files import BY, LONG_AGO, a_document, a_project, text_of
@@ -223,8 +223,8 @@ def test_a_project_folder_that_is_a_link_is_not_followed(
     [
         (b"\xff\xfe text", "it is not UTF-8"),
         (b"a\0b", "NUL"),
-        (b"x" * (LONGEST_DOCUMENT + 1), "characters"),
-        (b"x" * (4 * LONGEST_DOCUMENT + 1), "too large"),
+        (b"x" * (MAX_DOCUMENT_LENGTH + 1), "characters"),
+        (b"x" * (4 * MAX_DOCUMENT_LENGTH + 1), "too large"),
     ],
     ids=["utf8", "nul", "long", "huge"],
 )

@@ -21,7 +21,7 @@ from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import append_entry
 from summaries.actions.entries import trusted_texts
 from summaries.actions.project_life import (
-    DELETED_KEPT,
+    DELETED_RETENTION,
     NotUndoable,
     archive_project,
     due_for_purge,
@@ -432,8 +432,8 @@ def test_deletion_needs_curate_and_can_be_undone_for_a_month(garden: APIClient) 
     assert texts_of(garden, "roses") == before
     garden.delete(f"{API}/projects/roses{ASKED}")
     project = Project.objects.get(name="roses")
-    assert due_for_purge(now=project.deleted_at + DELETED_KEPT - timedelta(seconds=1)) == []
-    (purge,) = due_for_purge(now=project.deleted_at + DELETED_KEPT)
+    assert due_for_purge(now=project.deleted_at + DELETED_RETENTION - timedelta(seconds=1)) == []
+    (purge,) = due_for_purge(now=project.deleted_at + DELETED_RETENTION)
     assert purge.keywords == {"project": project}
     purge_project(project=project)
     late = garden.get(f"{API}/projects/events{ASKED}&kind=delete").json()["results"][0]
@@ -468,8 +468,8 @@ def test_deleted_document_comes_back_whole_for_a_month(garden: APIClient) -> Non
     assert garden.get(at.replace("?", "/entries?")).json()["results"] == entries
     gone = Document.objects.exclude(deleted_at=None).get()
     assert gone.text == "another\n" and gone.deleted_at is not None
-    assert due_for_purge(now=gone.deleted_at + DELETED_KEPT - timedelta(seconds=1)) == []
-    (purge,) = due_for_purge(now=gone.deleted_at + DELETED_KEPT)
+    assert due_for_purge(now=gone.deleted_at + DELETED_RETENTION - timedelta(seconds=1)) == []
+    (purge,) = due_for_purge(now=gone.deleted_at + DELETED_RETENTION)
     assert purge.keywords == {"document": gone}
     event = garden.get(listed).json()["results"][0]
     purge_document(document=gone)

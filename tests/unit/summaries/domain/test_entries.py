@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from summaries.domain.entries import (
-    LONGEST_ENTRY,
-    MOST_ENTRIES,
+    MAX_ENTRIES,
+    MAX_EXTRACTED_LENGTH,
     EntryWords,
     Passage,
     ProjectMessage,
@@ -112,7 +112,7 @@ def test_entries_go_to_their_documents() -> None:
     [
         None, [], {}, {"facts": "no"}, {"facts": ["no"]}, {"facts": [entry(7)]}, {"facts": [entry(" - ")]},
         {"facts": [entry("a b", ())]}, {"facts": [entry("a b", (9, True))]}, {"facts": [entry("a b", "1")]},
-        {"facts": [entry("long " * LONGEST_ENTRY)]}, {"facts": [entry("half \ud800")]},
+        {"facts": [entry("long " * MAX_EXTRACTED_LENGTH)]}, {"facts": [entry("half \ud800")]},
     ],
 )  # fmt: skip
 def test_what_is_no_entry_is_left_out(data: Any) -> None:
@@ -122,7 +122,7 @@ def test_what_is_no_entry_is_left_out(data: Any) -> None:
 
 def test_no_more_than_a_few_entries_are_taken() -> None:
     data = {"facts": [entry(f"fact number {number} holds") for number in range(40)]}
-    assert len(parse_entries(data, passage_of("a"), {})) == MOST_ENTRIES
+    assert len(parse_entries(data, passage_of("a"), {})) == MAX_ENTRIES
 
 
 def test_what_is_known_is_not_said_again() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.llm.tokens import count_raw
-from summaries.domain.extractive import LONGEST_SENTENCE, MOST_SENTENCES, extract, sentences
+from summaries.domain.extractive import MAX_SENTENCE_WORDS, MAX_SENTENCES, extract, sentences
 from summaries.domain.summaries import GAP, Call, SpokenMessage
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -77,7 +77,7 @@ def test_what_was_decided_and_what_is_open_is_told_and_greetings_are_not(
 
     assert [part for part in told if part not in text] == []
     assert [part for part in left_out if part in text] == []
-    assert count_raw(text) <= tokens and len(text.splitlines()) <= MOST_SENTENCES
+    assert count_raw(text) <= tokens and len(text.splitlines()) <= MAX_SENTENCES
 
 
 @pytest.mark.parametrize(("conversation", "language"), [(LISBON, "en"), (KYOTO, "ja")])
@@ -117,7 +117,7 @@ def test_where_nobody_said_more_than_hello_the_first_message_stands() -> None:
 
 def test_a_sentence_without_an_end_is_shortened_where_everybody_sees_it() -> None:
     text = summary_of("user: " + "harbour train lantern " * 400, "en")
-    assert GAP in text and count_raw(text) <= LONGEST_SENTENCE + 5
+    assert GAP in text and count_raw(text) <= MAX_SENTENCE_WORDS + 5
 
 
 def test_unknown_roles_and_languages_are_written_as_they_are() -> None:

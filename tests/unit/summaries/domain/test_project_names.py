@@ -14,14 +14,14 @@ from summaries.domain.documents import (
     with_description,
 )
 from summaries.domain.projects import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     BadProjectName,
-    Listed,
+    CatalogEntry,
     catalog,
     check_name,
     free_name,
+    is_generated_name,
     is_name,
-    is_stand_in,
     one_line,
     propose_name,
 )
@@ -39,10 +39,10 @@ from summaries.domain.projects import (
     ],
 )
 def test_a_digest_is_known_to_stand_for_words(name: str, stands_in: bool) -> None:
-    assert is_stand_in(name) is stands_in
+    assert is_generated_name(name) is stands_in
 
 
-@pytest.mark.parametrize("name", ["a", "tea-shop", "v2", "a" * LONGEST_NAME, "con-sole", "2026"])
+@pytest.mark.parametrize("name", ["a", "tea-shop", "v2", "a" * MAX_NAME_LENGTH, "con-sole", "2026"])
 def test_kebab_names_are_names(name: str) -> None:
     check_name(name)
 
@@ -51,7 +51,7 @@ def test_kebab_names_are_names(name: str) -> None:
     "name",
     [
         "", "Tea", "tea_shop", "tea shop", "-tea", "tea-", "a--b", "a.b", "../x", "a/b", "a\\b", "a\n", "お茶", "é", "con", "nul", "com1", "lpt9",
-        "auto", "catalog", "events", "route", "routes", "a" * (LONGEST_NAME + 1), "\x00", "٣",
+        "auto", "catalog", "events", "route", "routes", "a" * (MAX_NAME_LENGTH + 1), "\x00", "٣",
     ],
 )  # fmt: skip
 def test_other_names_are_refused_with_one_that_can_be_used(name: str) -> None:
@@ -96,8 +96,8 @@ def test_free_name_is_free_and_a_name(text: str, number: int) -> None:
 
 
 def test_free_name_of_the_longest_still_is_a_name() -> None:
-    name = "a" * LONGEST_NAME
-    assert free_name(name, [name]) == "a" * (LONGEST_NAME - 2) + "-2"
+    name = "a" * MAX_NAME_LENGTH
+    assert free_name(name, [name]) == "a" * (MAX_NAME_LENGTH - 2) + "-2"
 
 
 @pytest.mark.parametrize("name", ["MEMORY.md", "pinned.md", "decisions.md", "timeline.md", "detail-a-b2.md"])
@@ -173,13 +173,13 @@ def test_one_line_has_no_breaks_and_no_control_characters() -> None:
 
 
 def test_catalog_is_numbered() -> None:
-    listed = [Listed("tea", "Green\ntea."), Listed("empty", "")]
+    listed = [CatalogEntry("tea", "Green\ntea."), CatalogEntry("empty", "")]
     assert catalog(listed, count_raw) == "1. **tea** - Green tea.\n2. **empty**"
 
 
 @pytest.mark.parametrize("description", ["word " * 60, "お茶の店の説明。" * 37])
 def test_long_descriptions_are_cut(description: str) -> None:
-    listed = [Listed("a-rather-long-name-of-a-project", description)]
+    listed = [CatalogEntry("a-rather-long-name-of-a-project", description)]
     assert catalog(listed, count_raw) == f"1. **{listed[0].name}** - {description.strip()}"
     lines = catalog(listed * 150, count_raw).splitlines()
     assert all(line.endswith("…") and 25 <= count_raw(line) <= 30 for line in lines)
@@ -189,5 +189,5 @@ def test_long_descriptions_are_cut(description: str) -> None:
 
 def test_name_that_fills_its_line_keeps_one_character() -> None:
     name = "-".join(["xqzjvk"] * 9)
-    listed = [Listed(name, "Description of it, which is long. " * 5)]
+    listed = [CatalogEntry(name, "Description of it, which is long. " * 5)]
     assert catalog(listed * 150, count_raw).endswith(" - D…")

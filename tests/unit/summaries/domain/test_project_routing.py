@@ -19,8 +19,8 @@ from summaries.domain.routing import (
     usable_prediction,
 )
 from summaries.domain.word_router import (
-    COMPARED,
-    MOST_LISTED,
+    COMPARED_LENGTH,
+    MAX_CATALOG_PROJECTS,
     Example,
     characters_per_document,
     evidence,
@@ -183,10 +183,10 @@ def test_a_follow_up_that_was_put_right_elsewhere_stays_with_its_own_session() -
 
 def test_long_messages_that_begin_alike_are_not_the_same() -> None:
     letterhead = "Weekly report of the shop, sent to everybody. " * 30
-    examples = [Example(f"{letterhead} About coffee."[:COMPARED], "coffee-bar")]
+    examples = [Example(f"{letterhead} About coffee."[:COMPARED_LENGTH], "coffee-bar")]
     names = ["coffee-bar", "tea-shop"]
     assert exact_correction(f"{letterhead} About tea.", examples, names) is None
-    assert exact_correction(letterhead[: COMPARED - 1], examples, names) is None
+    assert exact_correction(letterhead[: COMPARED_LENGTH - 1], examples, names) is None
     short = [Example("About  Coffee?", "coffee-bar")]
     assert exact_correction("about coffee?", short, names) is not None
     assert exact_correction("about coffee?", short, ["tea-shop"]) is None, "the project is gone"
@@ -247,11 +247,11 @@ def test_many_documents_are_looked_at_in_less_of_each(documents: int, share: int
 
 
 def test_a_model_is_shown_the_projects_that_may_be_meant() -> None:
-    names = [f"project-{number}" for number in range(MOST_LISTED + 50)]
+    names = [f"project-{number}" for number in range(MAX_CATALOG_PROJECTS + 50)]
     profiles = [profile_of(name, description=f"About word{name[8:]}.", texts=[]) for name in names]
-    assert shortlist("word340", profiles[:MOST_LISTED], first=[]) == names[:MOST_LISTED]
+    assert shortlist("word340", profiles[:MAX_CATALOG_PROJECTS], first=[]) == names[:MAX_CATALOG_PROJECTS]
     shown = shortlist("word340", profiles, first=["project-349"])
-    assert len(shown) == MOST_LISTED and {"project-340", "project-349"} <= set(shown)
+    assert len(shown) == MAX_CATALOG_PROJECTS and {"project-340", "project-349"} <= set(shown)
     assert shown == [name for name in names if name in set(shown)], "in the catalog's order"
 
 
