@@ -89,12 +89,7 @@ def _tabs(area: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 AREAS = [
-    _area(
-        "rule",
-        (_("Review"), "review"),
-        badge="strength.admin.review.badge",
-        badge_variant="primary",
-    ),
+    _area("rule", (_("Review"), "review"), badge="strength.admin.review.badge", badge_variant="primary"),
     _area("neurology", (_("Memories"), "strength_memory"), (_("Profiles"), "strength_profile")),
     _area(
         "forum",
@@ -184,12 +179,7 @@ UNFOLD = {
         "command_search": True,
         "navigation": [
             {"items": AREAS},
-            {
-                "title": _("Administration"),
-                "separator": True,
-                "collapsible": True,
-                "items": ADMINISTRATION,
-            },
+            {"title": _("Administration"), "separator": True, "collapsible": True, "items": ADMINISTRATION},
         ],
     },
     "TABS": [tabs for area in (*AREAS, *ADMINISTRATION) for tabs in _tabs(area)],

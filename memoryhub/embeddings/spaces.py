@@ -43,14 +43,7 @@ from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, unit_vector, word_vector
 from memoryhub.search.maintenance import in_batches
 from memoryhub.search.messages import QueryText
-from memoryhub.search.models import (
-    BOUNDS,
-    SPACED,
-    UNSPACED,
-    EmbeddingSpace,
-    SearchIndexRow,
-    index_models,
-)
+from memoryhub.search.models import BOUNDS, SPACED, UNSPACED, EmbeddingSpace, SearchIndexRow, index_models
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 from memoryhub.tenancy.models import Actor
 

@@ -90,9 +90,7 @@ MALLOC_SETTINGS = {
 
 PROGRAMS = (
     Program(
-        name="web",
-        arguments="-m memoryhub.web",
-        environment={"MEMORYHUB_PROCESS": "web", **MALLOC_SETTINGS},
+        name="web", arguments="-m memoryhub.web", environment={"MEMORYHUB_PROCESS": "web", **MALLOC_SETTINGS}
     ),
     # It replaces its worker processes itself; when it ends, jobs wait for it, so its pauses stay short.
     Program(

@@ -49,14 +49,7 @@ from summaries.domain.documents import (
     without_lines,
 )
 from summaries.domain.projects import EventKind, ProjectStatus
-from summaries.models import (
-    Document,
-    DocumentEntry,
-    DocumentVersion,
-    Project,
-    ProjectEvent,
-    RoutingDecision,
-)
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 DELETED_RETENTION: Final = timedelta(days=30)
 """How long a deleted project or document can be restored."""
@@ -132,13 +125,7 @@ def _set_archived(
 
 @transaction.atomic
 def merge_projects(
-    *,
-    source: Project,
-    into: Project,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
-    dry_run: bool = False,
+    *, source: Project, into: Project, by: Principal, reason: str = "", now: datetime, dry_run: bool = False
 ) -> Transfer:
     """Add the entries of a project's documents to another's, with their origins, and archive it.
 

@@ -22,13 +22,7 @@ from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restor
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
 from memoryhub.admin.labels import PRINCIPAL_KINDS, principal_name
-from memoryhub.admin.object_actions import (
-    Done,
-    object_action,
-    row_page,
-    submitted_number,
-    submitted_text,
-)
+from memoryhub.admin.object_actions import Done, object_action, row_page, submitted_number, submitted_text
 from memoryhub.admin.usage import token_count_label
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError

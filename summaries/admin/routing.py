@@ -18,11 +18,7 @@ from conversations.models import ChatTurn
 from memoryhub.admin.base import HubAdmin, OwnedMixin, clock, excerpt, link_to, principal, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
 from memoryhub.admin.curated import address, wide
-from memoryhub.admin.object_actions import (
-    Done,
-    object_action,
-    submitted_text,
-)
+from memoryhub.admin.object_actions import Done, object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.routing import (
     correct_routing,
