@@ -32,7 +32,7 @@ def return_connection() -> None:
 
 @contextmanager
 def own_connection() -> Iterator[None]:
-    """Use a connection beside the pool in this thread, for what must not queue: readiness and metrics."""
+    """Use a connection outside the pool in this thread, for readiness and metrics, which must not queue."""
     pooled = connections[DEFAULT_DB_ALIAS]
     if not pooled.settings_dict["OPTIONS"].get("pool"):
         yield
@@ -49,7 +49,7 @@ def own_connection() -> Iterator[None]:
 
 @contextmanager
 def process_lock(name: str, *, seconds: float) -> Iterator[bool]:
-    """Wait, without a connection, until nobody else in this process is at what has this name.
+    """Hold a lock by name within this process; wait without a database connection.
 
     Says whether that came true in time. Nothing of it outlives the process, and other processes know nothing of it.
     """
@@ -90,7 +90,7 @@ def limit_concurrency() -> Iterator[None]:
 
 @contextmanager
 def release_connection() -> Iterator[None]:
-    """Wait for others without a connection, and let somebody else into the room of `limit_concurrency` meanwhile.
+    """Release the connection, and the slot of `limit_concurrency`, during a network call.
 
     Within a transaction neither can be given up.
     """
@@ -117,7 +117,7 @@ def _room() -> threading.BoundedSemaphore:
 
 
 def after_answer(act: Callable[[], None]) -> None:
-    """Do what no client has to wait for once this thread's answer is sent; at once where it answers nobody.
+    """Run `act` after this thread's response is sent; at once outside a request.
 
     It is lost where the process ends in between.
     """
@@ -130,7 +130,7 @@ def after_answer(act: Callable[[], None]) -> None:
 
 @contextmanager
 def answering() -> Iterator[list[Callable[[], None]]]:
-    """Collect what this thread is to do `after_answer`, in its order; whoever sends the answer does it."""
+    """Collect this thread's `after_answer` calls, in order; the caller runs them once the response is sent."""
     acts: list[Callable[[], None]] = []
     _held.after_answer = acts
     try:
@@ -173,7 +173,7 @@ class Stream(Generic[Piece]):
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def put(self, piece: Piece | Exception) -> None:
-        """Say something; an Exception is raised where it is heard."""
+        """Send an item; an Exception is raised at the receiver."""
         with self._lock:
             self._pieces.append(piece)
             waiting, self._waiting = self._waiting, None

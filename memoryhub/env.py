@@ -140,7 +140,7 @@ def _data_dir(source: Mapping[str, str]) -> Path:
 
 
 def secret_key(variables: Mapping[str, str], data_dir: Path) -> str:
-    """Return `SECRET_KEY`, else the key kept in the data folder, made (0600) on first use."""
+    """Return `SECRET_KEY`, else the key stored in the data folder, created (0600) on first use."""
     if variables.get("SECRET_KEY"):
         return variables["SECRET_KEY"]
     path = data_dir / "secret_key"

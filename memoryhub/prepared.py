@@ -44,7 +44,7 @@ COMPARISONS: Final = frozenset({"exact", "lt", "lte", "gt", "gte"})
 
 
 class _PreparingCursor(Cursor[Any]):
-    """A cursor of psycopg that prepares whatever it executes, and reads moments in C.
+    """A psycopg cursor that prepares every statement, and parses timestamps in C.
 
     Not a threshold of the connection: psycopg would then keep the last hundred statements of Django's cursors as
     well, which hold their values. Django's loader of moments is a class in Python, which takes 3.5 µs for each, 0.2 in

@@ -118,7 +118,7 @@ AREAS = [
     _area("gavel", (_("Kept out"), "strength_tombstone")),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
 ]
-"""What a curator works with: one sidebar entry each, its further screens as tabs."""
+"""Curators' areas: one sidebar entry each, with further screens as tabs."""
 
 ADMINISTRATION = [
     _area("key", (_("API keys"), "memoryhub_apikey")),

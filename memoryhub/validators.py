@@ -130,7 +130,7 @@ def _check_shape(text: str) -> None:
 
 
 def _without_texts(text: str) -> str:
-    """Return a document with empty strings in place of its own.
+    """Return a document with its strings emptied.
 
     A backslash outside a string ends the parser's work, so what is miscounted behind it is never parsed.
     """

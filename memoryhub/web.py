@@ -20,7 +20,7 @@ from memoryhub.env import Environment, read_environment
 from memoryhub.runtime.processes import die_with_parent, listen
 
 GRACE_SECONDS = 10
-"""For requests at work when the server is told to end; the supervisor waits longer."""
+"""For running requests at shutdown; the supervisor waits longer."""
 
 SILENT_SECONDS = 20
 """A process that does not answer its parent for so long is replaced; a busy machine may stall one for seconds."""

@@ -96,7 +96,7 @@ def session_summary(request: LayerRequest) -> LayerResult:
 
 
 def introduced(text: str, *, language: str, is_own: bool, generator: str, ended_at: datetime) -> str:
-    """Return a summary below a line that tells if it is of another session, of excerpts, or by a person."""
+    """Return a summary below a line about its origin: another session, an extract, or a person."""
     line = LABELS.get(language, LABELS["en"])[is_own, generator]
     return f"{line.format(day=f'{ended_at:%Y-%m-%d}')}\n{text}" if line else text
 

@@ -66,7 +66,7 @@ def _read(call: Call, project: Project, name: str) -> str:
 
 
 def _written(call: Call, project: Project, name: str, text: str, old_text: str | None) -> Document:
-    """Replace a document's text, or the one place of it where `old_text` stands; doubted lines stay at its end."""
+    """Replace a document's text, or its only occurrence of `old_text`; untrusted lines stay at its end."""
     version = None
     if old_text is not None:
         document = find_document(project=project, name=name)

@@ -46,7 +46,7 @@ _Diffs = list[tuple[int, str]]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The next part of both texts: the same in both, or what each has there of its own."""
+    """A part of both texts: equal, or different (`own`)."""
 
     one: str
     other: str
@@ -62,7 +62,7 @@ class Marked:
 
 
 def shared_words(text: str, other: str) -> list[Marked]:
-    """Return a text in parts, with the words that mean something and stand in the other as well."""
+    """Return a text in parts, marking the content words that the other text has too."""
     terms = analyse(other)
     parts: list[Marked] = []
     for match in _PARTS.finditer(text):
@@ -86,7 +86,7 @@ def shared_words(text: str, other: str) -> list[Marked]:
 
 
 NON_INITIAL_KANA: Final = "んンーゃゅょャュョ"
-"""Kana that begin no word: a mark goes on over them."""
+"""Kana that begin no word; a mark is extended over them."""
 
 
 def _whole_words(run: str, shared: Sequence[bool]) -> list[bool]:
@@ -222,7 +222,7 @@ class Run:
 
 
 def inline_diff(before: str, after: str, deadline: float | None = None) -> list[Run] | None:
-    """Return two texts as one, with what went and what came; None where they are too long."""
+    """Return an inline difference of two texts; None where they are too long."""
     if max(len(before), len(after)) > MAX_COMPARED_LENGTH:
         return None
     runs: list[Run] = []
@@ -269,7 +269,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A sentence of one text beside what the other has for it."""
+    """A sentence of one text and its counterpart in the other."""
 
     one: list[Part]
     other: list[Part]

@@ -26,7 +26,7 @@ def with_plain_line_ends(text: str) -> str:
 
 
 def within_calendar(moment: datetime | None) -> datetime | None:
-    """Return a moment that somebody chose in a zone; raise ValidationError where it has no date in UTC."""
+    """Return a datetime in UTC; raise ValidationError where it is out of range."""
     try:
         return moment and moment.astimezone(UTC)
     except OverflowError:
@@ -34,7 +34,7 @@ def within_calendar(moment: datetime | None) -> datetime | None:
 
 
 class ProseField(forms.CharField):
-    """A text kept as typed: never trimmed, and unchanged where only the browser's line ends differ."""
+    """Text stored as typed: not trimmed, and unchanged where only line ends differ."""
 
     def __init__(self, *, rows: int = 8, **kwargs: Any) -> None:
         widget = UnfoldAdminTextareaWidget(attrs={"rows": rows, "dir": "auto"})
@@ -54,7 +54,7 @@ class ProseField(forms.CharField):
 
 
 class ReasonField(forms.CharField):
-    """Why a change is made; kept in the revision and the audit trail."""
+    """Reason of a change; stored in the revision and the audit trail."""
 
     def __init__(self, **kwargs: Any) -> None:
         defaults = {
@@ -68,7 +68,7 @@ class ReasonField(forms.CharField):
 
 
 class LinesField(forms.CharField):
-    """A list of short texts, one per line, so that a comma may stand inside one."""
+    """List of short texts, one per line."""
 
     def __init__(self, *, most: int, longest: int, **kwargs: Any) -> None:
         self.most = most

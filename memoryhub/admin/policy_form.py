@@ -35,7 +35,7 @@ FIELD: Final = "policy_"
 RESET: Final = "reset_"
 SWITCH_CHOICES: Final[Mapping[str, Any]] = {"true": _("on"), "false": _("off")}
 MAX_SHOWN: Final = 10**12
-"""An upper end beyond it stands for none."""
+"""A higher upper bound is shown as none."""
 
 EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 

@@ -38,7 +38,7 @@ CONNECT, INVITED = "connect", "invited"
 
 
 def has_permission(request: HttpRequest) -> bool:
-    """Return whether somebody may enter the admin: Django's rule, and the second factor where one is required."""
+    """Return whether a user may enter the admin: Django's rule, and a required second factor."""
     person = cast(Any, request.user)
     return person.is_active and person.is_staff and not second_factor.lacks_second_factor(request)
 
@@ -157,7 +157,7 @@ class CodeForm(forms.Form):
 
 @never_cache
 def second_step(request: HttpRequest) -> HttpResponse:
-    """Ask somebody whose password was right for a code, or let a second factor be made where one is needed."""
+    """Ask for a code after the password, or set up a required second factor."""
     step = second_factor.pending_step(request)
     if step is None:
         return HttpResponseRedirect(reverse("admin:login"))
@@ -293,7 +293,7 @@ def _closed(request: HttpRequest) -> HttpResponse:
 def _page(
     request: HttpRequest, template: str, *, title: Any, status: int = 200, **context: Any
 ) -> HttpResponse:
-    """Return a page for somebody who need not be logged in; none of these is kept by a browser."""
+    """Render a page that needs no login; browsers must not store it."""
     values = {**admin.site.each_context(request), "title": title, **context}
     answer = TemplateResponse(request, f"admin/memoryhub/sign_in/{template}", values, status=status)
     answer["Cache-Control"] = "no-store"

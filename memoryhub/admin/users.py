@@ -355,7 +355,7 @@ COOKIE_SECONDS = 365 * 86_400
 
 
 def own_time_zone(request: HttpRequest) -> HttpResponse:
-    """Choose the zone of all times on pages; it is kept where the language is, in the person's browser."""
+    """Choose the time zone of pages; it is stored in a cookie, like the language."""
     if request.method != "POST":
         chosen = request.COOKIES.get(TIME_ZONE_COOKIE, "")
         return render_page(

@@ -262,7 +262,7 @@ class StrictSerializer(serializers.Serializer):
         }
 
     def _missing(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the errors of required fields that are missing: an unknown one may stand in the place of one."""
+        """Return the errors of missing required fields; an unknown field may be a misspelt one of them."""
         needed = {name: field for name, (field, _check) in self._readers.items() if field.required}
         return {
             name: [ErrorDetail(field.error_messages["required"], "required")]

@@ -90,7 +90,7 @@ def accept_by_password(token: str, *, username: str, password: str, now: datetim
 def sign_in(
     identity: "Identity", *, roles: Mapping[str, str], invitation: str = "", now: datetime
 ) -> User | None:
-    """Return the account of somebody whom the provider knows, made where it is new; None: no access.
+    """Return the account of a provider's identity, created on first sign-in; None: no access.
 
     A new account takes a group that gives a role, or an invitation. The role of a group is taken back at the next
     sign-in without the group; an account without any right left is closed, and its sessions end.

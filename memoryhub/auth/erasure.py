@@ -64,7 +64,7 @@ class Erasure:
 
 @transaction.atomic
 def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vacuum: bool = False) -> Erasure:
-    """Delete all that belongs to an agent's user and return how many rows of each table went or lost the user.
+    """Delete all rows of an agent's user; return counts of deleted and anonymised rows by table.
 
     Audit entries stay, without the user's id, ids of their rows and reason; the erasure's own entry
     has agent, counts and time. With `vacuum`, a job then vacuums the tables. Raises OwnerCannotBeErased,

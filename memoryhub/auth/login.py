@@ -124,7 +124,7 @@ class LoginAttempts(AxesDatabaseHandler):
 
 
 def locked_page(request: HttpRequest, response: HttpResponse, credentials: Any) -> HttpResponse:
-    """Return the page for whoever is locked out; it does not say whether the account exists."""
+    """Render the lockout page, which does not reveal whether the account exists."""
     minutes = round(settings.AXES_COOLOFF_TIME.total_seconds() / 60)
     page = render_to_string("429.html", {"minutes": minutes, "csp_nonce": request.csp_nonce})  # type: ignore[attr-defined]
     return HttpResponse(

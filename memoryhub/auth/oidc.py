@@ -121,7 +121,7 @@ def signing_keys(url: str, *, anew: bool = False) -> list[Any]:
 
 
 def signing_key(url: str, key_id: str | None) -> Any:
-    """Return a signing key by its id, or the only one; keys that were replaced meanwhile are read anew."""
+    """Return a signing key by its id, or the only one; an unknown id fetches the keys again."""
     for is_last in (False, True):
         keys = signing_keys(url, anew=is_last)
         fitting = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
@@ -131,7 +131,7 @@ def signing_key(url: str, key_id: str | None) -> Any:
 
 
 def _cached_json(url: str, *, anew: bool) -> dict[str, Any]:
-    """Return the JSON object at an address, of the last ten minutes unless it is wanted anew."""
+    """Return the JSON object at an address, cached for ten minutes unless `anew`."""
     key = f"oidc:{hashlib.sha256(url.encode()).hexdigest()}"
     found: dict[str, Any] | None = None if anew else cache.get(key)
     if found is None:
@@ -156,7 +156,7 @@ def fetch_json(url: str, **headers: str) -> dict[str, Any]:
 
 
 def begin(request: HttpRequest, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
-    """Return the redirect to the provider. `purpose` is kept in the session and comes back from `finish`."""
+    """Return the redirect to the provider. `purpose` is stored in the session and returned by `finish`."""
     flow = SocialAccountAdapter(request).get_provider(request, "")
     answer: HttpResponse = flow.begin(next_url=next_url, purpose=purpose)
     if not isinstance(answer, HttpResponseRedirect):
@@ -211,7 +211,7 @@ def verified_claims(token: Any, provider: Provider, *, nonce: str, keys_at: str)
 
 
 def _identity(claims: dict[str, Any], provider: Provider, config: Mapping[str, Any], access: str) -> Identity:
-    """Return the person, with the groups of the ID token, else of what the provider tells by its userinfo endpoint."""
+    """Return the identity; groups come from the ID token, else from the userinfo endpoint."""
     groups = claim_at(claims, provider.groups_claim)
     if groups is None and isinstance(config.get("userinfo_endpoint"), str):
         told = fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {access}")

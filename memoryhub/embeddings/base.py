@@ -131,7 +131,7 @@ NATIVE_DIMENSIONS = {
 
 
 MAX_PIECES = 32
-"""What lies beyond is left out of the vector; a mean of more pieces says nothing about any of them."""
+"""Further pieces are ignored; a mean of more represents none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def split_texts(texts: Sequence[str], *, max_tokens: int, counter: TokenCounter)
 
 
 def _halves(text: str, max_tokens: int, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """Yield the non-blank parts; a single character is never cut, whatever it counts."""
+    """Yield the non-blank parts; a single character is never split."""
     if not text.strip():
         return
     tokens = counter.count(text) if len(text) <= max_tokens * 16 else max_tokens + 1

@@ -23,7 +23,7 @@ EMBEDDING_PROVIDERS = {
 SINGLE_MODEL_PROVIDERS = ("hashing", "universal-sentence-encoder")
 
 MAX_DIMENSION = 16_000
-"""What pgvector's `halfvec` can hold."""
+"""Limit of pgvector's `halfvec`."""
 DEFAULT_AZURE_API_VERSION = "2024-10-21"
 """Azure OpenAI's latest stable data-plane version that serves embeddings of all current models."""
 

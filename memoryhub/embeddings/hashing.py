@@ -138,7 +138,7 @@ class _Characters:
     """Mixed code points, good enough to be coefficients of a polynomial hash."""
     classes: NDArray[np.uint8]
     owner: Positions
-    """Which text a character belongs to."""
+    """Index of the text that a character belongs to."""
 
     @classmethod
     def of(cls, texts: list[str]) -> Self:

@@ -21,7 +21,7 @@ from memoryhub.llm.tokens import UNKNOWN_MODEL, TokenCounter
 DEFAULT_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 """384 dimensions, some fifty languages with Japanese, no prefixes before texts, known to both libraries."""
 DEFAULT_TOKENS_PER_TEXT = 128
-"""What that model reads; the rest of a longer text goes into further pieces."""
+"""Context length of that model; longer texts are split."""
 USE_TOKENS_PER_TEXT = 512
 """It has no limit, and says less of a text the longer it is."""
 ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx")

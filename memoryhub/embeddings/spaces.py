@@ -63,7 +63,7 @@ CALIBRATE = "calibrate"
 SAMPLE_SIZE = 200
 """Stored texts of each kind that a calibration looks at."""
 RECALIBRATION_GROWTH = 10
-"""How many times as many texts call for another calibration."""
+"""Growth of the number of texts that triggers another calibration."""
 
 
 # All vectors of one answer at once. A digest stands for the text that was embedded, which may have changed since.
@@ -201,7 +201,7 @@ def embed_texts(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, 
 
 
 def cached_vector(space_id: int, text: str, embed: Callable[[], Vector]) -> Vector:
-    """Return the vector of a query from the cache, else what `embed` makes; its errors are not kept."""
+    """Return a query's vector from the cache, else from `embed`; errors are not cached."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return cast(Vector, caches["query_vectors"].get_or_set(f"{space_id}:{digest}", embed))
 
@@ -386,7 +386,7 @@ def fill(space: EmbeddingSpace, *, source: EmbeddingSpace, batch_size: int, prog
 
 
 def switch(space: EmbeddingSpace) -> None:
-    """Make searches read this space from now on; the former one is kept, retired."""
+    """Activate a space for searches; the former one is retired."""
     with transaction.atomic():
         states = EmbeddingSpace.State
         EmbeddingSpace.objects.filter(state=states.ACTIVE).update(state=states.RETIRED)

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 100
 SLICE_SECONDS: Final = 60.0
-"""How long one job embeds; then the actor's rest is enqueued behind the others."""
+"""Time slice of one job; the actor's other texts are then enqueued behind other jobs."""
 
 WAIT_FOR_OPERATOR_SECONDS: Final = 600.0
 SINGLE_TEXT_ERRORS: Final = frozenset({"rejected", "not_finite", "zero_vector"})
@@ -77,7 +77,7 @@ def embed(job: JobContext) -> Writes | None:
 
 
 class _Embedding:
-    """One job's embedding: how many texts the provider refused by themselves, and until when it goes on."""
+    """State of one embedding job: texts refused by the provider, and the end of its time slice."""
 
     def __init__(self, job: JobContext) -> None:
         self.job = job
@@ -127,7 +127,7 @@ class _Embedding:
 
 @job("embed_missing", at_once=1, every_seconds=3600, schedule="embed what has no vector")
 def embed_missing(job: JobContext) -> None:
-    """Enqueue an embedding for every actor with texts that have no vector, whatever kept them from one.
+    """Enqueue an embedding for every actor with texts that have no vector.
 
     Before, measure the spaces that were never measured or have grown much.
     """

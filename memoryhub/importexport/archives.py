@@ -22,10 +22,10 @@ from memoryhub.importexport.records import LocatedRecord, Record, Refusal, Unrea
 MAX_MEMBERS: Final = 200_000
 MAX_UNPACKED_BYTES: Final = 64 * 2**30
 MAX_COMPRESSION_RATIO: Final = 100
-"""How many times smaller a zip may be than what it holds: JSON packs by 10 to 20, a bomb by 1,000."""
+"""Highest compression ratio of a zip: JSON has 10 to 20, a bomb 1,000."""
 
 RATIO_CHECKED_FROM: Final = 64 * 2**20
-"""Bytes that are let through whatever the ratio."""
+"""Unpacked size below which the ratio is not checked."""
 
 SNIFFED_ELEMENTS: Final = 5
 """Elements of a file by which its format is recognised."""
@@ -42,7 +42,7 @@ class Archive:
         return len(self.names) > 1
 
     def named(self, *names: str) -> list[str]:
-        """Return the files whose last part is one of these names, whatever folder they lie in."""
+        """Return the files with one of these base names, in any folder."""
         return [each for each in self.names if PurePosixPath(each).name in names]
 
     def ending(self, *endings: str) -> list[str]:

@@ -18,7 +18,7 @@ from memoryhub.tenancy.models import Actor, Agent
 
 CHUNK_ROWS = 200
 EXPORT_FORMATS: Final[dict[str, Callable[["Selection"], Iterator[bytes]]]] = {}
-"""Formats beside our own, by name; apps register theirs when they are ready."""
+"""Further formats by name; apps register theirs in `AppConfig.ready`."""
 
 
 class TreeExport(Protocol):
@@ -28,7 +28,7 @@ class TreeExport(Protocol):
 
 
 TREE_EXPORTS: Final[list[TreeExport]] = []
-"""What makes up an export in Markdown; registered by apps."""
+"""Parts of an export in Markdown; registered by apps."""
 
 CHUNK_BYTES = 2**16
 """Bytes that are handed on at a time."""

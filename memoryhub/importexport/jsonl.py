@@ -156,7 +156,7 @@ def _dump(value: Any) -> bytes:
 
 
 MAX_NOTES: Final = 1_000
-"""Notes that are kept; the rest is counted."""
+"""Stored notes; further ones are only counted."""
 
 
 @dataclass(frozen=True)

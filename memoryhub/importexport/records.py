@@ -123,7 +123,7 @@ RECORD_NAMES: Final[Mapping[type[Any], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LocatedRecord:
-    """A record and where it stands: an entry of a list, a line of a file, or both; 0 where that is unknown."""
+    """A record with its position: entry of a list, line of a file, or both; 0 where unknown."""
 
     record: Record
     entry: int = 0
@@ -222,7 +222,7 @@ def session_records(
 
 
 def dated(messages: Sequence[ImportedMessage], fallback: datetime | None) -> list[ImportedMessage]:
-    """Return the messages, each without a time of its own at that of the one before it."""
+    """Return the messages; those without a time get the time of the one before."""
     found, before = [], fallback
     for each in messages:
         before = each.created_at or before

@@ -258,7 +258,7 @@ def _undo(job: JobContext, row: Import) -> Any:
 
 
 def forget_uploads(now: datetime) -> int:
-    """Delete uploaded files that nobody imported for a week; return how many."""
+    """Delete uploaded files that were not imported for a week; return how many."""
     old = [
         path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - RETENTION).timestamp()
     ]

@@ -20,7 +20,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue, offer_of
 
 MAX_ROUNDS: Final = 10_000
-"""As often a job may leave a rest to a job of its own kind; more than any actor's history needs."""
+"""Highest number of follow-up jobs of the same kind for one piece."""
 GOES_ON_WITHIN: Final = timedelta(seconds=1)
 """A job that is due again so soon is only cut into parts; any other waits for something."""
 
@@ -63,7 +63,7 @@ Source = Callable[[Scope], Iterator[Piece]]
 """Yields the jobs that are missing in a scope, and changes nothing."""
 
 SOURCES: Final[dict[str, Source]] = {}
-"""What can be backfilled; apps register theirs when they are ready."""
+"""Backfill sources by name; apps register theirs in `AppConfig.ready`."""
 
 
 def run_piece(piece: Piece) -> Outcome:

@@ -34,7 +34,7 @@ def query(name: str, /, *, server_prepared: bool = False, **values: Any) -> list
 
 
 class LeaseLost(Exception):
-    """The job is somebody else's by now, or was erased; what was worked out must not be written."""
+    """The job was taken over or erased; its results must not be written."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class JobContext:
 
 @contextmanager
 def renew_lease(job: JobContext) -> Iterator[None]:
-    """Renew a job's lease from a thread of its own while the work goes on, until the attempt's deadline.
+    """Renew a job's lease in a background thread, until the attempt's deadline.
 
     A process that is stopped or stuck in the kernel renews nothing, which is the point of a lease.
     """

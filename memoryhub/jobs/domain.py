@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 MAX_EXCUSED_FOR: Final = timedelta(days=3)
-"""How long a job goes on being excused: a provider that was away over a weekend finds its jobs waiting."""
+"""Longest time for which attempts are excused: longer than a provider's outage over a weekend."""
 
 FIRST_PAUSE_SECONDS: Final = 2.0
 MAX_PAUSE_SECONDS: Final = 600.0
@@ -31,7 +31,7 @@ ENDED_BADLY: Final = (State.FAILED, State.DEAD)
 
 
 class Postponed(Exception):
-    """Raised by a job that cannot be done yet, through no fault of its own; the reason holds no text of a user.
+    """Raised by a job that must wait, without counting an attempt; the reason holds no user text.
 
     `seconds=0` is for whoever has kept a part of the work and would go on: the next attempt begins at once. A job that
     has got nowhere waits for some seconds, or it would be begun without end.
@@ -84,7 +84,7 @@ def after_excuse(
 
 
 def after_stop(attempts: Attempts) -> Outcome:
-    """Judge an attempt that a worker gave back because it was told to stop: begun again at once, however old."""
+    """Judge an attempt that a stopping worker returned: retried at once."""
     return Outcome(State.QUEUED, is_excused=True)
 
 

@@ -34,7 +34,7 @@ WORKER_STOPPED: Final = "The worker was told to stop."
 
 
 def run(offered: Offer, worker: UUID) -> None:
-    """Run a job that was offered, unless somebody else has it by now; the task that django-q2 carries.
+    """Run an offered job, unless it was claimed meanwhile; the django-q2 task.
 
     Raises nothing: what it raised would be logged, and stored, by those who know nothing of texts. Where the database
     is away, the lease ends, and another attempt follows.
@@ -156,7 +156,7 @@ def _postpone(job_id: UUID) -> None:
 
 
 def release(job: JobContext, judge: Callable[[Attempts], Outcome], *, error: str) -> Outcome | None:
-    """End an attempt that did not succeed; None where the job was somebody else's by then."""
+    """End an unsuccessful attempt; None where the lease was lost."""
     with transaction.atomic():
         rows = query("attempts_of_one", **job.fence)
         return _release(rows[0], judge, error) if rows else None
@@ -174,7 +174,7 @@ def give_up_on(worker: UUID) -> int:
 
 
 def hand_back(worker: UUID) -> int:
-    """Release what a worker held that is told to stop: no fault of the job's, and to be begun again at once."""
+    """Release the jobs of a stopping worker, to be retried at once without counting the attempt."""
     with transaction.atomic():
         return _release_all(query("of_worker", worker=worker), after_stop, WORKER_STOPPED)
 

@@ -17,7 +17,7 @@ from memoryhub.jobs.domain import next_firing
 from memoryhub.jobs.registry import KINDS, Event, job_kind, schedules
 
 OFFERED_SECONDS: Final = 10
-"""How long a job that a worker took out of the queue, and did not begin, stays away from the others."""
+"""Time for which a fetched job that was not started is not offered again."""
 
 
 def enqueue(

@@ -9,7 +9,7 @@ from memoryhub.jobs.domain import Recurrence, recurrence
 
 Run = Callable[[JobContext], Writes | None]
 Event = Literal["turn", "answer", "session", "summary"]
-"""What happened to a session: a message was added, an answer was given, it ended, its summary was written."""
+"""Events of a session: a message was added, an answer was given, it ended, its summary was written."""
 
 DEFAULT_ATTEMPTS: Final = 3
 """Attempts of a job that may break (an error of ours, a deadline, a lost worker) before it is dead."""

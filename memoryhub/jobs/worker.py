@@ -43,23 +43,23 @@ Result = TypeVar("Result")
 LOOP_SECONDS: Final = 0.5
 MAINTENANCE_SECONDS: Final = 5.0
 PING_SECONDS: Final = 5.0
-"""How long a worker may be silent before it is pinged."""
+"""Silence after which a worker is pinged."""
 
 RESPONSE_SECONDS: Final = 15.0
-"""How long a worker may take to answer a ping, or to begin a job."""
+"""Time limit for answering a ping or starting a job."""
 
 RESULT_GRACE_SECONDS: Final = 6.0
-"""How long after a job's deadline its result must be there; the worker's own alarm ends the job at the deadline."""
+"""Grace after a job's deadline for its result; the worker's own alarm ends the job at the deadline."""
 
 RESPAWN_PAUSE_SECONDS: Final = 0.1
-"""A machine that kills whatever is started on it must not be kept busy by starts."""
+"""Pause between respawns, so that a crash loop does not take a whole core."""
 
 DATABASE_RETRY_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 10.0
-"""How long jobs may go on after the stop signal; below the supervisor's grace."""
+"""Time for running jobs after the stop signal; below the supervisor's grace."""
 
 DATABASE_TIMEOUT_SECONDS: Final = 5.0
-"""How long one act may wait for the database; less than the supervisor waits for a sign of life."""
+"""Database timeout of one step; below the supervisor's heartbeat limit."""
 
 
 class DatabaseTooSlow(Exception):
@@ -195,7 +195,7 @@ class WorkerPool(Sentinel):
         _with_timeout(lambda: Worker.objects.filter(pk=each.id).delete())
 
     def _dispatch(self) -> None:
-        """Give due jobs to idle workers, and pings to those that were not heard for a while."""
+        """Give due jobs to idle workers, and ping silent ones."""
         idle = [each for each in self.workers if not each.is_busy]
         now = time.monotonic()
         if idle and now >= self.fetch_at:

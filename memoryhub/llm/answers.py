@@ -88,7 +88,7 @@ class Draft:
     stop: Stop | None = None
     has_begun: bool = False
     has_ended: bool = False
-    """Whether the provider said that nothing more comes."""
+    """Whether the provider sent the end of the answer."""
     refused: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -96,7 +96,7 @@ class Draft:
     cache_write_tokens: int = 0
 
     def add(self, piece: Any) -> str:
-        """Keep a piece of text and return it; "" for whatever is none. Raises BadAnswer for unstorable text."""
+        """Append a piece of text and return it; "" for other values. Raises BadAnswer for unstorable text."""
         if not isinstance(piece, str) or not piece:
             return ""
         if text_problem(piece):
@@ -128,7 +128,7 @@ class Draft:
 
 
 class TruncatedAnswer(BadAnswer):
-    """The answer reached its greatest length; `partial` is what was written, for whoever was shown it already."""
+    """The answer reached the output limit; `partial` holds what was written."""
 
     def __init__(self, message: str, *, partial: Completion) -> None:
         super().__init__(message, code="truncated", permanent=True)
@@ -178,7 +178,7 @@ def _completion(draft: Draft, request: CompletionRequest, model: str, data: Any)
 
 
 def _blocks(draft: Draft) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of an answer that calls tools. Raises BadAnswer for a call that nobody could make."""
+    """Yield the blocks of an answer that calls tools. Raises BadAnswer for an invalid call."""
     for number, block in sorted(draft.blocks.items()):
         if block["type"] == "text" and not block.get("text", "").strip():
             continue
@@ -211,7 +211,7 @@ def parse_object(content: bytes | str) -> Mapping[str, Any]:
 
 
 def value_at(document: Any, *path: str | int) -> Any:
-    """Return what stands at a path in a document of unknown shape; None where there is nothing."""
+    """Return the value at a path in a document of unknown shape; None where there is none."""
     for step in path:
         if isinstance(step, str) and isinstance(document, Mapping):
             document = document.get(step)

@@ -119,7 +119,7 @@ class AnthropicProvider(RemoteProvider):
 
 
 def _take_block(draft: Draft, number: Any, block: Any) -> str:
-    """Take a block, whole or as it begins, and return its text; thinking is kept beside calls, but is no answer."""
+    """Take a block, whole or its start, and return its text; thinking is kept with tool calls, but is no answer."""
     kind = value_at(block, "type")
     if kind == "text":
         draft.block(number, kind, text=block.get("text"))

@@ -99,7 +99,7 @@ class NoneProvider(LLMProvider):
 
 @cache
 def llm_provider() -> LLMProvider:
-    """Return the process's provider, built from `settings.LLM`; without a vendor, one that says what is missing."""
+    """Return the process's provider, built from `settings.LLM`; NoneProvider without a vendor."""
     config: LLMConfig = settings.LLM
     if config.provider == "none":
         return NoneProvider()

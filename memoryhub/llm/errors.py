@@ -6,7 +6,7 @@ text of a user, so they are never copied from a vendor's answer.
 
 
 class EmptyText(ValueError):
-    """A text to embed is empty or blank; there is nothing that a vector could stand for."""
+    """A text to embed is empty or blank."""
 
 
 class ProviderError(Exception):

@@ -57,15 +57,15 @@ MAX_RETRY_AFTER_SECONDS = 3600.0
 """A longer wait is cut to this; a server cannot switch a job off for a year."""
 
 QUOTA_ERRORS = frozenset({"billing_error", "insufficient_quota"})
-"""How Anthropic and OpenAI name an account with nothing left to spend."""
+"""Error codes of Anthropic and OpenAI for an exhausted account."""
 
 WAIT_FOR_QUOTA_SECONDS = 600.0
-"""How long an empty account is left alone: somebody has to fill it, and what was asked is as good then as now."""
+"""Retry pause for an exhausted account, which an operator has to refill."""
 
 
 @contextmanager
 def translate_sdk_errors(sdk: Any) -> Iterator[None]:
-    """Raise a ProviderError for whatever a vendor's SDK or the transport raises inside; both SDKs name errors alike."""
+    """Translate errors of a vendor's SDK and of the transport to ProviderError; both SDKs use the same names."""
     try:
         yield
     except sdk.APIStatusError as error:
@@ -98,7 +98,7 @@ def from_status(error: Any) -> ProviderError:
 
 
 def from_event(error: object) -> ProviderError:
-    """Return the error that an error object inside a stream stands for."""
+    """Return the exception of an error object in a stream."""
     names = {str(value_at(error, "type")), str(value_at(error, "code"))}
     if names & QUOTA_ERRORS:
         return no_quota()

@@ -80,7 +80,7 @@ class CompletionRequest:
     messages: tuple[ChatMessage, ...]
     max_output_tokens: int
     deadline_seconds: float
-    """How long the whole call may take, retries included."""
+    """Deadline of the whole call, retries included."""
     system: Content = field(default="", repr=False)
     json_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """When given, the answer must be JSON that is valid under it."""
@@ -105,7 +105,7 @@ class Completion:
     blocks: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     """All of an answer that calls tools, as neutral blocks (`conversations.domain.content`); else nothing."""
     usage_is_estimated: bool = False
-    """Whether the provider reported no usage, so that the tokens are our own count."""
+    """Whether the tokens are estimated, because the provider reported no usage."""
 
 
 @dataclass(frozen=True, slots=True)

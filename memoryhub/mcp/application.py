@@ -1,4 +1,4 @@
-"""The MCP server's place in the web process: `/mcp`, `/mcp/{agent}` and `/mcp/{agent}/{user}`, beside Django.
+"""ASGI application that serves MCP at `/mcp`, `/mcp/{agent}` and `/mcp/{agent}/{user}`, and Django elsewhere.
 
 Checks hosts, reads the address, and starts the SDK and its session manager with the first request; uvicorn runs without
 lifespan events, so nobody else would.
@@ -80,7 +80,7 @@ class McpApplication:
         await application(scope, receive, with_session)
 
     async def _application(self, profile: Profile) -> Application:
-        """Return the running application of a profile, started by whoever comes first."""
+        """Return the running application of a profile, started on first use."""
         running = self._running.get(profile)
         if running is None:
             running = self._running[profile] = asyncio.get_running_loop().create_future()

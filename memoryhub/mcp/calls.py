@@ -38,11 +38,11 @@ log = logging.getLogger("memoryhub.requests")
 Row = TypeVar("Row", bound=Model)
 Profile = Literal["memory", "connector"]
 MAX_GIVEN: Final = 1_000
-"""How many results of a session are remembered; the oldest are given again."""
+"""Remembered results of a session; older ones may be returned again."""
 
 
 class CallFailed(Exception):
-    """A call that was refused or went wrong; the text is for the model."""
+    """A refused or failed call; the message is for the model."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Tool:
     scope: Scope
     profile: Profile = "memory"
     destructive: bool = False
-    """Whether it takes something away; clients ask before they call it."""
+    """Whether the tool deletes or overwrites; clients then ask first."""
     in_transaction: bool = True
 
 
@@ -72,7 +72,7 @@ RESOURCES: Final[list[Resource]] = []
 
 
 def tool(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as a tool of its own name; its first parameter is the Call."""
+    """Register a function as a tool under its name; its first parameter is the Call."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
         TOOLS.append(Tool(run.__name__, run, **options))

@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class LockHeld(Exception):
-    """Somebody else holds the lock, and kept it longer than we were told to wait."""
+    """The lock is held by another process, beyond the timeout."""
 
 
 class FileLock:

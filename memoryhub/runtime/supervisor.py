@@ -224,7 +224,7 @@ class Supervisor:
 
     @contextmanager
     def _only_one(self) -> Iterator[None]:
-        """Hold the lock of this data folder; whoever finds it taken learns by whom."""
+        """Hold the lock of the data folder; the error names the holder."""
         path = self.environment.data_dir / LOCK
         lock = FileLock(path, timeout_seconds=1)
         try:
@@ -279,7 +279,7 @@ class Supervisor:
         return f"the database {database['NAME']} on {database['HOST'] or 'this machine'}"
 
     def _step(self, *arguments: str) -> None:
-        """Run one command to its end; a request to stop ends it, whatever it waits for."""
+        """Run one command to its end; a stop request terminates it."""
         step = spawn([sys.executable, *arguments], child_environment(self.environment))
         try:
             while step.poll() is None:
@@ -356,7 +356,7 @@ class Supervisor:
 def spawn(
     command: list[str], environment: Mapping[str, str], *, keep: tuple[int, ...] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own that dies with us; it keeps the given descriptors."""
+    """Start a process in its own session that dies with its parent; it inherits the given descriptors."""
     return subprocess.Popen(
         command,
         cwd=CHECKOUT,
@@ -393,7 +393,7 @@ def terminate_or_kill(process: subprocess.Popen[bytes], wakeups: Wakeups, *, gra
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill whatever still lives in the session that the process leads, or led."""
+    """Kill all processes left in the session of a process."""
     with suppress(ProcessLookupError, PermissionError):  # nobody left; macOS says so by EPERM
         os.killpg(process.pid, signal.SIGKILL)
 

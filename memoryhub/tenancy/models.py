@@ -1,4 +1,4 @@
-"""Agents and actors: below everything that belongs to somebody."""
+"""Agents and actors, and the base of rows that belong to an actor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -51,7 +51,7 @@ class NamespaceError(DomainError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQuery:
-    """The best of a prefix by relevance, at least `relevance_score`, or by strength, whatever is asked."""
+    """Query of a prefix: the best by relevance, at least `relevance_score`, or by strength."""
 
     prefix: str
     top_k: int
@@ -60,7 +60,7 @@ class NamespaceQuery:
 
 
 def namespace_owner(agent_id: str, user_id: str) -> str:
-    """Return what `{actorId}` stands for: the user, else the agent, percent-encoded."""
+    """Return the value of `{actorId}`: the user, else the agent, percent-encoded."""
     return quote(user_id or agent_id, safe="")
 
 

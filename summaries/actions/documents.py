@@ -253,7 +253,7 @@ def backups_of(document: Document) -> list[DocumentVersion]:
 
 
 def _locked_with_project(document: Document, expected_version: int | None) -> tuple[Project, Document]:
-    """Return a document and its project, both locked; always the project first, so that nobody deadlocks."""
+    """Lock and return a document and its project, the project first, to avoid deadlocks."""
     project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
     rows = Document.objects.of(document.actor_id).kept().select_for_update(no_key=True)
     locked = rows.filter(pk=document.pk).first()

@@ -117,7 +117,7 @@ def _document(project: Project | None, **which: Any) -> Document | None:
 
 
 def _create_project(actor: Actor, record: ImportedDocument, writing: ImportContext) -> Project:
-    """Create the project of a document; a title that its name cannot spell stands in its description."""
+    """Create the project of a document; a title that cannot be a name becomes the description."""
     name = _project_name(record)
     description = record.description or ("" if name == record.project else record.project)
     project = create_project(actor=actor, name=name, description=description, by=writing.by, now=writing.now)
@@ -174,7 +174,7 @@ def undo_summaries(
     reason: str,
     now: datetime,
 ) -> None:
-    """Forget summaries of messages that go, also in receipts, and search for project entries anew from there.
+    """Forget summaries of deleted messages, also in receipts, and reset the cursors of project updates.
 
     `sessions` as in `conversations.actions.imports.UNDONE`. A summary that a person edited stays with its session.
     """

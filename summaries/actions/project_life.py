@@ -226,7 +226,7 @@ def move_misplaced(
 
 
 def _locked_pair(one: Project, other: Project) -> tuple[Project, Project]:
-    """Return two projects, locked in the order of their ids, so that nobody deadlocks."""
+    """Return two projects, locked in the order of their ids, to avoid deadlocks."""
     locked = {each.pk: locked_project(each) for each in sorted((one, other), key=lambda each: each.pk)}
     if one.actor_id != other.actor_id:
         raise UnknownRow(_("No such project."))

@@ -71,7 +71,7 @@ class ProjectArchived(DomainError):
 
 
 def check_active(project: Project) -> None:
-    """Raise ProjectArchived for a project that is kept as it was."""
+    """Raise ProjectArchived for an archived project."""
     if project.archived_at is None:
         return
     if project.merged_into is not None:

@@ -93,7 +93,7 @@ MAX_SUGGESTION_LENGTH: Final = 1_000
 
 MODEL_PAUSED: Final = "routing.model_too_slow"
 MODEL_PAUSE_SECONDS: Final = 60
-"""Cache key and seconds for which a model that did not answer in time is not asked: nobody waits for it twice."""
+"""Cache key and seconds of the pause after a timeout of the model."""
 
 OUTPUT_TOKENS: Final = 400
 FENCE_BYTES: Final = 8

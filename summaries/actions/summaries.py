@@ -50,14 +50,14 @@ CALL_SECONDS: Final = 60.0
 """Deadline of one model call, its retries included."""
 
 RESERVE_SECONDS: Final = 10.0
-"""Time of a job that is kept for writing; no call is begun that could use it."""
+"""Time reserved for writing; no call that could use it is started."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """Request for a summary by hand, of the session up to now, from its beginning (`anew`), or of a time window.
+    """Manual request for a summary: of the session up to now, from its beginning (`anew`), or of a time window.
 
     `written` is how often the summary had been written at the time of the request.
     """

@@ -22,11 +22,11 @@ def person_may(request: HttpRequest, codename: str) -> bool:
 
 
 FORBIDDEN_IN_FILE_NAMES = frozenset('/\\:*?"<>|')
-"""What some system has no room for in a file's name."""
+"""Characters that some system forbids in file names."""
 
 
 def shown_name(project: Project) -> str:
-    """Return a project's name, with the beginning of its description where the name only stands in for a title."""
+    """Return a project's name, with its description where the name is generated."""
     title = truncated(project.description)
     return f"{project.name} ({title})" if title and is_generated_name(project.name) else project.name
 
@@ -103,7 +103,7 @@ EVENT_OUTCOMES: Final[Words] = {
     "exported": "",
     "deleted": "",
 }
-"""What an event's outcome adds to its kind."""
+"""Labels of event outcomes."""
 
 CONFIDENCES: Final[Words] = {
     Confidence.HIGH: _("high"),

@@ -24,7 +24,7 @@ class FileStatus(StrEnum):
     EDITED = "edited"
     """The file was changed, and what is stored was not."""
     NEWER = "newer"
-    """What is stored was changed, and the file was not."""
+    """The stored text was changed, the file was not."""
     NEW = "new"
     """A file of a document that there is not yet."""
     CONFLICT = "conflict"
@@ -93,7 +93,7 @@ def digest_of(text: str) -> str:
 
 
 def export_status(*, base: str | None, file: str | None, stored: str) -> FileStatus:
-    """Return what an export does with a document; a file that somebody changed is left as it is."""
+    """Return an export's action for a document; edited files are left unchanged."""
     if file == stored:
         return FileStatus.SAME
     if file is None or file == base:

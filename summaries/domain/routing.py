@@ -44,7 +44,7 @@ REASONS: Final = (
     SAME_CORRECTED, LIKE_CORRECTED, WORDS_OF_NONE, WORDS_OF_TWO, SOME_WORDS_OF, WORDS_OF, SPEAKS_OF, SESSION_OF, BEGINS,
     MODEL_AWAY,
 )  # fmt: skip
-"""What the word-based router says: stored in English, and shown on pages in the reader's language."""
+"""Reasons of the word-based router: stored in English, translated on pages."""
 
 MAX_REASON_LENGTH: Final = 500
 

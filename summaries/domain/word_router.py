@@ -48,10 +48,10 @@ MEDIUM_EVIDENCE: Final = 0.7
 """Evidence for medium confidence: about one such word."""
 
 SECOND_WORD_SIZE: Final = 0.4
-"""Size of shared terms beside the longest from which a message shares more than one word."""
+"""Size of shared terms, besides the longest, that counts as a second shared word."""
 
 TELLING_EXPRESSION_LENGTH: Final = 3
-"""Characters of a Japanese expression that tells something by itself: 貸切風呂 does, 地図 does not."""
+"""Length from which a Japanese expression is specific: 貸切風呂 is, 地図 is not."""
 
 HIGH_LEAD: Final = 0.5
 MEDIUM_LEAD: Final = 0.25
@@ -286,11 +286,11 @@ def _is_weak_evidence(message: str, terms: Set[str], profile: Profile) -> bool:
 _REFERENCE: Final = re.compile(
     rf"\b(?:the|our)\s+(\w+(?:\s+\w+)?)|^([{KATAKANA}]+|[{HAN}]+)(?=[のはがをにで])", re.IGNORECASE
 )
-"""What a message takes as known: a noun with a definite article, and the topic that a Japanese sentence begins with."""
+"""References to something known: a noun with a definite article, or the topic of a Japanese sentence."""
 
 
 def _referenced_project(message: str, profiles: Sequence[Profile]) -> str | None:
-    """Return the only project, of those that say little yet, that has something which a message takes as known.
+    """Return the only project with a short profile that has something which the message refers to as known.
 
     "Who speaks in the podcast?" asks about the project that was begun with the sentence "Let's set up a podcast",
     however common the word is; a project with documents is found by more.

@@ -36,7 +36,7 @@ def named_actor(options: dict[str, Any]) -> Actor | None:
 
 
 def only_actor() -> Actor:
-    """Return the one actor that has projects; CommandError where nobody has any, or several have."""
+    """Return the only actor with projects; CommandError for none or several."""
     owners = Project.objects.order_by("actor_id").values_list("actor_id", flat=True).distinct()[:2]
     found = list(Actor.objects.select_related("agent").filter(id__in=list(owners)))
     if not found:

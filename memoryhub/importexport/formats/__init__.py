@@ -31,5 +31,5 @@ FORMATS: Final[dict[str, Format]] = {
 
 
 def format_of(archive: Archive) -> str:
-    """Return the name of the format of an archive, "" where nobody knows it."""
+    """Return the name of an archive's format, "" where it is unknown."""
     return next((name for name, format in FORMATS.items() if format.recognises(archive)), "")

@@ -106,7 +106,7 @@ def _said(node_id: str, message: Mapping[str, Any]) -> ImportedMessage | None:
 
 
 def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:
-    """Return what a message put into ChatGPT's memory: what it told its `bio`, or the list that it was shown."""
+    """Return the memories in a message: calls of the `bio` tool, or the list of all memories."""
     content = mapping(message.get("content"))
     since = parse_time(message.get("create_time"))
     if message.get("recipient") == "bio":

@@ -69,7 +69,7 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
 
 
 def _document(archive: Archive, path: PurePosixPath, projects: Mapping[str, str]) -> Iterator[LocatedRecord]:
-    """Yield a file; its project is the folder that the transcripts beside it worked in, or the one it lies in."""
+    """Yield a file; its project is the working folder of the transcripts next to it, or its own folder."""
     top = path.parts[0] if len(path.parts) > 1 else ""
     project = projects.get(top) or (top.strip("-.") if top not in MEMORY_FOLDERS else "") or archive.title
     inside = path.parts[1:] if top else path.parts

@@ -44,7 +44,7 @@ MAX_KEY_LENGTH: Final = 255
 CACHE_SECONDS: Final = 60.0
 
 RIDGE: Final = 0.1
-"""How much a factor's prior weighs, in samples that consist of that script alone."""
+"""Weight of a factor's prior, in samples of that script alone."""
 RIDGE_OF_OVERHEADS: Final = 0.001
 """The same of a request's fixed costs, which even in a short request are a few per cent."""
 ROUNDS: Final = 12
@@ -192,7 +192,7 @@ class CalibratedFactors:
         return self._known.get((provider, model))
 
     def _read(self) -> None:
-        """Read the table; where the database is away, what was known holds: nobody's answer is lost for a count."""
+        """Read the table; keep the known factors while the database is unavailable."""
         try:
             self._known = {(row.provider, row.model): row.factors for row in TokenFactors.objects.all()}
         except Error as error:  # also where the connection is broken, which is no DatabaseError

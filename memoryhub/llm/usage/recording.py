@@ -1,4 +1,4 @@
-"""Record every call to a provider with its cost, whatever becomes of the change that it was made for (SPEC A9)."""
+"""Record every call to a provider with its cost, even where the caller's transaction rolls back (SPEC A9)."""
 
 import logging
 import time
@@ -69,7 +69,7 @@ def _insert(entry: LedgerEntry) -> None:
 
 
 INTERRUPTED = "interrupted"
-"""The outcome of a call whose caller went away, or was told to stop."""
+"""Outcome of a call whose caller disconnected or stopped."""
 TRUNCATED = "truncated"
 REFUSED = "refused"
 """Codes of errors that a language model's answer ended in."""

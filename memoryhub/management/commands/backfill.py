@@ -58,7 +58,7 @@ class Command(ResumableCommand):
                 self._work_off(name, missing)
 
     def _work_off(self, name: str, missing: list[Piece]) -> None:
-        """Do all pieces; who has to wait or fails costs nobody else theirs, unless nobody gets on any more."""
+        """Process all pieces; those that wait or fail do not stop the others, unless none progresses."""
         results: Counter[BackfillResult] = Counter()
         reasons: dict[str, None] = {}
         stuck = 0

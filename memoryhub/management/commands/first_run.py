@@ -1,4 +1,4 @@
-"""Everything a new installation needs before somebody opens it: a space, an admin, a key, a demo."""
+"""Set up a new installation: embedding space, admin account, API key, demo."""
 
 import json
 import os
@@ -80,7 +80,7 @@ class Command(BaseCommand):
 
 
 def terminal_language(environment: Mapping[str, str]) -> str:
-    """Return the language of a terminal, of those that the interface speaks, from the POSIX variables for it."""
+    """Return the terminal's language, if supported, from the POSIX locale variables."""
     names = (environment.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     first = next(filter(None, names), "")
     return "ja" if first.lower().startswith("ja") else "en"

@@ -1,4 +1,4 @@
-"""`manage.py reset_second_factor`: let somebody log in by password alone who lost phone and recovery codes."""
+"""`manage.py reset_second_factor`: remove a user's second factor after phone and recovery codes were lost."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""`manage.py unlock`: let somebody try to log in again after too many wrong passwords."""
+"""`manage.py unlock`: end a lockout after too many wrong passwords."""
 
 from datetime import UTC, datetime
 from typing import Any

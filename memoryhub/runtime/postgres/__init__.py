@@ -66,7 +66,7 @@ class DiskSpace:
 
     @property
     def detail(self) -> str:
-        """Say how much is free, and what that means; without the path, for it is told to everybody."""
+        """Describe the free space, without the path, since the text is public."""
         free = f"{self.free_mb} MB are free where the database lies"
         if self.is_full:
             return f"{free}, less than {self.min_free_mb}: writes and jobs wait until there is room"

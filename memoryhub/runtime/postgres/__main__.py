@@ -91,7 +91,7 @@ def _with_url(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
 
 
 def _dump(command: list[str], file: Path) -> int:
-    """Write a dump that nobody else can read, and have it whole under its name or not at all."""
+    """Write a dump atomically, readable by its owner only."""
     part = file.with_name(f"{file.name}.part")
     try:
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))

@@ -171,7 +171,7 @@ def _complaint(account: Account, binaries: Binaries) -> str:
 
 
 def _copied(packaged: Binaries, account: Account) -> Binaries:
-    """Copy an installation and the libraries beside the package, complete or not at all."""
+    """Copy an installation with the package's libraries, atomically."""
     package = packaged.folder.parent
     name = f"{importlib.metadata.version(DISTRIBUTION)}-{short_hash(package)}-{packaged.major}"
     target = SYSTEM_HOME / "programs" / name

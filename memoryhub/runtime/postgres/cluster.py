@@ -124,7 +124,7 @@ class EmbeddedCluster:
     # What others do
 
     def start(self) -> ConnectionInfo:
-        """Make it run, whatever state it is in, and say how to connect.
+        """Start the server from any state; return how to connect.
 
         Creates the cluster on first use, upgrades an older one, recovers after a crash, takes over a running
         one. Safe to call from several processes at once. Raises `PostgresError`.

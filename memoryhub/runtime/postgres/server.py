@@ -92,7 +92,7 @@ def _ping(data: Path) -> Ping:
 
 
 def free_port(preferred: int | None) -> int:
-    """Return the preferred port if nobody listens there, else a random free one."""
+    """Return the preferred port if it is free, else a random free one."""
     if preferred is not None and _is_free(preferred):
         return preferred
     for _ in range(100):

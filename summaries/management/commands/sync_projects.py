@@ -1,4 +1,4 @@
-"""Take over changes that somebody made to exported files."""
+"""Import changes of exported files."""
 
 from pathlib import Path
 from typing import Any
