@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from playwright import async_api
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 MISSING = (
     "no Chromium here: install it (`sh memoryhub/bootstrap.sh browser` does so on Debian and Ubuntu), or name it: "
     "CHROMIUM=/path/to/chromium"

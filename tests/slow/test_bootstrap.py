@@ -158,11 +158,14 @@ class Bare:
             (self.path / name).symlink_to(shutil.which(name) or name)
         self.asked = checkout.folder / "apt"
 
-    def with_apt(self, user: int) -> "Bare":
-        """Add apt-get, whose install brings Chromium, and this user's number."""
-        chromium = self.path / "chromium"
-        script = f"#!/bin/sh\necho \"$@\" >> '{self.asked}'\n"
-        script += f"[ \"$1\" = update ] || {{ echo '#!/bin/sh' > '{chromium}'; {sys.executable} -c 'import os; os.chmod(r\"{chromium}\", 0o755)'; }}\n"
+    def with_apt(self, user: int, package: str = "chromium-headless-shell") -> "Bare":
+        """Add apt-get, which has one package of Chromium, and this user's number."""
+        program = self.path / package
+        make = f"{sys.executable} -c 'import os; os.chmod(r\"{program}\", 0o755)'"
+        script = f'#!/bin/sh\necho "$@" >> \'{self.asked}\'\n[ "$1" != update ] || exit 0\n'
+        script += (
+            f"case \"$*\" in *' {package} '*) echo '#!/bin/sh' > '{program}'; {make} ;; *) exit 100 ;; esac\n"
+        )
         (self.path / "apt-get").write_text(script)
         (self.path / "apt-get").chmod(0o755)
         self.checkout.program("id", f"echo {user}")
@@ -195,7 +198,17 @@ def test_a_browser_is_installed_once_where_the_user_may(bare: Bare) -> None:
     assert bare.browser().stderr == ""
     update, install = bare.asked.read_text().splitlines()
     assert update.startswith("update")
-    assert "chromium" in install and "fonts-noto-cjk" in install
+    assert "chromium-headless-shell" in install and "fonts-noto-cjk" in install
+
+
+def test_where_there_is_no_shell_of_the_browser_it_comes_whole(bare: Bare) -> None:
+    bare.with_apt(user=0, package="chromium")
+
+    assert bare.browser().returncode == 0
+    assert [line.split()[-3] for line in bare.asked.read_text().splitlines()[1:]] == [
+        "chromium-headless-shell",
+        "chromium",
+    ]
 
 
 def test_where_nobody_may_install_one_line_says_what_is_missing(bare: Bare) -> None:
