@@ -29,6 +29,7 @@ from conversations.domain.messages import asks, findable_words, named_authors, w
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.search import bm25
 from memoryhub.search.analysis import analyse
+from memoryhub.search.bm25 import Frequencies
 from memoryhub.search.fusion import DEFAULT_POLICY
 from memoryhub.search.messages import QueryText
 from strength.domain.policy import SearchPolicy
@@ -95,31 +96,12 @@ RANGES: Final[Mapping[str, Sequence[float]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Frequencies:
-    """In how many texts of all data sets each term is, as a server that holds them all knows."""
-
-    documents: int
-    of_term: Mapping[int, int]
-
-    def idf(self, term: str) -> float:
-        """Return the idf of a query's term, as `index.query_idf` has it."""
-        place = bm25.term_id(term)
-        return self._idf(self.of_term.get(place, 0) + bm25.common_terms().get(place, 0))
-
-    @property
-    def rare(self) -> float:
-        return self._idf(1)
-
-    def _idf(self, count: int) -> float:
-        documents = self.documents + bm25.COMMON_DOCUMENTS
-        return bm25.inverse_document_frequency(documents_with_term=count, documents=documents)
-
-
 class Prepared:
     """A collection with all that does not depend on the constants; arrays are [question, text]."""
 
     def __init__(self, collection: Collection, kind: str, terms: Terms, known: Frequencies) -> None:
+        own = bm25.frequent_terms([bm25.term_ids(each) for each in terms], documents=len(terms))
+        known = replace(known, own_documents=len(terms), own=own)
         self.kind, self.rare = kind, known.rare
         texts = collection.texts
         authors = [text.author for text in texts]
@@ -150,7 +132,7 @@ class Prepared:
             for term, count in counts.most_common(bm25.MAX_DOCUMENT_TERMS):
                 postings.setdefault(term, []).append((text, count))
         weights = [
-            (place, term, known.idf(term), bm25.term_share(term))
+            (place, term, known.idf(bm25.term_id(term)), bm25.term_share(term))
             for place, each in enumerate(asked)
             for term in each
         ]

@@ -103,19 +103,22 @@ def fill(dataset: Dataset, collection: Collection) -> Filled:
             rows.update(_store_session(actor, collection, group)[1])
     else:
         rows = dict(_store_memories(actor, collection))
-    _embed_waiting()
+    _work()
     index = MessageIndex if dataset.kind == "conversations" else MemoryIndex
     vectors = _stored_vectors(index, actor, collection, rows)
     return Filled(dataset, collection, actor, {str(key): name for key, name in rows.items()}, vectors)
 
 
-def _embed_waiting() -> None:
-    """Do what a worker does for a remote embedder: embed what has no vector, and measure its space once."""
+def _work() -> None:
+    """Do what workers do: embed what has no vector, measure the space once, count what each actor often says."""
     from memoryhub.embeddings.spaces import active_space, calibrate_when_due, fill
+    from memoryhub.search.maintenance import actors_to_count, count_terms
 
     space = active_space()
     fill(space, source=space, batch_size=BATCH, progress=lambda count: None)
     calibrate_when_due(space)
+    for actor_id, texts in actors_to_count().items():
+        count_terms(actor_id, texts)
 
 
 def _store_session(actor: Any, collection: Collection, group: Group) -> tuple[Any, dict[UUID, str]]:
@@ -174,12 +177,12 @@ def _stored_vectors(
     return np.array([vectors.get(text.id, [0.0] * space.dimension) for text in collection.texts])
 
 
-def query_of(question: Question) -> Any:
+def query_of(filled: Filled, question: Question) -> Any:
     """Return the query that the server builds for a message and the turns before it."""
     from memoryhub.embeddings.spaces import text_query
 
     turns = [(turn.role, turn.content) for turn in reversed(question.turns)]
-    return text_query(question.text, turns=turns or None)
+    return text_query(question.text, turns=turns or None, payer=filled.tenant.payer)
 
 
 class Measured:
@@ -206,13 +209,13 @@ def ask_all(filled: Sequence[Filled], off_topic: Sequence[str]) -> Measured:
 
 
 def _most(filled: Filled, question: Question) -> float:
-    return max(filled.search(query_of(question)).values(), default=0.0)
+    return max(filled.search(query_of(filled, question)).values(), default=0.0)
 
 
 def _ask(
     measured: Measured, filled: Filled, scorers: Mapping[str, scoring.Scorer], question: Question
 ) -> None:
-    query, names = query_of(question), [text.id for text in filled.collection.texts]
+    query, names = query_of(filled, question), [text.id for text in filled.collection.texts]
     relevances = filled.search(query)
     measured.best.append(max(relevances.values(), default=0.0))
     measured.shown += [(value, name in question.evidence) for name, value in relevances.items()]

@@ -187,6 +187,7 @@ JOBS: Final[Mapping[str, Any]] = {
     "calibrate_tokens": _("Calibrate token counts"),
     "cluster_tables": _("Store each actor’s texts together"),
     "compact": _("Shorten a document"),
+    "count_terms": _("Count each actor’s frequent words"),
     "curate_memories": _("Change a large selection of memories"),
     "embed": _("Embed an actor’s texts"),
     "embed_missing": _("Find texts without a vector"),

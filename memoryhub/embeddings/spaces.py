@@ -226,11 +226,11 @@ def text_query(
     """Return the query for a search or a message; without the embedder it has words only and is `degraded`.
 
     `turns` are those before a message to an assistant, newest first as (role, text): one that says little by itself is
-    about them. None: somebody searches.
+    about them. None: somebody searches. The payer's own texts tell which words say little there.
     """
     space = active_space()
     vector = embed_query(space, text, payer=payer)
-    return build_query(QueryText.of_message(text, turns), vector, space=space)
+    return build_query(QueryText.of_message(text, turns), vector, space=space, actor_id=payer.actor_id)
 
 
 def with_vector_of(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:

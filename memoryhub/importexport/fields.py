@@ -294,6 +294,7 @@ ACTORS = Table(Actor)
 
 
 LEFT_OUT: Final = {
+    "memoryhub.FrequentTerms": "Counted anew from the texts.",
     "memoryhub.Job": "The work of this installation; another has its own to do.",
     "memoryhub.LedgerEntry": "What this installation has paid for; another has not.",
     "memoryhub.Import": "What was taken into this installation, for its undo here.",

@@ -13,10 +13,11 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from heapq import nlargest
+from itertools import chain
 from operator import mul
 from pathlib import Path
 from typing import Final
@@ -60,6 +61,12 @@ PRIOR_DOCUMENTS: Final = 100
 
 COMMON_DOCUMENTS: Final = 2_000
 """Short texts of everyday language that the idf of a query's terms takes for granted beside the corpus."""
+
+OTHERS_DOCUMENTS: Final = 10_000
+"""As many texts, at most, speak of how rare a word is that are not known to be the asking actor's own."""
+
+OWN_SHARE: Final = 0.01
+"""A term that stands in as many of an actor's own texts is counted there: a name that is rare to everybody else."""
 
 COMMON_TERMS: Final = Path(__file__).with_name("common_terms.tsv")
 """In how many of these each term is. `bench/common_terms.py` writes it."""
@@ -130,7 +137,58 @@ def common_terms() -> Mapping[int, int]:
     return {term_id(term): int(count) for term, count in pairs}
 
 
-def inverse_document_frequency(*, documents_with_term: int, documents: int) -> float:
+@dataclass(frozen=True)
+class Frequencies:
+    """In how many texts a term is, for a query of one actor: the actor's own texts, and all others' as a sample.
+
+    `of_term` and `documents` are the installation's; `own` has the actor's most frequent terms, see `frequent_terms`.
+    Others' texts, and those of everyday language, count as at most `OTHERS_DOCUMENTS`. Else the names that stand in
+    every second text of an actor would decide each of their searches, the more so the more users a server has.
+    """
+
+    documents: int
+    of_term: Mapping[int, int] = field(hash=False)
+    own_documents: int = 0
+    own: Mapping[int, int] = field(default_factory=dict, hash=False)
+
+    def idf(self, term: int) -> float:
+        """Return the idf of a term id."""
+        own = self.own.get(term, 0)
+        others = max(0, self.of_term.get(term, 0) + common_terms().get(term, 0) - own)
+        return self._idf(own + self._share * others)
+
+    @property
+    def rare(self) -> float:
+        """The idf of a term of which one text tells."""
+        return self._idf(1)
+
+    @property
+    def _others(self) -> int:
+        return max(1, self.documents + COMMON_DOCUMENTS - self.own_documents)
+
+    @property
+    def _share(self) -> float:
+        return min(1.0, OTHERS_DOCUMENTS / self._others)
+
+    def _idf(self, count: float) -> float:
+        documents = self.own_documents + self._share * self._others
+        return inverse_document_frequency(documents_with_term=count, documents=documents)
+
+
+def frequent_terms(texts: Sequence[Iterable[int]], *, documents: int) -> dict[int, int]:
+    """Return of how many of an actor's documents each term is part that stands in `OWN_SHARE` of them.
+
+    `texts` are the term ids of some of them, drawn by chance.
+    """
+    counts = Counter(chain.from_iterable(texts))
+    return {
+        term: round(count / len(texts) * documents)
+        for term, count in counts.items()
+        if count >= OWN_SHARE * len(texts)
+    }
+
+
+def inverse_document_frequency(*, documents_with_term: float, documents: float) -> float:
     """Return how much a term tells: BM25's idf over the corpus and `PRIOR_DOCUMENTS`; always positive."""
     without = max(0, documents - documents_with_term) + PRIOR_DOCUMENTS
     return math.log(1 + (without + 0.5) / (documents_with_term + 0.5))

@@ -3,8 +3,8 @@
 Vectors are kept at unit length: the cosine does not change, and neither huge nor tiny numbers leave the range of half
 precision (6e-8 to 65,504).
 
-Frequencies are counted over all texts and not per actor: an actor's first memories then already profit, and there is
-one small table to keep (what that does to recall is in docs/algorithm.md). The counts are approximate by design:
+Frequencies are counted over all texts: an actor's first memories then already profit. Of an actor's own texts a job
+counts each night the few terms that many of them share (`bm25.Frequencies`). The counts are approximate by design:
 recorded after the commit that stored the texts and after the answer to whoever sent them, and never taken back when a
 text goes. A process that dies in between loses a few counts, which an idf, a logarithm, does not feel. Every query
 reads them anew, so that texts of a moment ago are ranked as they will be later.
@@ -15,9 +15,9 @@ searches take unknown terms for rare ones and still answer.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from typing import Final
+from uuid import UUID
 
 import numpy as np
 from django.db import transaction
@@ -27,10 +27,9 @@ from pgvector import SparseVector
 from memoryhub.db_pool import after_answer
 from memoryhub.prepared import prepared_cursor
 from memoryhub.search.bm25 import (
-    COMMON_DOCUMENTS,
     DIMENSION,
+    Frequencies,
     QueryWords,
-    common_terms,
     document_weights,
     inverse_document_frequency,
     query_words,
@@ -91,7 +90,13 @@ ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.document
 """
 
 
-COUNTS: Final = "SELECT term, documents FROM memoryhub_termstatistic WHERE term = ANY(%s::integer[])"
+COUNTS: Final = """
+SELECT term, documents, false FROM memoryhub_termstatistic WHERE term = ANY(%(terms)s::integer[])
+UNION ALL
+SELECT own.term, own.documents, true
+FROM memoryhub_frequentterms AS known, unnest(known.terms, known.counts) AS own (term, documents)
+WHERE known.actor_id = %(actor)s::uuid AND own.term = ANY(%(terms)s::integer[])
+"""
 
 
 def record(documents: Iterable[Counter[str]]) -> None:
@@ -126,7 +131,7 @@ def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
 
 def idf(terms: Iterable[int]) -> dict[int, float]:
     """Return the idf of each term id in this installation; a term never seen is as rare as a term can be."""
-    counts = _documents(terms)
+    counts, _own = _documents(terms)
     documents = counts.pop(TermStatistic.CORPUS)
     return {
         term: inverse_document_frequency(documents_with_term=count, documents=documents)
@@ -134,30 +139,29 @@ def idf(terms: Iterable[int]) -> dict[int, float]:
     }
 
 
-def query_idf(terms: Iterable[int]) -> tuple[dict[int, float], float]:
-    """Return the idf of each term id of a query, and that of a term of which one text tells.
-
-    Beside the installation's texts over `COMMON_DOCUMENTS`: the first memories cannot tell which words are common.
-    """
-    counts, common = _documents(terms), common_terms()
-    documents = counts.pop(TermStatistic.CORPUS) + COMMON_DOCUMENTS
-    of_count = partial(inverse_document_frequency, documents=documents)
-    weights = {
-        term: of_count(documents_with_term=count + common.get(term, 0)) for term, count in counts.items()
-    }
-    return weights, of_count(documents_with_term=1)
+def query_idf(terms: Iterable[int], actor_id: UUID | None = None) -> tuple[dict[int, float], float]:
+    """Return the idf of each term id of an actor's query, and that of a term of which one text tells."""
+    counts, own = _documents(terms, actor_id)
+    documents, own_documents = counts.pop(TermStatistic.CORPUS), own.pop(TermStatistic.CORPUS, 0)
+    known = Frequencies(documents, counts, own_documents, own)
+    return {term: known.idf(term) for term in counts}, known.rare
 
 
-def weigh_queries(texts: Sequence[QueryText]) -> list[QueryWords]:
+def weigh_queries(texts: Sequence[QueryText], actor_id: UUID | None = None) -> list[QueryWords]:
     """Return the weights of each text's terms; the frequencies of all of them are read at once."""
-    idf, rare = query_idf(term_ids(term for each in texts for term in (*each.terms, *each.earlier)))
+    terms = term_ids(term for each in texts for term in (*each.terms, *each.earlier))
+    idf, rare = query_idf(terms, actor_id)
     return [query_words(each.terms, idf, rare=rare, earlier=each.earlier) for each in texts]
 
 
-def _documents(terms: Iterable[int]) -> dict[int, int]:
-    """Return how many texts each term is in, and under CORPUS how many there are."""
-    counts = dict.fromkeys([*terms, TermStatistic.CORPUS], 0)
+def _documents(terms: Iterable[int], actor_id: UUID | None = None) -> tuple[dict[int, int], dict[int, int]]:
+    """Return of how many texts each term is part, and under CORPUS how many there are; of all, and of the actor's own.
+
+    Of the actor's own texts only terms that many of them share are known.
+    """
+    counts, own = dict.fromkeys([*terms, TermStatistic.CORPUS], 0), dict[int, int]()
     with prepared_cursor() as cursor:
-        cursor.execute(COUNTS, [_array_text(counts)])
-        counts.update(cursor.fetchall())
-    return counts
+        cursor.execute(COUNTS, {"terms": _array_text(counts), "actor": actor_id})
+        for term, documents, is_own in cursor.fetchall():
+            (own if is_own else counts)[term] = documents
+    return counts, own

@@ -1,4 +1,4 @@
-"""Maintenance of the search index: rebuild words after the tokenizer changed.
+"""Maintenance of the search index: rebuild words after the tokenizer changed, and count what each actor often says.
 
 Each index row says which analysis its words are of, so a rebuild that was stopped goes on where it stopped, while
 searches go on: until it has passed, a text is still found, by fewer words or by lighter ones.
@@ -6,17 +6,25 @@ searches go on: until it has passed, a text is still found, by fewer words or by
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, models, transaction
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.bm25 import WORDS_VERSION, text_length
+from memoryhub.search.bm25 import WORDS_VERSION, frequent_terms, text_length
 from memoryhub.search.index import record, word_vector
-from memoryhub.search.models import EmbeddingSpace, TermStatistic, index_models
+from memoryhub.search.models import EmbeddingSpace, FrequentTerms, TermStatistic, index_models
 
 Progress = Callable[[int], None]
 ACTIVE = EmbeddingSpace.State.ACTIVE
+FEWEST_TEXTS = 100
+"""Of an actor with fewer, no word is so frequent that it changes a search."""
+SAMPLE = 1_000
+"""As many of an actor's texts, drawn by chance, tell which terms stand in one of a hundred."""
+GROWTH = 1.1
+"""How much an actor's texts grow or shrink before they are counted anew."""
 
 # Whoever wrote a row meanwhile wrote it in this version.
 STORE_WORDS = """
@@ -42,6 +50,7 @@ def reindex(*, batch_size: int, progress: Progress) -> int:
     """Analyse every text anew whose words are of an older analysis; return how many."""
     if not any(model.objects.filter(words_version=WORDS_VERSION).exists() for model in index_models()):
         TermStatistic.objects.all().delete()  # counts of terms that no query has any more
+        FrequentTerms.objects.all().delete()
     return sum(_reindex(model, batch_size, progress) for model in index_models())
 
 
@@ -118,3 +127,38 @@ def _repeat(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> None:
         owner = owners.get(getattr(row, f"{model.owner_field}_id"))
         if owner is not None:
             model.objects.filter(pk=row.pk).update(**model.repeated(owner))
+
+
+def actors_to_count() -> dict[UUID, int]:
+    """Return the actors whose frequent terms are unknown or of an older time, with the numbers of their texts."""
+    texts: Counter[UUID] = Counter()
+    for model in index_models():
+        rows = model.objects.filter(space__in=_active_spaces()).order_by()
+        texts.update(dict(rows.values_list("actor_id").annotate(models.Count("pk"))))
+    known = dict(FrequentTerms.objects.values_list("actor_id", "counts__0"))
+    return {
+        actor: count
+        for actor, count in texts.items()
+        if count >= FEWEST_TEXTS and not count / GROWTH <= known.get(actor, 0) <= count * GROWTH
+    }
+
+
+def count_terms(actor_id: UUID, texts: int) -> None:
+    """Find out by a sample which terms many of so many texts of an actor share."""
+    sampled = [terms for model in index_models() for terms in _sample(model, actor_id, SAMPLE / texts)]
+    if not sampled:
+        return  # erased meanwhile
+    counts = sorted({TermStatistic.CORPUS: texts, **frequent_terms(sampled, documents=texts)}.items())
+    terms, numbers = map(list, zip(*counts, strict=True))
+    FrequentTerms.objects.update_or_create(actor_id=actor_id, defaults={"terms": terms, "counts": numbers})
+
+
+def _sample(model: Any, actor_id: UUID, share: float) -> Iterator[list[int]]:
+    rows = model.objects.filter(actor_id=actor_id, space__in=_active_spaces())
+    most = ceil(min(1.0, share) * rows.count())
+    for words in rows.order_by("?").values_list("words", flat=True)[:most]:
+        yield words.indices()
+
+
+def _active_spaces() -> list[int]:
+    return list(EmbeddingSpace.objects.filter(state=ACTIVE).values_list("pk", flat=True))

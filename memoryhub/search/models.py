@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.apps import apps
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
@@ -128,6 +129,25 @@ class TermStatistic(models.Model):
 
     def __str__(self) -> str:
         return f"{self.term}: {self.documents}"
+
+
+class FrequentTerms(models.Model):
+    """Terms that many of an actor's texts share, ascending, with their counts, as `maintenance.count_terms` found them.
+
+    The first is `TermStatistic.CORPUS`, with the number of texts. Hashes, not words.
+    """
+
+    actor = models.OneToOneField(
+        "memoryhub.Actor", on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    terms = ArrayField(models.IntegerField())
+    counts = ArrayField(models.IntegerField())
+
+    class Meta:
+        app_label = "memoryhub"
+
+    def __str__(self) -> str:
+        return str(self.actor_id)
 
 
 class ClusteringState(models.Model):

@@ -55,19 +55,30 @@ class SearchQuery:
         return {term: weights[term_id(term)] for term in analyse(self.text) if term_id(term) in weights}
 
 
-def build_query(text: QueryText, vector: Sequence[float] | None, *, space: EmbeddingSpace) -> SearchQuery:
+def build_query(
+    text: QueryText,
+    vector: Sequence[float] | None,
+    *,
+    space: EmbeddingSpace,
+    actor_id: UUID | None = None,
+) -> SearchQuery:
     """Return the query for a text and its vector; None where the embedder is down: the query is `degraded`.
 
     Raises:
         UnusableVector: where the vector has another dimension than the space, or no numbers.
     """
-    return build_queries([(text, vector)], space=space)[0]
+    return build_queries([(text, vector)], space=space, actor_id=actor_id)[0]
 
 
 def build_queries(
-    texts: Sequence[tuple[QueryText, Sequence[float] | None]], *, space: EmbeddingSpace
+    texts: Sequence[tuple[QueryText, Sequence[float] | None]],
+    *,
+    space: EmbeddingSpace,
+    actor_id: UUID | None = None,
 ) -> list[SearchQuery]:
     """Return the queries for texts with their vectors; the frequencies of all terms are read at once.
+
+    With `actor_id`, words that this actor's texts are full of count less.
 
     Raises:
         UnusableVector: as `build_query`.
@@ -76,7 +87,7 @@ def build_queries(
         None if vector is None else tuple(unit_vector(vector, dimension=space.dimension))
         for _text, vector in texts
     ]
-    words = weigh_queries([text for text, _vector in texts])
+    words = weigh_queries([text for text, _vector in texts], actor_id)
     return [
         SearchQuery(
             space_id=space.pk,

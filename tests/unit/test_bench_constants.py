@@ -70,14 +70,15 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
         for each in collection.texts
     ]
     counts = Counter(place for each in terms for place in bm25.term_ids(each))
-    known = constants.Frequencies(len(terms), counts)
+    own = bm25.frequent_terms([bm25.term_ids(each) for each in terms], documents=len(terms))
+    known = bm25.Frequencies(len(terms), counts, len(terms), own)
 
     computed = prepared._relevance(ours)
 
     for place, question in enumerate(collection.questions):
         asked = QueryText.of_message(question.text).terms
         query = bm25.query_words(
-            asked, {bm25.term_id(term): known.idf(term) for term in asked}, rare=known.rare
+            asked, {place: known.idf(place) for place in bm25.term_ids(asked)}, rare=known.rare
         )
         about = named_authors(question.text, {"Ann", "Ben"})
         expected: list[float] = []

@@ -24,7 +24,7 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.importexport.models import Import, ImportedRow
-from memoryhub.search.models import ClusteringState, TermStatistic
+from memoryhub.search.models import ClusteringState, FrequentTerms, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.unfold import ADMINISTRATION, AREAS, address_of
 from strength.models import (
@@ -76,6 +76,7 @@ MACHINERY = {
     MessageIndex,
     MemoryIndex,
     TermStatistic,
+    FrequentTerms,
     ClusteringState,
     SleepState,
     ReflectionCursor,

@@ -7,13 +7,19 @@ from urllib.request import Request, urlopen
 
 import pytest
 from django.db import connection, transaction
+from rest_framework.test import APIClient
 
 from memoryhub.db_pool import answering
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue
 from memoryhub.search import index
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_id, term_ids
 from memoryhub.search.index import idf, query_idf, record
-from memoryhub.search.models import TermStatistic
+from memoryhub.search.maintenance import FEWEST_TEXTS, actors_to_count
+from memoryhub.search.models import FrequentTerms, TermStatistic
+from memoryhub.tenancy.models import Actor
+from tests.conftest import run_jobs
 from tests.integration.clients.conftest import new_key
 from tests.serving import serving
 
@@ -181,3 +187,27 @@ def test_what_many_texts_say_is_common_whatever_the_language_says() -> None:
     weights, _of_one_text = query_idf(term_ids(["amoxicillin", "time"]))
 
     assert weights[term_id("amoxicillin")] < weights[term_id("time")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_job_counts_what_an_actor_often_says(client: APIClient) -> None:
+    session = client.post("/api/v1/sessions", {"agent_id": "kana", "user_id": "hiroki"}).json()["id"]
+    batch = [
+        {"role": "user", "content": f"Melanie called about plan{number}."} for number in range(FEWEST_TEXTS)
+    ]
+    client.post(f"/api/v1/sessions/{session}/messages", {"messages": batch})
+    TermStatistic.objects.filter(term=TermStatistic.CORPUS).update(documents=1_000_000)
+    actor, (name, plan) = Actor.objects.get(user_id="hiroki"), map(term_id, ("melani", "plan7"))
+    before, _of_one_text = query_idf([name, plan], actor.pk)
+
+    enqueue("count_terms")
+    run_jobs()
+    after, _of_one_text = query_idf([name, plan], actor.pk)
+    others, _of_one_text = query_idf([name, plan])
+
+    assert set(Job.objects.filter(kind="count_terms").values_list("state", flat=True)) == {"done"}
+    assert after[name] < 0.7 * before[name]
+    assert after[plan] > after[name]
+    assert others == before
+    assert FrequentTerms.objects.get().counts[0] == FEWEST_TEXTS
+    assert actors_to_count() == {}, "nothing has changed since"

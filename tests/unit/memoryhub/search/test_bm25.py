@@ -15,10 +15,13 @@ from memoryhub.search.bm25 import (
     LENGTH_EXPONENT,
     MAX_DOCUMENT_TERMS,
     MAX_QUERY_TERMS,
+    OTHERS_DOCUMENTS,
     RARITY,
+    Frequencies,
     QueryWords,
     common_terms,
     document_weights,
+    frequent_terms,
     inverse_document_frequency,
     query_words,
     term_id,
@@ -96,6 +99,28 @@ def test_idf_of_a_rarer_term_is_greater() -> None:
 @pytest.mark.parametrize(("count", "documents"), [(0, 0), (5, 3), (10**9, 10**9)])
 def test_idf_is_positive_for_any_counts(count: int, documents: int) -> None:
     assert inverse_document_frequency(documents_with_term=count, documents=documents) > 0
+
+
+def test_frequent_terms_are_those_of_a_hundredth_of_the_texts() -> None:
+    texts = [[1, 2], [1, 2], [1, 3], *([[1]] * 197)]
+
+    assert frequent_terms(texts, documents=2_000) == {1: 2_000, 2: 20}
+
+
+@pytest.mark.parametrize("users", [1, 10, 1_000])
+def test_what_an_actor_always_says_is_common_however_many_others_there_are(users: int) -> None:
+    melanie, cello = 1, 2
+    known = Frequencies(400 + OTHERS_DOCUMENTS * users, {melanie: 200, cello: 1 + users}, 400, {melanie: 200})
+    unknown = Frequencies(known.documents, known.of_term)
+
+    assert known.idf(melanie) < 0.6 * known.idf(cello)
+    assert known.idf(cello) == pytest.approx(Frequencies(OTHERS_DOCUMENTS, {cello: 1}).idf(cello), rel=0.1)
+    assert unknown.idf(melanie) > known.idf(melanie)
+
+
+def test_few_texts_of_others_are_not_multiplied() -> None:
+    few = Frequencies(60, {1: 30})
+    assert few.idf(1) == inverse_document_frequency(documents_with_term=30, documents=60 + COMMON_DOCUMENTS)
 
 
 def test_common_terms_are_terms_of_texts_in_both_languages() -> None:
