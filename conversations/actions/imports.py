@@ -10,19 +10,13 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
 from conversations.actions.context import forget_sources
-from conversations.actions.messages import (
-    add_messages,
-    entries_of,
-    index_messages,
-    insert_messages,
-    message_values,
-)
+from conversations.actions.messages import add_messages, entries_of, insert_messages, message_values
 from conversations.domain.messages import NewMessage, Numbered, Role
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
-from memoryhub.embeddings.spaces import after_indexing, writing_spaces
+from memoryhub.embeddings.spaces import writing_spaces
 from memoryhub.importexport.imports import ImportContext
 from memoryhub.importexport.models import ImportedRow
 from memoryhub.importexport.records import MESSAGES, SESSIONS, ImportedMessage, ImportedSession, LocatedRecord
@@ -113,17 +107,13 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Imp
         for session in sessions
         for seq, message in enumerate(fresh[session.pk].messages.values(), 1)
     ]
-    rows = insert_messages(
-        [
-            message_values(session, numbered, count_raw(numbered.message.content), trust, writing.now)
-            for session, numbered in said
-        ]
-    )
+    values = [
+        message_values(session, numbered, count_raw(numbered.message.content), trust, writing.now)
+        for session, numbered in said
+    ]
     messages = [numbered.message for _, numbered in said]
     entries = entries_of(messages, spaces, writing.now, zone)
-    found = [entries.get(id(message)) for message in messages]
-    index_messages(rows, found, spaces)
-    after_indexing([entry for entry in found if entry is not None], actor.pk)
+    insert_messages(values, [entries.get(id(message)) for message in messages], spaces)
     keys = [session.pk for session in sessions]
     audit.record_each(
         by=writing.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=writing.now

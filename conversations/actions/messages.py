@@ -97,11 +97,8 @@ def add_messages(
         values = [
             message_values(locked, each, tokens[id(each.message)], trust, now) for each in placement.new
         ]
-        rows = insert_messages(values)
-        new_entries = [entries.get(id(each.message)) for each in placement.new]
-        index_messages(rows, new_entries, spaces)
+        rows = insert_messages(values, [entries.get(id(each.message)) for each in placement.new], spaces)
         _extend(locked, rows, now)
-        after_indexing([entry for entry in new_entries if entry is not None], locked.actor_id)
         if rows:
             enqueue_triggered(*triggers, actor_id=locked.actor_id, session_id=locked.pk)
     for name in CHANGED_FIELDS:
@@ -195,23 +192,26 @@ def message_values(
     }
 
 
-def insert_messages(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
-    copy_rows(Message, rows)
-    return [stored(Message, row) for row in rows]
-
-
-def index_messages(
-    rows: Sequence[Message], entries: Sequence[IndexEntry | None], spaces: Sequence[EmbeddingSpace]
-) -> None:
+def insert_messages(
+    values: Sequence[Mapping[str, Any]],
+    entries: Sequence[IndexEntry | None],
+    spaces: Sequence[EmbeddingSpace],
+) -> list[Message]:
+    """Insert one actor's messages with the index rows of those that have an entry; inside the caller's transaction."""
+    copy_rows(Message, values)
+    rows = [stored(Message, each) for each in values]
+    indexed = [(row, entry) for row, entry in zip(rows, entries, strict=True) if entry is not None]
     index_rows = (
         {
             "actor_id": row.actor_id, "message_id": row.pk, **MessageIndex.repeated(row), **entry.row_values(space.id),
         }
-        for row, entry in zip(rows, entries, strict=True)
-        if entry is not None
+        for row, entry in indexed
         for space in spaces
     )  # fmt: skip
     copy_rows(MessageIndex, index_rows)
+    if indexed:
+        after_indexing([entry for _, entry in indexed], rows[0].actor_id)
+    return rows
 
 
 def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
