@@ -105,17 +105,17 @@ def route_to_project(
     )  # fmt: skip
 
 
-# Empties the excerpts of one source in every receipt that has it as a candidate; the item itself stays.
-FORGET_SOURCE = """
+# Empties the excerpts of some sources in every receipt that has one as a candidate; the items themselves stay.
+FORGET_SOURCES = """
 UPDATE conversations_receipt SET items = (
     SELECT coalesce(jsonb_agg(
-        CASE WHEN item ->> 'source_id' = %(source_id)s::text OR item -> 'memory_ids' ? %(source_id)s::text
+        CASE WHEN item ->> 'source_id' = ANY(%(ids)s::text[]) OR item -> 'memory_ids' ?| %(ids)s::text[]
             THEN item || '{"excerpt": ""}' ELSE item END
         ORDER BY place
     ), '[]')
     FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
 )
-WHERE source_ids @> ARRAY[%(source_id)s::uuid]
+WHERE source_ids && %(ids)s::uuid[]
 """
 
 
@@ -158,26 +158,19 @@ def _keep_receipt(
     return receipt
 
 
-def forget_source(*, source_id: UUID) -> None:
-    """Remove the text of a deleted or rejected memory, or of a deleted message, from every receipt.
-
-    Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(FORGET_SOURCE, {"source_id": str(source_id)})
-
-
 SOUGHT_AT_ONCE: Final = 1_000
 """Deleted rows that one statement looks for in receipts."""
 
 
 def forget_sources(source_ids: Sequence[UUID]) -> None:
-    """Remove the texts of many deleted rows from the receipts that quote them, as `forget_source` does for one."""
-    for place in range(0, len(source_ids), SOUGHT_AT_ONCE):
-        some = source_ids[place : place + SOUGHT_AT_ONCE]
-        quoting = Receipt.objects.filter(source_ids__overlap=some).values_list("source_ids", flat=True)
-        for source_id in {each for ids in quoting for each in ids}.intersection(some):
-            forget_source(source_id=source_id)
+    """Remove the texts of deleted or rejected memories, or of deleted messages, from every receipt.
+
+    Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
+    """
+    with connection.cursor() as cursor:
+        for place in range(0, len(source_ids), SOUGHT_AT_ONCE):
+            some = source_ids[place : place + SOUGHT_AT_ONCE]
+            cursor.execute(FORGET_SOURCES, {"ids": [str(each) for each in some]})
 
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_source
+from conversations.actions.context import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
@@ -104,7 +104,7 @@ class WrittenTexts(ABC, Generic[Row]):
     ) -> None:
         """Delete a row with its versions; its text leaves receipts and recorded answers too. Raises as `edit`."""
         row = self._held(row, expected_version, by)
-        forget_source(source_id=row.pk)
+        forget_sources([row.pk])
         forget_answers(actor=row.actor, row_id=row.pk)
         audit.record(by=by, verb=TextVerb.DELETE, row=row, reason=reason, now=now)
         self.forget(row)

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_source
+from conversations.actions.context import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
@@ -191,7 +191,7 @@ def delete_memory(
     locked = _lock(memory, expected_version, by)
     if locked.trust == Trust.TRUSTED or by.is_trusted:
         leave_tombstone(memory=locked, text=locked.content, decision=TombstoneReason.DELETED, by=by, now=now)
-    forget_source(source_id=locked.pk)
+    forget_sources([locked.pk])
     forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
     forget_answers(actor=locked.actor, row_id=locked.pk)
     audit.record(by=by, verb="delete", row=locked, actor=memory.actor, reason=reason, now=now)
@@ -220,7 +220,7 @@ def _change(
             locked.locked = True
         _update_tombstones(locked, before, by, now)
         if locked.status == Status.REJECTED != before["status"]:
-            forget_source(source_id=locked.pk)
+            forget_sources([locked.pk])
             forget_in_profile(actor_id=locked.actor_id, memory_ids=[locked.pk])
         if entry is not None and is_rewritten:
             index_memory(locked, entry, spaces)

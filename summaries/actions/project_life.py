@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_source
+from conversations.actions.context import forget_sources
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
@@ -441,7 +441,7 @@ def _revert(actor_id: UUID, noted: dict[str, Any], by: Principal, reason: str, n
     before, after = texts[noted["version"] - 1], texts.get(noted["version"], document.text)
     text = reverted(document.text, before=before, after=after)
     if noted["is_new"] and not text.strip():
-        forget_source(source_id=document.pk)
+        forget_sources([document.pk])
         document.delete()
     elif text != document.text:
         replace_text(document, text, kind=DocumentKind.RESTORE, by=by, reason=reason, now=now)

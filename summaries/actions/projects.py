@@ -15,7 +15,7 @@ from django.db.models.functions import TruncDate
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_source
+from conversations.actions.context import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
@@ -231,7 +231,7 @@ def _forget_texts(project: Project) -> None:
 
 def forget_texts(document: Document) -> None:
     """Remove a document's text from receipts and from stored answers."""
-    forget_source(source_id=document.pk)
+    forget_sources([document.pk])
     forget_answers(actor=document.project.actor, row_id=document.pk)
 
 
