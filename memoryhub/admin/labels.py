@@ -1,6 +1,6 @@
 """Translated names of models, fields and choices, of what is stored under a program's name, and of the audit trail.
 
-Models name their fields in English, as the API does; where a page shows such a name it is looked up in the catalogue.
+Models name their fields in English, as the API does; pages translate such a name.
 """
 
 from collections.abc import Iterable, Mapping
