@@ -1,8 +1,7 @@
 """Domain errors with translatable messages.
 
-Messages are lazy: the admin shows them in the reader's language, the API and jobs in English. Pure modules take `_`,
-`format_lazy` and `gettext_noop` (for texts that are stored in English) from here, so that this stays the one place
-where they touch Django.
+Messages are lazy: the admin shows them in the reader's language, the API and jobs in English. Pure modules import the
+translation functions from here (`gettext_noop` for texts that are stored in English), their only way to Django.
 """
 
 from collections.abc import Mapping
@@ -12,9 +11,9 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext_lazy
 
-__all__ = ["DomainError", "Message", "_", "format_lazy", "gettext_noop"]
+__all__ = ["DomainError", "Message", "_", "format_lazy", "gettext_noop", "ngettext_lazy"]
 
 Message = str | Promise
 

@@ -11,7 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 _OFFSET_UNKNOWN: Final = ("z", "-00:00", "-0000", "-00")
-OFFSET_LIMIT: Final = 16 * 60
+MAX_OFFSET_MINUTES: Final = 16 * 60
 """Minutes. No clock on earth is so far from UTC, and PostgreSQL takes no such time."""
 
 
@@ -52,7 +52,7 @@ def stated_offset(written: str, moment: datetime) -> int | None:
 
 def local_time(moment: datetime, zone: tzinfo, *, offset_minutes: int | None = None) -> datetime:
     """Return a moment as the speaker's clock shows it: by the stated offset, else by the zone."""
-    is_stated = offset_minutes is not None and abs(offset_minutes) < OFFSET_LIMIT
+    is_stated = offset_minutes is not None and abs(offset_minutes) < MAX_OFFSET_MINUTES
     clock = timezone(timedelta(minutes=offset_minutes or 0)) if is_stated else zone
     try:
         return moment.astimezone(clock)
@@ -84,8 +84,14 @@ def latest_at(now: datetime, zone: tzinfo, at: time) -> datetime:
     return today if today <= now else datetime.combine(today.date() - timedelta(days=1), at, zone)
 
 
-_STEPS: Final = (("minute", 60), ("hour", 3_600), ("day", 86_400), ("month", 2_629_746), ("year", 31_556_952))
-_LONGEST: Final = {"minute": 60, "hour": 24, "day": 60, "month": 24}
+_UNIT_SECONDS: Final = (
+    ("minute", 60),
+    ("hour", 3_600),
+    ("day", 86_400),
+    ("month", 2_629_746),
+    ("year", 31_556_952),
+)
+_UNIT_LIMITS: Final = {"minute": 60, "hour": 24, "day": 60, "month": 24}
 
 
 def rounded_age(moment: datetime, now: datetime) -> tuple[str, int]:
@@ -94,8 +100,8 @@ def rounded_age(moment: datetime, now: datetime) -> tuple[str, int]:
     A unit is used until there are 60 minutes, 24 hours, 60 days or 24 months of it; less than a minute is 0 minutes.
     """
     seconds = (now - moment).total_seconds()
-    for unit, length in _STEPS:
+    for unit, length in _UNIT_SECONDS:
         count = int(seconds / length)
-        if abs(count) < _LONGEST.get(unit, math.inf):
+        if abs(count) < _UNIT_LIMITS.get(unit, math.inf):
             break
     return unit, count

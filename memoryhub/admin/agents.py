@@ -63,9 +63,9 @@ class AgentForm(PolicyForm):
     """Editable settings of an agent."""
 
     system_prompt = ProseField(required=False, max_length=MAX_PROMPT_LENGTH, label=_("System prompt"))
-    related_domains = LinesField(most=MAX_WORDS, longest=255, label=_("Related domains"))
-    topics_include = LinesField(most=MAX_WORDS, longest=255, label=_("Topics to include"))
-    topics_exclude = LinesField(most=MAX_WORDS, longest=255, label=_("Topics to leave out"))
+    related_domains = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Related domains"))
+    topics_include = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Topics to include"))
+    topics_exclude = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Topics to leave out"))
     policy = policy_json(
         _("Only the values that differ from the defaults. What is changed above goes before.")
     )

@@ -19,6 +19,8 @@ from memoryhub.validators import UnusableJSON, parse_json
 
 MAX_JSON_BYTES = 64_000
 MAX_REASON_LENGTH = 1000
+MAX_NAMES = 50
+MAX_FIELD_NAME_LENGTH = 100
 
 
 def with_plain_line_ends(text: str) -> str:
@@ -70,9 +72,8 @@ class ReasonField(forms.CharField):
 class LinesField(forms.CharField):
     """List of short texts, one per line."""
 
-    def __init__(self, *, most: int, longest: int, **kwargs: Any) -> None:
-        self.most = most
-        self.longest = longest
+    def __init__(self, *, max_lines: int, max_line_length: int, **kwargs: Any) -> None:
+        self.max_lines, self.max_line_length = max_lines, max_line_length
         widget = UnfoldAdminTextareaWidget(attrs={"rows": 3, "dir": "auto"})
         super().__init__(**{"required": False, "widget": widget, "help_text": _("One per line."), **kwargs})
 
@@ -81,11 +82,11 @@ class LinesField(forms.CharField):
 
     def clean(self, value: Any) -> Any:
         lines = _lines(super().clean(value))
-        if len(lines) > self.most:
-            raise ValidationError(_("At most %(most)d lines."), params={"most": self.most}, code="most")
-        if any(len(line) > self.longest for line in lines):
+        if len(lines) > self.max_lines:
+            raise ValidationError(_("At most %(most)d lines."), params={"most": self.max_lines}, code="most")
+        if any(len(line) > self.max_line_length for line in lines):
             problem = _("A line may have at most %(longest)d characters.")
-            raise ValidationError(problem, params={"longest": self.longest}, code="longest")
+            raise ValidationError(problem, params={"longest": self.max_line_length}, code="longest")
         return lines
 
     def has_changed(self, initial: Any, data: Any) -> bool:
@@ -141,16 +142,16 @@ class ObjectField(forms.JSONField):
             return True
 
 
-def text_values(longest: int, *, most: int = 50, longest_key: int = 100) -> Callable[[dict[str, Any]], None]:
+def text_values(max_length: int) -> Callable[[dict[str, Any]], None]:
     """Return a check that an object maps a few short names to texts."""
 
     def check(value: dict[str, Any]) -> None:
-        fits = len(value) <= most and all(
-            0 < len(name) <= longest_key and isinstance(text, str) and 0 < len(text) <= longest
+        fits = len(value) <= MAX_NAMES and all(
+            0 < len(name) <= MAX_FIELD_NAME_LENGTH and isinstance(text, str) and 0 < len(text) <= max_length
             for name, text in value.items()
         )
         if not fits:
             problem = _("At most %(most)d names, each with a text of at most %(longest)d characters.")
-            raise ValidationError(problem, params={"most": most, "longest": longest})
+            raise ValidationError(problem, params={"most": MAX_NAMES, "longest": max_length})
 
     return check

@@ -112,7 +112,7 @@ def field_of(check: Check, **kwargs: Any) -> forms.Field:
         widget = UnfoldAdminIntegerFieldWidget(attrs={"step": "any"})
         return forms.FloatField(widget=widget, **kwargs)
     if check.input is Input.WORDS:
-        return LinesField(most=MAX_WORDS, longest=MAX_WORD_LENGTH, help_text="", **kwargs)
+        return LinesField(max_lines=MAX_WORDS, max_line_length=MAX_WORD_LENGTH, help_text="", **kwargs)
     if check.input is Input.PARTS:
         return PartsField(check, **kwargs)
     if check.input is Input.PROSE:

@@ -32,7 +32,7 @@ from memoryhub.llm.remote import Budget, Clock, call_with_retries, translate_sdk
 from memoryhub.llm.tokens import CL100K, UNKNOWN_MODEL, TokenCounter
 
 
-def vectors_in(body: bytes, *, count: int) -> Vectors:
+def parse_vectors(body: bytes, *, count: int) -> Vectors:
     """Return the vectors in the order of the texts, shape (count, dimension), all finite.
 
     Raises BadAnswer: `not_json`, `wrong_count`, `bad_vector`, `wrong_dimension` (ragged) or `not_finite`.
@@ -140,7 +140,7 @@ class OpenAIProvider(EmbeddingProvider):
     def _embed_batch(self, texts: list[str], budget: Budget) -> Vectors:
         """Return one finite vector for each text, of the dimension that all before had."""
         body = call_with_retries(budget, lambda timeout: self._post(texts, timeout), self._clock)
-        vectors = vectors_in(body, count=len(texts))
+        vectors = parse_vectors(body, count=len(texts))
         self._learn(vectors)
         return vectors
 

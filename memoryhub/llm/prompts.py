@@ -28,14 +28,14 @@ def _template(name: str, language: str) -> Template:
     return Template(Path(FOLDER, language, f"{name}.txt").read_text(encoding="utf-8").strip())
 
 
-class ForgedFence(ValueError):
+class ForgedDelimiter(ValueError):
     """A text contains the fence and could close its block; draw another."""
 
 
 def fenced(blocks: Mapping[str, str], fence: str) -> str:
-    """Return each text between two lines of its heading and the fence. Raises ForgedFence."""
+    """Return each text between two lines of its heading and the fence. Raises ForgedDelimiter."""
     if not fence or any(fence in text for text in blocks.values()):
-        raise ForgedFence("A text contains the fence.")
+        raise ForgedDelimiter("A text contains the fence.")
     return "\n\n".join(
         f"<{heading} {fence}>\n{text}\n</{heading} {fence}>" for heading, text in blocks.items()
     )

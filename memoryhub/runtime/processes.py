@@ -93,7 +93,7 @@ def wait_until(condition: Callable[[], bool], *, timeout_seconds: float) -> bool
     return True
 
 
-def works_in(pid: int, folder: Path) -> bool:
+def runs_in(pid: int, folder: Path) -> bool:
     """Say whether the process is alive and its working directory is the folder.
 
     A zombie has no working directory any more, so it does not count. Where there is no /proc (macOS) the
@@ -108,9 +108,9 @@ def works_in(pid: int, folder: Path) -> bool:
         return False
 
 
-def working_in(folder: Path) -> set[int]:
+def pids_in(folder: Path) -> set[int]:
     pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
-    return {pid for pid in pids if works_in(pid, folder)}
+    return {pid for pid in pids if runs_in(pid, folder)}
 
 
 def kill_all(pids: Iterable[int], number: signal.Signals) -> None:

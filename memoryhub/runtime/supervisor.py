@@ -236,7 +236,7 @@ class Supervisor:
                 f"{path} belongs to another user. Run as that user, or choose another MEMORYHUB_DATA_DIR."
             ) from None
         except LockHeld:
-            noted = read_holder(path)
+            noted = lock_holder(path)
             holder = f"process {noted[0]}, {noted[1]}" if noted else "a process that is just starting"
             raise SupervisorError(
                 f"memoryhub already runs on {path.parent}: {holder}. End it with `make stop`, "
@@ -299,7 +299,7 @@ class Supervisor:
     def _start_programs(self) -> None:
         """Start all programs and return when the web server answers."""
         deadline = time.monotonic() + HEALTH_SECONDS
-        while self.serves_web and not answers(self.environment):
+        while self.serves_web and not is_healthy(self.environment):
             now = time.monotonic()
             for child in self.children:
                 child.tend(now, self.say)
@@ -421,7 +421,7 @@ def web_url(environment: Environment) -> str:
     return f"http://{f'[{address}]' if ':' in address else address}:{environment.port}"
 
 
-def answers(environment: Environment) -> bool:
+def is_healthy(environment: Environment) -> bool:
     address = EVERY_INTERFACE.get(environment.host, environment.host)
     connection = http.client.HTTPConnection(address, environment.port, timeout=2)
     try:
@@ -433,7 +433,7 @@ def answers(environment: Environment) -> bool:
         connection.close()
 
 
-def read_holder(lock: Path) -> tuple[int, str] | None:
+def lock_holder(lock: Path) -> tuple[int, str] | None:
     """Return pid and address of the lock's holder; None where it has not written them yet."""
     try:
         holder = json.loads(lock.read_text())
@@ -449,9 +449,9 @@ def stop(environment: Environment, *, say: Say) -> None:
     """
     lock = environment.data_dir / LOCK
     if is_locked(lock):
-        if not wait_until(lambda: read_holder(lock) is not None, timeout_seconds=5):
+        if not wait_until(lambda: lock_holder(lock) is not None, timeout_seconds=5):
             raise SupervisorError(f"{lock} is held, but does not say by whom. Try again.")
-        pid, _url = read_holder(lock) or (0, "")
+        pid, _url = lock_holder(lock) or (0, "")
         try:
             os.kill(pid, signal.SIGTERM)
             if not wait_until(lambda: not is_locked(lock), timeout_seconds=STOP_SECONDS):

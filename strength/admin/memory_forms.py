@@ -35,7 +35,7 @@ class MemoryValuesForm(ActionForm):
         label=_("Confidence"),
         help_text=_("0 to 1; below the agent's floor a new memory waits for approval."),
     )
-    tags = LinesField(most=50, longest=100, label=_("Tags"))
+    tags = LinesField(max_lines=50, max_line_length=100, label=_("Tags"))
     learnings = ObjectField(
         check=text_values(10_000),
         label=_("Learnings"),

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.utils.http import content_disposition_header
 from django.utils.timezone import get_current_timezone, localdate
-from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -65,8 +65,13 @@ from summaries.admin.base import (
 from summaries.admin.documents import length_label, pending_entries_of
 from summaries.admin.project_life import ProjectLife
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
-from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, DayTotals, ProjectStatus
-from summaries.domain.projects import describe_day as day_in_words
+from summaries.domain.projects import (
+    MAX_DESCRIPTION_LENGTH,
+    MAX_NAME_LENGTH,
+    DayTotals,
+    ProjectStatus,
+    describe_day,
+)
 from summaries.domain.summaries import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
@@ -325,13 +330,12 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
 
 
 def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
-    language = "ja" if (get_language() or "").startswith("ja") else "en"
     days = daily_totals(
         actor_id=project.actor_id, first=first, last=last, project=project.name, zone=get_current_timezone()
     )
     if not days and first == last:
         days = [DayTotals(first)]
-    return [{"day": each.day, "words": day_in_words(each, language=language)} for each in days]
+    return [{"day": each.day, "words": describe_day(each)} for each in days]
 
 
 def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
-from memoryhub.errors import DomainError, Message, _, format_lazy
+from memoryhub.errors import DomainError, Message, _, format_lazy, ngettext_lazy
 
 MAX_NAME_LENGTH: Final = 64
 MAX_DESCRIPTION_LENGTH: Final = 300
@@ -210,8 +210,19 @@ def _cut(head: str, description: str, most: int, count: Callable[[str], int]) ->
     return f"{description[: max(1, fitting)].rstrip()}…"
 
 
-DAILY_KINDS: Final = (EventKind.READ, EventKind.ROUTE, EventKind.CORRECT, EventKind.UPDATE, EventKind.COMPACT)
 MAX_DAY_PROJECTS: Final = 5
+_DAY_COUNTS: Final[Mapping[str, Any]] = {
+    EventKind.READ: ngettext_lazy("%(count)d read", "%(count)d reads", "count"),
+    EventKind.ROUTE: ngettext_lazy("%(count)d message routed", "%(count)d messages routed", "count"),
+    EventKind.CORRECT: ngettext_lazy("%(count)d correction", "%(count)d corrections", "count"),
+    EventKind.UPDATE: ngettext_lazy("%(count)d update", "%(count)d updates", "count"),
+    EventKind.COMPACT: ngettext_lazy("%(count)d compaction", "%(count)d compactions", "count"),
+}
+_OTHER_EVENTS: Final = ngettext_lazy("%(count)d other event", "%(count)d other events", "count")
+_DAY_OUTCOMES: Final[Mapping[str, Any]] = {
+    EventKind.ROUTE: _("message routed"),
+    EventKind.COMPACT: _("compaction"),
+}
 
 
 @dataclass(frozen=True)
@@ -233,63 +244,6 @@ class DayTotals:
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     projects: Mapping[str, int] = field(default_factory=dict)
     tokens: int = 0
-
-    def times(self, kind: EventKind) -> int:
-        return self.kinds.get(kind, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _DayTexts:
-    kinds: Mapping[EventKind, tuple[str, str]]
-    others: tuple[str, str]
-    nothing: str
-    tokens: str
-    outcomes: str
-    projects: str
-    comma: str
-    colon: str
-    end: str
-    number: str
-
-
-_DAY_TEXTS: Final[Mapping[str, _DayTexts]] = {
-    "en": _DayTexts(
-        kinds={
-            EventKind.READ: ("read", "reads"),
-            EventKind.ROUTE: ("message routed", "messages routed"),
-            EventKind.CORRECT: ("correction", "corrections"),
-            EventKind.UPDATE: ("update", "updates"),
-            EventKind.COMPACT: ("compaction", "compactions"),
-        },
-        others=("other event", "other events"),
-        nothing="nothing was done with projects",
-        tokens="{tokens:,} tokens read",
-        outcomes="Outcomes: ",
-        projects="Most with: ",
-        comma=", ",
-        colon=": ",
-        end=".",
-        number="{number} {word}",
-    ),
-    "ja": _DayTexts(
-        kinds={
-            EventKind.READ: ("読み出し", "読み出し"),
-            EventKind.ROUTE: ("振り分け", "振り分け"),
-            EventKind.CORRECT: ("訂正", "訂正"),
-            EventKind.UPDATE: ("更新", "更新"),
-            EventKind.COMPACT: ("圧縮", "圧縮"),
-        },
-        others=("その他の操作", "その他の操作"),
-        nothing="プロジェクトの動きはありませんでした",
-        tokens="読み出したトークン数{tokens:,}",
-        outcomes="結果：",
-        projects="多かったプロジェクト：",
-        comma="、",
-        colon="：",
-        end="。",
-        number="{word}{number}件",
-    ),
-}
 
 
 def totals_by_day(counts: Iterable[EventCount]) -> list[DayTotals]:
@@ -313,26 +267,23 @@ def _totals(day: date, counts: Iterable[EventCount]) -> DayTotals:
     return DayTotals(day, kinds, outcomes, dict(projects.most_common()), tokens)
 
 
-def describe_day(day: DayTotals, *, language: str) -> str:
-    words = _DAY_TEXTS.get(language, _DAY_TEXTS["en"])
-    done = [
-        words.number.format(number=times, word=words.kinds[kind][times != 1])
-        for kind in DAILY_KINDS
-        if (times := day.times(kind))
-    ]
-    if others := sum(times for kind, times in day.kinds.items() if kind not in DAILY_KINDS):
-        done.append(words.number.format(number=others, word=words.others[others != 1]))
+def describe_day(day: DayTotals) -> str:
+    """Describe a day in the active language."""
+    done = [text % {"count": day.kinds[kind]} for kind, text in _DAY_COUNTS.items() if day.kinds.get(kind)]
+    if others := sum(times for kind, times in day.kinds.items() if kind not in _DAY_COUNTS):
+        done.append(_OTHER_EVENTS % {"count": others})
     if day.tokens:
-        done.append(words.tokens.format(tokens=day.tokens))
-    parts = [f"{day.day:%Y-%m-%d}{words.colon}{words.comma.join(done) or words.nothing}{words.end}"]
+        done.append(_("{tokens} tokens read").format(tokens=f"{day.tokens:,}"))
     outcomes = [
-        f"{words.kinds[kind][0]} {outcome} {times}"
-        for kind in (EventKind.ROUTE, EventKind.COMPACT)
+        f"{label} {outcome} {times}"
+        for kind, label in _DAY_OUTCOMES.items()
         for (of, outcome), times in sorted(day.outcomes.items())
         if of == kind and outcome
     ]
     busiest = [f"{name} {times}" for name, times in list(day.projects.items())[:MAX_DAY_PROJECTS]]
-    for heading, each in ((words.outcomes, outcomes), (words.projects, busiest)):
-        if each:
-            parts.append(f"{heading}{words.comma.join(each)}{words.end}")
-    return (" " if language != "ja" else "").join(parts)
+    comma = str(_(", "))
+    text: str = _("{day}: {done}.").format(
+        day=day.day.isoformat(), done=comma.join(done) or _("nothing was done with projects")
+    )
+    text += _(" Outcomes: {listed}.").format(listed=comma.join(outcomes)) if outcomes else ""
+    return text + (_(" Most with: {listed}.").format(listed=comma.join(busiest)) if busiest else "")

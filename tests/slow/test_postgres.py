@@ -15,7 +15,7 @@ import pytest
 
 from memoryhub.runtime.postgres import ConnectionInfo, EmbeddedCluster, PostgresError
 from memoryhub.runtime.postgres import server as postgres_server
-from memoryhub.runtime.processes import wait_until, working_in
+from memoryhub.runtime.processes import pids_in, wait_until
 
 OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -165,7 +165,7 @@ def test_stop_leaves_no_process_and_keeps_the_data(cluster: EmbeddedCluster) -> 
     cluster.stop()
 
     assert not cluster.is_running()
-    assert not working_in(cluster.data)
+    assert not pids_in(cluster.data)
     assert ask(cluster.start(), "SELECT answer FROM kept") == 42
 
 
@@ -187,9 +187,9 @@ def test_start_recovers_after_the_postmaster_was_killed_under_a_long_statement(
 
     assert wait_until(lambda: not cluster.is_alive(), timeout_seconds=60)
     assert not cluster.is_running()
-    assert busy in working_in(cluster.data), "the orphan should still hold the shared memory"
+    assert busy in pids_in(cluster.data), "the orphan should still hold the shared memory"
     assert cluster.start() == connection
-    assert busy not in working_in(cluster.data)
+    assert busy not in pids_in(cluster.data)
     assert ask(connection, "SELECT 1") == 1
     with suppress(psycopg.Error):
         session.close()

@@ -80,7 +80,7 @@ def payer(actor: Actor) -> Payer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CallEnding:
     outcome: str
     was_paid: bool
     latency_ms: float
@@ -103,7 +103,7 @@ class Meter:
     size: Callable[[], Size]
     most_output: int = 0
     answer: Completion | None = field(default=None, init=False)
-    failures: list[Ending] = field(default_factory=list, init=False)
+    failures: list[CallEnding] = field(default_factory=list, init=False)
     started: float = field(default=0.0, init=False)
 
     def __enter__(self) -> Self:
@@ -132,13 +132,13 @@ class Meter:
         for ending in endings:
             record(self._entry(ending, size))
 
-    def _ending(self, error: BaseException | None) -> Ending:
+    def _ending(self, error: BaseException | None) -> CallEnding:
         latency_ms = max(0.0, time.perf_counter() - self.started) * 1000
         outcome = outcome_of(error)
         was_paid = isinstance(error, BadAnswer) or outcome in (OK, REFUSED, INTERRUPTED)
-        return Ending(outcome, was_paid, latency_ms, timezone.now())
+        return CallEnding(outcome, was_paid, latency_ms, timezone.now())
 
-    def _entry(self, ending: Ending, size: Size) -> LedgerEntry:
+    def _entry(self, ending: CallEnding, size: Size) -> LedgerEntry:
         answer = self.answer if ending.outcome == OK else None
         is_reported = answer is not None and not answer.usage_is_estimated
         read: int | None = None

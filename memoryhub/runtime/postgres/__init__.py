@@ -37,7 +37,7 @@ def explain_outage(error: Exception) -> str:
     return f"the database does not answer as it should ({reason}). {advice}"
 
 
-class Placement(Protocol):
+class DataLocation(Protocol):
     """Settings that say where the database lies and how much space it needs."""
 
     @property
@@ -73,7 +73,7 @@ class DiskSpace:
         return f"{free}; below {self.min_free_mb} writes are refused" if self.is_low else free
 
 
-def disk_space(environment: Placement) -> DiskSpace | None:
+def disk_space(environment: DataLocation) -> DiskSpace | None:
     """Look at the disk of the embedded database; None where there is none to look at."""
     if environment.database_url:
         return None

@@ -158,12 +158,12 @@ def binaries_for(account: Account, major: int) -> Binaries:
         return packaged
     if not account.switch:
         raise PostgresError(
-            f"{packaged.program('postgres')} does not run here: {_complaint(account, packaged)}"
+            f"{packaged.program('postgres')} does not run here: {_problem(account, packaged)}"
         )
     return _copied(packaged, account)
 
 
-def _complaint(account: Account, binaries: Binaries) -> str:
+def _problem(account: Account, binaries: Binaries) -> str:
     try:
         return account.run([binaries.program("postgres"), "--version"]).stderr.strip()
     except PermissionError as refused:
@@ -190,7 +190,7 @@ def _copied(packaged: Binaries, account: Account) -> Binaries:
             shutil.rmtree(partial)
     if not copy.usable_by(account):
         raise PostgresError(
-            f"{copy.program('postgres')} does not run as {account.name}: {_complaint(account, copy)}"
+            f"{copy.program('postgres')} does not run as {account.name}: {_problem(account, copy)}"
         )
     return copy
 

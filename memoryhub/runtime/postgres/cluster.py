@@ -37,7 +37,7 @@ from memoryhub.runtime.postgres.binaries import (
     make_traversable,
     short_hash,
 )
-from memoryhub.runtime.processes import FileLock, LockHeld, kill_all, wait_until, working_in
+from memoryhub.runtime.processes import FileLock, LockHeld, kill_all, pids_in, wait_until
 
 log = logging.getLogger(__name__)
 
@@ -408,7 +408,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _remove_tree(draft: Path) -> bool:
-    kill_all(working_in(draft), signal.SIGKILL)
+    kill_all(pids_in(draft), signal.SIGKILL)
     if draft.is_dir():
         shutil.rmtree(draft, ignore_errors=True)
     else:

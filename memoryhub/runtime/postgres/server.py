@@ -16,7 +16,7 @@ from pathlib import Path
 from psycopg.pq import PGconn, Ping
 
 from memoryhub.runtime.postgres.binaries import Account, Binaries, PostgresError
-from memoryhub.runtime.processes import kill_all, wait_until, working_in, works_in
+from memoryhub.runtime.processes import kill_all, pids_in, runs_in, wait_until
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def pid_of(data: Path) -> int | None:
     if not line or not line[0].isdigit():
         return None
     pid = int(line[0])
-    return pid if works_in(pid, data) else None
+    return pid if runs_in(pid, data) else None
 
 
 def memory_mb() -> int:
@@ -207,9 +207,9 @@ class Server:
         and keep the next postmaster from starting. PostgreSQL itself takes a recycled pid in the file for
         a living postmaster; that nobody works in the folder proves it is not.
         """
-        if not wait_until(lambda: not working_in(self.data), timeout_seconds=ORPHAN_SECONDS):
-            kill_all(working_in(self.data), signal.SIGKILL)
-            wait_until(lambda: not working_in(self.data), timeout_seconds=ORPHAN_SECONDS)
+        if not wait_until(lambda: not pids_in(self.data), timeout_seconds=ORPHAN_SECONDS):
+            kill_all(pids_in(self.data), signal.SIGKILL)
+            wait_until(lambda: not pids_in(self.data), timeout_seconds=ORPHAN_SECONDS)
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _launch(self, port: int) -> None:
@@ -257,7 +257,7 @@ class Server:
             if pid_of(self.data) is None:
                 break
             self._pg_ctl("stop", f"--mode={mode}", timeout_seconds=STOP_SECONDS)
-        kill_all(working_in(self.data), signal.SIGKILL)
+        kill_all(pids_in(self.data), signal.SIGKILL)
         if not wait_until(lambda: pid_of(self.data) is None, timeout_seconds=STOP_SECONDS):
             raise PostgresError(
                 f"PostgreSQL (process {pid_of(self.data)}) in {self.data} could not be stopped."

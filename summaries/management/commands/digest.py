@@ -4,7 +4,7 @@ from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import zone_of
@@ -39,9 +39,8 @@ class Command(BaseCommand):
             its_day = day or local_day(timezone.now(), zone)
             totals = daily_totals(actor_id=actor.pk, first=its_day, last=its_day, zone=zone)
             if totals or named:
-                text = describe_day(
-                    totals[0] if totals else DayTotals(its_day), language=actor.agent.language
-                )
+                with translation.override(actor.agent.language):
+                    text = describe_day(totals[0] if totals else DayTotals(its_day))
                 lines.append(f"{actor.agent_id}/{actor.user_id or '–'} {text}")
         self.stdout.write(
             "\n".join(lines) or f"Nothing was done with projects on {day or timezone.localdate()}."

@@ -2,9 +2,16 @@
 
 from datetime import date
 
+from django.utils import translation
+
 from summaries.domain.projects import DayTotals, EventCount, describe_day, totals_by_day
 
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
+
+
+def described(day: DayTotals, language: str = "en") -> str:
+    with translation.override(language):
+        return describe_day(day)
 
 
 def test_days_are_summed_latest_first_and_what_names_no_project_counts_all_the_same() -> None:
@@ -25,12 +32,10 @@ def test_a_day_is_described_with_outcomes_and_projects_or_as_nothing() -> None:
         EventCount(MONDAY, "atlas", "read", "ok", 2, 300),
         EventCount(MONDAY, "atlas", "route", "ask", 1, 50),
     ]
-    assert describe_day(totals_by_day(counts)[0], language="en") == (
+    assert described(totals_by_day(counts)[0]) == (
         "2026-03-02: 2 reads, 1 message routed, 300 tokens read. Outcomes: message routed ask 1. Most with: atlas 3."
     )
-    assert (
-        describe_day(DayTotals(MONDAY), language="ja") == "2026-03-02：プロジェクトの動きはありませんでした。"
-    )
+    assert described(DayTotals(MONDAY), "ja") == "2026-03-02：プロジェクトの動きはありませんでした。"
 
 
 def test_other_events_of_a_day_are_counted_together() -> None:
@@ -39,5 +44,5 @@ def test_other_events_of_a_day_are_counted_together() -> None:
         EventCount(MONDAY, "atlas", "merge", "ok", 1, 0),
     ]
     (day,) = totals_by_day(counts)
-    assert describe_day(day, language="en") == "2026-03-02: 2 other events. Most with: atlas 2."
-    assert describe_day(day, language="ja") == "2026-03-02：その他の操作2件。多かったプロジェクト：atlas 2。"
+    assert described(day) == "2026-03-02: 2 other events. Most with: atlas 2."
+    assert described(day, "ja") == "2026-03-02：その他の操作2件。多かったプロジェクト：atlas 2。"
