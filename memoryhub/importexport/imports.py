@@ -77,7 +77,10 @@ class ImportContext:
     def note_row(self, actor: Actor, kind: str, row_id: UUID, *, key: str = "", **details: Any) -> None:
         """Note a row that was made or changed, for the undo of the import."""
         if self.row is None:
-            self.row = _first_row(self, actor)
+            self.row = new_import(
+                actor=actor, format=self.format, file_name=self.file_name, names_users=self.names.user_id is None,
+                by=self.by, now=self.now, imported_at=self.now,
+            )  # fmt: skip
         self._rows.append(
             ImportedRow(
                 actor=actor, import_id=self.row.pk, kind=kind, row_id=row_id, key=key, details=details
@@ -143,9 +146,10 @@ def import_records(archive: Archive, *, writing: ImportContext, step: Step, skip
     """
     if not archive.is_many:
         writing.report.names_files = False
+    records = FORMATS[writing.format].read(archive, writing.now)
     batch: list[LocatedRecord] = []
     weight = size = number = 0
-    for number, located in enumerate(islice(_records(archive, writing), skip, None), skip + 1):
+    for number, located in enumerate(islice(records, skip, None), skip + 1):
         if isinstance(located.record, Refusal):
             writing.refuse(located, located.record.why, located.record.what)
             continue
@@ -155,10 +159,6 @@ def import_records(archive: Archive, *, writing: ImportContext, step: Step, skip
             _write(batch, writing, step(number))
             batch, weight, size = [], 0, 0
     _write(batch, writing, step(max(number, skip)))
-
-
-def _records(archive: Archive, writing: ImportContext) -> Iterator[LocatedRecord]:
-    return FORMATS[writing.format].read(archive, writing.now)
 
 
 def _write(
@@ -181,18 +181,6 @@ def dry_step(writing: ImportContext) -> Iterator[None]:
         transaction.set_rollback(True)
     writing.row = row
     writing.forget_actors()
-
-
-def _first_row(writing: ImportContext, actor: Actor) -> Import:
-    return new_import(
-        actor=actor,
-        format=writing.format,
-        file_name=writing.file_name,
-        names_users=writing.names.user_id is None,
-        by=writing.by,
-        now=writing.now,
-        imported_at=writing.now,
-    )
 
 
 @transaction.atomic

@@ -2,7 +2,7 @@
 
 A job's attempts are counted when it is claimed, before any work. Afterwards an attempt may be excused, where it
 ended in words that say a retry helps (a provider that was busy, a worker that was told to stop). What is left are
-attempts that broke, or that nobody survived to explain; a job's `max_attempts` of those end it.
+attempts that broke, or that nobody survived to explain; MAX_ATTEMPTS of those end the job.
 """
 
 import math
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
+
+MAX_ATTEMPTS: Final = 3
+"""Attempts that may break (an error of ours, a deadline, a lost worker) before a job is dead."""
 
 MAX_EXCUSED_FOR: Final = timedelta(days=3)
 """Longest time for which attempts are excused: longer than a provider's outage over a weekend."""
@@ -44,12 +47,11 @@ class Postponed(Exception):
 
 @dataclass(frozen=True)
 class Attempts:
-    """Number of attempts, how many were excused, for how long excuses have followed each other, how many may break."""
+    """Number of attempts, how many were excused, and for how long excuses have followed each other."""
 
     begun: int
     excused: int
     excused_for: timedelta
-    max_attempts: int
 
     @property
     def broken(self) -> int:
@@ -89,7 +91,7 @@ def after_stop(attempts: Attempts) -> Outcome:
 
 
 def after_breakdown(attempts: Attempts) -> Outcome:
-    if attempts.broken >= attempts.max_attempts:
+    if attempts.broken >= MAX_ATTEMPTS:
         return Outcome(State.DEAD)
     return Outcome(State.QUEUED, pause_seconds(attempts.broken))
 

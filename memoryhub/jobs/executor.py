@@ -24,7 +24,7 @@ from memoryhub.jobs.domain import (
     after_stop,
 )
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.registry import DEFAULT_ATTEMPTS, KINDS, JobKind, Run, UnknownKind, job_kind
+from memoryhub.jobs.registry import JobKind, Run, UnknownKind, job_kind
 
 log = logging.getLogger(__name__)
 
@@ -190,9 +190,8 @@ def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Ou
 
 
 def _release(row: tuple[Any, ...], judge: Callable[[Attempts], Outcome], error: str) -> Outcome:
-    job_id, kind, begun, excused, excused_for = row
-    allowed = KINDS[kind].max_attempts if kind in KINDS else DEFAULT_ATTEMPTS
-    outcome = judge(Attempts(begun, excused, excused_for, allowed))
+    job_id, _kind, begun, excused, excused_for = row
+    outcome = judge(Attempts(begun, excused, excused_for))
     query(
         "release", id=job_id, attempt=begun, state=outcome.state.value, excused=int(outcome.is_excused),
         pause_seconds=outcome.pause_seconds, error=error,

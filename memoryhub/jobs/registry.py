@@ -11,8 +11,6 @@ Run = Callable[[JobContext], Writes | None]
 Event = Literal["turn", "answer", "session", "summary"]
 """Events of a session: a message was added, an answer was given, it ended, its summary was written."""
 
-DEFAULT_ATTEMPTS: Final = 3
-"""Attempts of a job that may break (an error of ours, a deadline, a lost worker) before it is dead."""
 MAX_NAME_LENGTH: Final = 64
 
 
@@ -46,8 +44,7 @@ class JobKind:
 
     `run` works outside any transaction and returns what is to be written, or None. `lease_seconds` is how soon a
     lost worker is noticed, `deadline_seconds` how long one attempt may take, `at_once` how many may run at a time
-    over all workers, `max_attempts` after how many broken attempts it is dead. Raises ValueError for values that
-    cannot be meant.
+    over all workers. Raises ValueError for invalid values.
     """
 
     name: str
@@ -55,7 +52,6 @@ class JobKind:
     lease_seconds: int = 60
     deadline_seconds: int = 300
     at_once: int | None = None
-    max_attempts: int = DEFAULT_ATTEMPTS
     schedule: Schedule | None = None
     after: tuple[After, ...] = ()
 
@@ -83,7 +79,6 @@ def job(
     lease_seconds: int = 60,
     deadline_seconds: int = 300,
     at_once: int | None = None,
-    max_attempts: int = DEFAULT_ATTEMPTS,
     every_seconds: int | None = None,
     daily_at: str | None = None,
     schedule: str = "",
@@ -103,9 +98,7 @@ def job(
     def register(run: Run) -> Run:
         if name in KINDS:
             raise ValueError(f"There are two jobs {name!r}.")
-        KINDS[name] = JobKind(
-            name, run, lease_seconds, deadline_seconds, at_once, max_attempts, when, tuple(after)
-        )
+        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, when, tuple(after))
         return run
 
     return register

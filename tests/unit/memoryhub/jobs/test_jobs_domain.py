@@ -20,7 +20,6 @@ from memoryhub.jobs.domain import (
     pause_seconds,
     recurrence,
 )
-from memoryhub.jobs.registry import DEFAULT_ATTEMPTS
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 YOUNG = timedelta(minutes=1)
@@ -35,49 +34,36 @@ rhythms = st.one_of(
     [(1, 0, State.QUEUED, 2), (2, 0, State.QUEUED, 4), (3, 0, State.DEAD, 0), (9, 7, State.QUEUED, 4), (10, 7, State.DEAD, 0)],
 )  # fmt: skip
 def test_third_broken_attempt_ends_a_job(begun: int, excused: int, state: State, pause: float) -> None:
-    verdict = after_breakdown(Attempts(begun, excused, YOUNG, DEFAULT_ATTEMPTS))
+    verdict = after_breakdown(Attempts(begun, excused, YOUNG))
 
     assert (verdict.state, verdict.pause_seconds, verdict.is_excused) == (state, pause, False)
 
 
-def test_a_job_may_have_more_attempts() -> None:
-    assert after_breakdown(Attempts(3, 0, YOUNG, max_attempts=5)).state is State.QUEUED
-    assert after_breakdown(Attempts(5, 0, YOUNG, max_attempts=5)).state is State.DEAD
-
-
 def test_excuse_waits_as_long_as_it_was_asked_to_and_does_not_count() -> None:
-    verdict = after_excuse(Attempts(1, 0, YOUNG, DEFAULT_ATTEMPTS), at_least_seconds=3600)
+    verdict = after_excuse(Attempts(1, 0, YOUNG), at_least_seconds=3600)
 
     assert (verdict.state, verdict.pause_seconds, verdict.is_excused) == (State.QUEUED, 3600, True)
 
 
 def test_excuse_never_waits_less_than_its_own_pause() -> None:
-    assert (
-        after_excuse(Attempts(5, 4, YOUNG, DEFAULT_ATTEMPTS), at_least_seconds=1).pause_seconds
-        == pause_seconds(5)
-        == 32
-    )
+    assert after_excuse(Attempts(5, 4, YOUNG), at_least_seconds=1).pause_seconds == pause_seconds(5) == 32
 
 
 def test_what_did_a_part_goes_on_at_once_and_not_for_ever() -> None:
-    verdict = after_excuse(Attempts(9, 8, YOUNG, DEFAULT_ATTEMPTS), did_a_part=True)
+    verdict = after_excuse(Attempts(9, 8, YOUNG), did_a_part=True)
 
     assert (verdict.state, verdict.pause_seconds, verdict.is_excused) == (State.QUEUED, 0, True)
-    old = Attempts(9, 8, MAX_EXCUSED_FOR + YOUNG, DEFAULT_ATTEMPTS)
+    old = Attempts(9, 8, MAX_EXCUSED_FOR + YOUNG)
     assert after_excuse(old, did_a_part=True).state is State.DEAD
 
 
 def test_a_provider_that_asks_for_no_pause_gets_one() -> None:
-    assert (
-        after_excuse(Attempts(1, 0, YOUNG, DEFAULT_ATTEMPTS), at_least_seconds=0).pause_seconds
-        == pause_seconds(1)
-        == 2
-    )
+    assert after_excuse(Attempts(1, 0, YOUNG), at_least_seconds=0).pause_seconds == pause_seconds(1) == 2
 
 
 def test_patience_ends() -> None:
-    assert after_excuse(Attempts(100, 99, MAX_EXCUSED_FOR + YOUNG, DEFAULT_ATTEMPTS)).state is State.DEAD
-    assert after_excuse(Attempts(100, 99, MAX_EXCUSED_FOR - YOUNG, DEFAULT_ATTEMPTS)).state is State.QUEUED
+    assert after_excuse(Attempts(100, 99, MAX_EXCUSED_FOR + YOUNG)).state is State.DEAD
+    assert after_excuse(Attempts(100, 99, MAX_EXCUSED_FOR - YOUNG)).state is State.QUEUED
 
 
 @given(st.integers(0, 10**9))
