@@ -50,7 +50,7 @@ def working_memory(request: LayerRequest) -> LayerResult:
 
 
 def _said(request: LayerRequest) -> MessageQuerySet:
-    return Message.objects.of([request.tenant.actor_id])
+    return Message.objects.of([request.tenant.actor_id]).filter(request.asked.on_branch)
 
 
 def _of_session(request: LayerRequest) -> tuple[list[Message], list[Message]]:
@@ -122,13 +122,16 @@ def recall(request: LayerRequest) -> LayerResult:
     asked, policy, query = request.asked, request.policy, request.query
     if not policy.include_recall or not policy.recall_limit:
         return LayerResult()
+    among = asked.on_branch
+    if asked.stored_message is not None:
+        among &= ~Q(message_id=asked.stored_message.pk)
     found = search_messages(
         actor_id=request.tenant.actor_id,
         query=query,
         limit=policy.recall_limit + policy.working_memory_limit,
         session_id=asked.session.pk if asked.session else None,
         floor=policy.recall_relevance_floor * COMPANION_SHARE,
-        exclude=asked.stored_message,
+        among=among,
         payer=request.tenant.payer,
     )
     if not found or found[0].relevance < policy.recall_relevance_floor:

@@ -5,6 +5,7 @@ open and no connection is held.
 """
 
 import hashlib
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from conversations.actions.context import UNNAMED, ContextRequest, assemble_context
+from conversations.actions.context import UNNAMED, ContextRequest, assemble_context, with_instructions
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.content import Block, calls_in, references_in
@@ -84,6 +85,11 @@ class Question:
 
     `blocks` are the message's, where it has images. `options` are context policy values for this call alone; `key` is
     the idempotency key.
+
+    For programs that keep the conversation themselves (ADR 51): `before` is what they show and the session does not
+    have yet, stored with the question; `left` and `instructions` are those of a ContextRequest. A repeated
+    `client_message_id` is the same question asked again. `body` is what a repeat under the key must equal, in place of
+    these fields. With `keeps_truncated` an answer that was cut at its greatest length is stored, as a streamed one is.
     """
 
     message: str = field(default="", repr=False)
@@ -98,9 +104,18 @@ class Question:
     with_memory: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     key: str | None = None
+    before: tuple[NewMessage, ...] = field(default=(), repr=False)
+    left: frozenset[int] = frozenset()
+    instructions: str = field(default="", repr=False)
+    client_message_id: str | None = None
+    max_output_tokens: int | None = None
+    keeps_truncated: bool = False
+    body: str = field(default="", repr=False)
 
     @property
     def digest(self) -> str:
+        if self.body:
+            return body_digest(self.body)
         return body_digest(
             self.message, self.session_id, self.channel, self.project, self.perspective, self.with_memory,
             sorted(self.options.items()),
@@ -122,14 +137,24 @@ def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> P
     if prepared.request is None:
         return prepared
     try:
-        completion = complete(prepared.request, actor=actor)
-        turn = _store_with_retries(prepared.turn, completion, by)
+        completion, truncated = _complete(prepared.request, actor, keeps_truncated=question.keeps_truncated)
+        turn = _store_with_retries(prepared.turn, completion, by, truncated=truncated)
     except ProviderError as error:
         raise store_failure(turn=prepared.turn, error=error, now=datetime.now(UTC)) from error
     except Exception:
         _close(prepared.turn, TurnState.FAILED, datetime.now(UTC), error=UNEXPECTED)
         raise
     return replace(prepared, turn=turn)
+
+
+def _complete(request: CompletionRequest, actor: Actor, *, keeps_truncated: bool) -> tuple[Completion, bool]:
+    """Return an answer, and whether it was cut at its greatest length."""
+    try:
+        return complete(request, actor=actor), False
+    except TruncatedAnswer as error:
+        if not keeps_truncated:
+            raise
+        return error.partial, True
 
 
 def stream_answer(*, prepared: PreparedTurn, by: Principal) -> Stream[Delta | ChatTurn]:
@@ -243,17 +268,18 @@ def _store_question(
     session, _is_new = open_session(
         actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
     )
-    if question.tool_results:
+    if question.tool_results and question.client_message_id is None:
         _check_calls(session, question.tool_results)
     new = NewMessage(
         role=Role.TOOL if question.tool_results else Role.USER,
         author=question.author,
         content=question.message,
         blocks=question.tool_results or question.blocks,
+        client_message_id=question.client_message_id,
     )
-    stored = add_messages(session=session, batch=[new], by=by, now=now)
+    stored = add_messages(session=session, batch=[*question.before, new], by=by, now=now)
     turn = ChatTurn.objects.create(
-        actor=actor, session=session, question=stored.messages[0], key=key, body_digest=question.digest,
+        actor=actor, session=session, question=stored.messages[-1], key=key, body_digest=question.digest,
         state=TurnState.ANSWERING, until=until, created_at=now,
     )  # fmt: skip
     return turn, True
@@ -269,12 +295,12 @@ def _check_calls(session: Session, results: Sequence[Block]) -> None:
         raise NoSuchCall(f"The last answer of this session calls no tool under the id {unknown[0]}.")
 
 
-def _asked(turn: ChatTurn) -> Message:
+def _asked(turn: ChatTurn, left: frozenset[int]) -> Message:
     """Return the message that a turn answers; where it brings results of tools, what was asked before."""
     if turn.question.role == Role.USER:
         return turn.question
     rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lt=turn.question.seq)
-    asked = rows.filter(role=Role.USER).exclude(content="").order_by("-seq").first()
+    asked = rows.filter(role=Role.USER).exclude(content="").exclude(seq__in=left).order_by("-seq").first()
     if asked is None:
         raise NoSuchCall("Nobody has asked anything in this session.")
     return asked
@@ -321,10 +347,10 @@ def _request(
     turn: ChatTurn, question: Question, policy: ChatPolicy, by: Principal, now: datetime
 ) -> CompletionRequest:
     agent = turn.actor.agent
-    system: str | Sequence[Mapping[str, Any]] = agent.system_prompt
+    system: str | Sequence[Mapping[str, Any]] = with_instructions(agent.system_prompt, question.instructions)
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
     form = llm_provider().form
-    asked = _asked(turn)
+    asked = _asked(turn, question.left)
     remembers = question.with_memory and policy.chat_memory
     if remembers or question.blocks or question.tool_results:
         context = assemble_context(
@@ -333,7 +359,8 @@ def _request(
                 message=asked.content, attachments=references_in(asked.blocks), author=asked.author,
                 stored_message=asked, results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=form, discloses_project=True,
-                has_tools=bool(question.tools), remembers=remembers, options=question.options,
+                has_tools=bool(question.tools), remembers=remembers, instructions=question.instructions,
+                left=question.left, options=question.options,
             ),
             by=by, now=now,
         )  # fmt: skip
@@ -343,7 +370,7 @@ def _request(
     return CompletionRequest(
         operation=Operation.CHAT,
         messages=tuple(map(ChatMessage.of, turns)),
-        max_output_tokens=policy.chat_max_output_tokens,
+        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
         deadline_seconds=policy.chat_deadline_seconds,
         system=system,
         tools=question.tools,

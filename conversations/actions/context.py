@@ -206,7 +206,8 @@ class ContextRequest:
     of what was said since, where the answer goes on from the results of tools. With `discloses_project` the model is
     told to name the project, or to ask for it, where the router was not sure. With `counts_exactly` the provider is
     asked for the exact size. Without `has_tools` a call of a tool is a line of text, for vendors refuse calls where no
-    tool is described. One that does not remember holds the message and what was said since.
+    tool is described. One that does not remember holds the message and what was said since. `instructions` are the
+    client's, for this call. `left` are the `seq` of messages of the session in branches that the client has left.
     """
 
     message: str
@@ -222,7 +223,14 @@ class ContextRequest:
     discloses_project: bool = False
     has_tools: bool = True
     remembers: bool = True
+    instructions: str = field(default="", repr=False)
+    left: frozenset[int] = frozenset()
     options: Mapping[str, Any]
+
+    @property
+    def on_branch(self) -> Q:
+        """Return the condition for messages, or their index rows, that are in no branch which was left."""
+        return ~Q(session_id=self.session.pk, seq__in=self.left) if self.left and self.session else Q()
 
     def as_json(self) -> dict[str, Any]:
         """Return the part that a receipt keeps to repeat the call; no `project` where none was named."""
@@ -312,9 +320,10 @@ def assemble_context(
 
 def _policy(tenant: Tenant, request: ContextRequest) -> ContextPolicy:
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
+    system_prompt = policy.system_prompt or (tenant.agent.system_prompt if tenant.agent else "")
     return replace(
         policy,
-        system_prompt=policy.system_prompt or (tenant.agent.system_prompt if tenant.agent else ""),
+        system_prompt=with_instructions(system_prompt, request.instructions),
         include_tools=policy.include_tools and request.has_tools,
     )
 
@@ -338,7 +347,7 @@ def _latest(tenant: Tenant, request: ContextRequest, *, most: int) -> list[Messa
     said = Q(actor_id=tenant.actor_id, session_id=request.session.pk, role__in=SPOKEN)
     if request.stored_message is not None:
         said &= Q(seq__lt=request.stored_message.seq)
-    return LATEST.rows(said, most=most)[::-1]
+    return LATEST.rows(said & request.on_branch, most=most)[::-1]
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:
@@ -403,6 +412,11 @@ def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembl
         except NonceCollision:
             # A text that holds this very nonce cannot hold the next 64 random bits as well.
             continue
+
+
+def with_instructions(system_prompt: str, instructions: str) -> str:
+    """Return the operator's prompt, and after it the client's instructions for one call."""
+    return "\n\n".join(part for part in (system_prompt, instructions) if part.strip())
 
 
 def _exact_tokens(assembly: Assembly, form: Format) -> int | None:

@@ -59,19 +59,17 @@ def search_messages(
     limit: int,
     session_id: UUID | None = None,
     floor: float = 0.0,
-    exclude: Message | None = None,
+    among: Q | None = None,
     payer: Payer = NOBODY,
 ) -> list[FoundMessage]:
     """Return an actor's past messages that answer a query, most relevant first.
 
     Untrusted messages are left out unless they are of the given session (SPEC M10), as is what is
-    less relevant than `floor`, and the message `exclude` that asks. `payer` pays for the query without names.
+    less relevant than `floor`. `among` is a further condition on index rows. `payer` pays for the query without names.
     """
     if limit < 1:
         return []
-    where = Q(actor_id=actor_id) & believed_in(session_id)
-    if exclude is not None:
-        where &= ~Q(message_id=exclude.pk)
+    where = Q(actor_id=actor_id) & believed_in(session_id) & (among or Q())
     about = named_authors(query.text, _authors(actor_id)) if query.text else frozenset()
     if about:
         query = with_vector_of(query, without_names(query.text, about), payer=payer)

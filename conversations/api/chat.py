@@ -49,11 +49,12 @@ from memoryhub.api.fields import (
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import problem
 from memoryhub.api.views import ApiView, operation
-from memoryhub.auth.domain import Principal, Scope
+from memoryhub.auth.domain import Scope
 from memoryhub.db_pool import Stream, return_connection
 from memoryhub.jobs.executor import error_text
 from memoryhub.llm.types import Delta, Tool
 from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.models import Actor
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": waiting\n\n"
@@ -169,11 +170,57 @@ def _failed(error: ChatFailed) -> APIException:
     return llm_problem(error.error, wait_seconds=None if wait is None else int(wait), **ids)
 
 
-class Chat(ApiView):
+class ChatView(ApiView):
+    """Base of views that answer questions; subclasses say how an answer is written."""
+
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     idempotent_by_itself = True
     problems = {ChatFailed: _failed, PolicyError: wrong_options}
 
+    def keyed(self, serializer: type[serializers.Serializer]) -> tuple[str | None, dict[str, Any]]:
+        """Return the idempotency key and the validated body. Raises Problem, KeyReused, ValidationError."""
+        key = self.request.headers.get("Idempotency-Key")
+        if key is not None:
+            check_key(key)
+        try:
+            return key, self.validated(serializer)
+        except ValidationError:
+            if key is not None and key_is_used(key=key, by=self.principal):
+                raise KeyReused("This Idempotency-Key was used with another body.") from None
+            raise
+
+    def answer(self, question: Question, actor: Actor, *, stream: bool) -> HttpResponseBase:
+        who: dict[str, Any] = {"actor": actor, "by": self.principal, "now": self.now}
+        if stream:
+            return self._streamed(prepare_turn(question=question, **who))
+        prepared = chat(question=question, **who)
+        headers = {**_replay_header(prepared), **self.headers_of(prepared.turn)}
+        return Response(self.written(prepared.turn), headers=headers)
+
+    def headers_of(self, turn: ChatTurn) -> dict[str, str]:
+        return {}
+
+    def written(self, turn: ChatTurn) -> dict[str, Any]:
+        """Return an answered turn as JSON."""
+        return turn_as_json(turn)
+
+    def events(self, turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
+        """Yield the events of a turn; without a stream it is answered already."""
+        return _events(turn, stream)
+
+    def _streamed(self, prepared: PreparedTurn) -> HttpResponseBase:
+        headers = {
+            "Cache-Control": "no-store", "X-Accel-Buffering": "no", **_replay_header(prepared),
+            **self.headers_of(prepared.turn),
+        }  # fmt: skip
+        # Started here: a client that is gone before the first event gets its answer stored all the same.
+        stream = None if prepared.request is None else stream_answer(prepared=prepared, by=self.principal)
+        events = self.events(prepared.turn, stream)
+        return_connection()
+        return StreamingHttpResponse(events, content_type=MEDIA_TYPE, headers=headers)
+
+
+class Chat(ChatView):
     @operation(
         "chat",
         Scope.WRITE,
@@ -187,15 +234,7 @@ class Chat(ApiView):
     )
     def post(self, request: Request) -> HttpResponseBase:
         """Store the message, ask the model, store its answer; with `stream` as server-sent events."""
-        key = request.headers.get("Idempotency-Key")
-        if key is not None:
-            check_key(key)
-        try:
-            values = self.validated(ChatIn)
-        except ValidationError:
-            if key is not None and key_is_used(key=key, by=self.principal):
-                raise KeyReused("This Idempotency-Key was used with another body.") from None
-            raise
+        key, values = self.keyed(ChatIn)
         text, blocks = text_and_blocks(values.get("message", ""))
         question = Question(
             message=text,
@@ -213,23 +252,11 @@ class Chat(ApiView):
             options=values["options"],
             key=key,
         )
-        who: dict[str, Any] = {"actor": self.writing(values), "by": self.principal, "now": self.now}
-        if values["stream"]:
-            return _streamed(prepare_turn(question=question, **who), self.principal)
-        prepared = chat(question=question, **who)
-        return Response(turn_as_json(prepared.turn), headers=_replay_header(prepared))
+        return self.answer(question, self.writing(values), stream=values["stream"])
 
 
 def _replay_header(prepared: PreparedTurn) -> dict[str, str]:
     return {"Idempotent-Replay": "true"} if prepared.request is None else {}
-
-
-def _streamed(prepared: PreparedTurn, by: Principal) -> HttpResponseBase:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_replay_header(prepared)}
-    # Started here: a client that is gone before the first event gets its answer stored all the same.
-    stream = None if prepared.request is None else stream_answer(prepared=prepared, by=by)
-    return_connection()
-    return StreamingHttpResponse(_events(prepared.turn, stream), content_type=MEDIA_TYPE, headers=headers)
 
 
 async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
@@ -240,7 +267,7 @@ async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> As
         yield event("done", turn_as_json(turn))
         return
     try:
-        async for piece in _with_keep_alive(stream):
+        async for piece in with_keep_alive(stream):
             if piece is None:
                 yield KEEP_ALIVE
             elif isinstance(piece, Delta):
@@ -248,10 +275,10 @@ async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> As
             else:
                 yield event("done", turn_as_json(piece))
     except Exception as error:
-        yield event("error", _problem_of(error))
+        yield event("error", problem_of(error))
 
 
-async def _with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
+async def with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
     """Yield the pieces up to the stored turn, and None after every KEEP_ALIVE_SECONDS without one."""
     piece: Delta | ChatTurn | None = None
     while not isinstance(piece, ChatTurn):
@@ -262,9 +289,9 @@ async def _with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[De
         yield piece
 
 
-def _problem_of(error: Exception) -> dict[str, Any]:
+def problem_of(error: Exception) -> dict[str, Any]:
     """Return the problem document that the plain call would have answered."""
-    translate = next((act for kind, act in Chat.problems.items() if isinstance(error, kind)), problem_for)
+    translate = next((act for kind, act in ChatView.problems.items() if isinstance(error, kind)), problem_for)
     known = translate(error)
     if known is None:
         log.error("chat failed", extra={"error": error_text(error)})

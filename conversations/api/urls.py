@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from conversations.api import chat, views
+from conversations.api import chat, openai, views
 
 urlpatterns = [
     path("sessions", views.Sessions.as_view(), name="sessions"),
@@ -11,6 +11,8 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/stats", views.SessionStatistics.as_view(), name="session-stats"),
     path("sessions/<uuid:session_id>/messages", views.Messages.as_view(), name="messages"),
     path("chat", chat.Chat.as_view(), name="chat"),
+    path("openai/chat/completions", openai.Completions.as_view(), name="openai-chat-completions"),
+    path("openai/models", openai.Models.as_view(), name="openai-models"),
     path("context", views.Contexts.as_view(), name="context"),
     path("receipts/<uuid:receipt_id>", views.OneReceipt.as_view(), name="receipt"),
 ]

@@ -276,6 +276,9 @@ BODIES: dict[tuple[str, str], Body] = {
     ("chat", "post"): lambda planted: {
         **planted.names, "session_id": planted.ids["session_id"], "message": "green tea?"
     },
+    ("openai-chat-completions", "post"): lambda planted: {
+        "model": planted.agent_id, "user": planted.user_id, "messages": [{"role": "user", "content": "green tea?"}]
+    },
     ("profile", "post"): lambda planted: planted.names,
     ("profile", "patch"): lambda planted: {"text": "Likes tea.", "reason": "because"},
     ("profile-restore", "post"): lambda planted: {**planted.names, "number": 1},

@@ -267,6 +267,18 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
             "message": "hello", "stream": False, "memory": True,
             "options": {"working_memory_limit": 5, "max_tokens": 5000, "cache": True},
         },
+        "openai-chat-completions": {
+            "model": planted.agent_id, "user": planted.user_id, "metadata": {"session_id": "one"}, "max_tokens": 9,
+            "max_completion_tokens": 9, "stream": False, "stream_options": {"include_usage": True}, "n": 1, "stop": [],
+            "tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}],
+            "tool_choice": "auto", "response_format": {"type": "text"},
+            "messages": [
+                {"role": "system", "content": "Be brief."}, {"role": "user", "name": "ann", "content": [{"type": "text", "text": "tea"}]},
+                {"role": "assistant", "content": None, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "green"},
+            ],
+        },
         "memories": {
             **names, **curated, "perspective": "p", "learning": "x", "source": "manual", "strength": 1.0,
             "strength_by_perspective": {"p": 0.5}, "embedding": [0.1] * 384,

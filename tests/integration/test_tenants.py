@@ -18,6 +18,8 @@ from tests.factories.routes import Route, api_routes, closed_routes
 CALLS = [(route, method) for route in closed_routes() for method in route.methods]
 pytestmark = pytest.mark.usefixtures("llm")
 
+LISTS_OF_AGENTS = ("agents", "openai-models")
+
 REACHED = {200, 201, 202, 204, 409}
 """The call got to the row; 409: the row is in another state than the verb wants."""
 
@@ -34,7 +36,11 @@ def planted(client: APIClient) -> Planted:
 def call(client: APIClient, route: Route, method: str, planted: Planted) -> Any:
     """Make one call about the planted rows, with a body that the call accepts."""
     address = route.address(planted.ids)
-    is_list = method in ("get", "patch", "delete", "head") and not route.places and route.name != "agents"
+    is_list = (
+        method in ("get", "patch", "delete", "head")
+        and not route.places
+        and route.name not in LISTS_OF_AGENTS
+    )
     if is_list or "project_name" in route.places:
         address += f"?agent_id={planted.agent_id}&user_id={planted.user_id}"
     send: Callable[..., Any] = getattr(client, method)
@@ -173,7 +179,7 @@ def test_strangers_learn_and_change_nothing(
         said = answer.getvalue().decode()
         assert planted.user_mark not in said, (route.name, method, said)
         assert not is_closed_to_agent or planted.agent_mark not in said, (route.name, method, said)
-        lists_own = route.name in {"agents", "agent"} and method == "get"
+        lists_own = route.name in {"agent", *LISTS_OF_AGENTS} and method == "get"
         assert answer.status_code in ({200, 404} if lists_own else {403, 404}), (route.name, method, said)
     assert everything() == before
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from django.conf import settings
 
-from conversations.models import Message
+from conversations.models import Message, Receipt
 from strength.models import Memory
 from summaries.models import Document
+from tests.fakes.llm_server import LLMServer, Reply
 from tests.serving import Web
 
 CHECKOUT = Path(settings.BASE_DIR)
@@ -115,6 +116,13 @@ def test_langgraph_recipe_stores_and_finds(web: Web, key: str) -> None:
     (recipe,) = blocks(PAGE, "LangGraph")
     assert run(recipe, web, key) == "cat Hiroki's cat is called Momo."
     assert Memory.objects.get().metadata == {"sure": 0.9, "langgraph": {"key": "cat"}}
+
+
+def test_openai_recipe_is_answered_with_a_receipt(web: Web, key: str, llm: LLMServer) -> None:
+    (recipe,) = blocks(PAGE, "OpenAI-compatible programs")
+    llm.answer(Reply("Matcha."))
+    answer, receipt_id = run(recipe, web, key).splitlines()
+    assert (answer, receipt_id) == ("Matcha.", str(Receipt.objects.get().pk))
 
 
 def test_pydantic_ai_recipe_keeps_what_was_said(web: Web, key: str) -> None:

@@ -1,0 +1,315 @@
+"""OpenAI's chat completions over the chat bridge, for programs that know nothing of memoryhub (ADR 51).
+
+A thin edge: what OpenAI's form says is brought to the bridge's question, and its answer back to OpenAI's form. It is
+described by OpenAI's own reference, and left out of our schema: our clients would offer a second way to chat.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from django.http.response import HttpResponseBase
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from conversations.actions.chat import ChatFailed, Question
+from conversations.actions.shown_history import place_question
+from conversations.api.blocks import ToolIn
+from conversations.api.chat import KEEP_ALIVE, ChatView, problem_of, turn_as_json, with_keep_alive
+from conversations.api.serializers import MOST_TOOLS, MessageIn
+from conversations.domain.content import calls_in
+from conversations.domain.messages import NewMessage, Role
+from conversations.models import ChatTurn
+from memoryhub.api.fields import AgentIdField, ItemsField, ObjectField, UserIdField
+from memoryhub.api.views import ApiView, operation
+from memoryhub.auth.domain import Scope
+from memoryhub.db_pool import Stream
+from memoryhub.llm.types import Delta, Tool
+from memoryhub.tenancy.models import Agent
+
+CHANNEL: Final = "openai"
+USER_HEADERS: Final = ("X-User-Id", "X-OpenWebUI-User-Id")
+SESSION_HEADERS: Final = ("X-Session-Id", "X-Conversation-Id", "X-OpenWebUI-Chat-Id")
+MAX_MESSAGES: Final = 2_000
+MAX_MODELS: Final = 1_000
+
+ASKS_NOTHING: Final[Mapping[str, tuple[Any, ...]]] = {
+    "audio": (),
+    "function_call": ("none", "auto"),
+    "functions": ([],),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "modalities": (["text"],),
+    "n": (1,),
+    "parallel_tool_calls": (True,),
+    "response_format": ({"type": "text"},),
+    "stop": ([], ""),
+    "tool_choice": ("auto", "none"),
+    "top_logprobs": (0,),
+    "web_search_options": (),
+}
+"""Parameters that would change what an answer is, with the values that ask for nothing. Others are refused."""
+
+ERRORS: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+FINISHED: Final = {"ok": "stop", "tool_use": "tool_calls", "truncated": "length"}
+
+
+class SaidIn(MessageIn):
+    """A message in OpenAI's form; what else a client sends with it is not kept."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return super().to_internal_value(data)
+        known = {
+            name: data[name] for name in ("role", "content", "tool_calls", "tool_call_id") if name in data
+        }
+        if known.get("role") == "developer":
+            known["role"] = Role.SYSTEM.value
+        if isinstance(calls := known.get("tool_calls"), list):
+            known["tool_calls"] = [_only(each, "id", "type", "function") for each in calls]
+        return super().to_internal_value(known | ({"author": data["name"]} if data.get("name") else {}))
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["role"] == Role.TOOL and attrs["tool_call_id"] is None:
+            raise ValidationError({"tool_call_id": ["This field is required."]})
+        return super().validate(attrs)
+
+
+def _only(data: Any, *names: str) -> Any:
+    return {name: data[name] for name in names if name in data} if isinstance(data, dict) else data
+
+
+class SaidField(ItemsField):
+    """Messages without those that say nothing: an answer that was stopped before its first word."""
+
+    child = SaidIn()
+
+    def to_internal_value(self, data: Any) -> list[NewMessage]:
+        said = [each for each in data if not _is_blank(each)] if isinstance(data, list) else data
+        messages: list[NewMessage] = []
+        for values in super().to_internal_value(said):
+            message = MessageIn.message(values)
+            if message.role == Role.TOOL and messages and messages[-1].role == Role.TOOL:
+                message = NewMessage(
+                    role=Role.TOOL,
+                    content="",
+                    blocks=[*(messages.pop().blocks or ()), *(message.blocks or ())],
+                )
+            messages.append(message)
+        return messages
+
+
+def _is_blank(message: Any) -> bool:
+    if not isinstance(message, dict) or message.get("tool_calls") or message.get("role") == Role.TOOL:
+        return False
+    content = message.get("content")
+    return content in (None, []) or (isinstance(content, str) and not content.strip())
+
+
+class CompletionIn(serializers.Serializer):
+    """A request for a completion. Fields that are not named here are ignored, for clients send many."""
+
+    model = AgentIdField()
+    messages = SaidField(max_length=MAX_MESSAGES)
+    user = UserIdField(allow_null=True, default=None)
+    metadata = ObjectField(required=False, allow_null=True, default=None)
+    tools = ItemsField(child=ToolIn(), required=False, allow_null=True, max_length=MOST_TOOLS, default=None)
+    max_tokens = serializers.IntegerField(required=False, allow_null=True, min_value=1, default=None)
+    max_completion_tokens = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, default=None
+    )
+    stream = serializers.BooleanField(required=False, allow_null=True, default=False)
+    stream_options = ObjectField(required=False, allow_null=True, default=None)
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        values: dict[str, Any] = super().to_internal_value(data)
+        wanted = {name: data[name] for name in ASKS_NOTHING if data.get(name) is not None}
+        if unmet := [name for name, value in wanted.items() if value not in ASKS_NOTHING[name]]:
+            raise ValidationError({name: ["is not supported here with this value."] for name in unmet})
+        if wanted.get("tool_choice") == "none":
+            values["tools"] = None
+        names = [tool["name"] for tool in values["tools"] or ()]
+        if len(names) > len(set(names)):
+            raise ValidationError({"tools": ["Two tools have the same name."]})
+        return values
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Return the values with `instructions`, `history` and `asked` in place of the messages."""
+        messages: list[NewMessage] = attrs.pop("messages")
+        attrs["instructions"] = "\n\n".join(each.content for each in messages if each.role == Role.SYSTEM)
+        history = [each for each in messages if each.role != Role.SYSTEM]
+        asked = history.pop() if history else None
+        if asked is None or asked.role == Role.ASSISTANT:
+            raise ValidationError(
+                {"messages": ["The last message must be a user's, or the result of a tool."]}
+            )
+        if asked.role == Role.USER and not asked.content.strip():
+            raise ValidationError({"messages": ["The last message must hold a text."]})
+        if asked.role == Role.TOOL:
+            _check_results(asked, history, has_tools=bool(attrs["tools"]))
+        return {**attrs, "history": history, "asked": asked}
+
+
+def _check_results(asked: NewMessage, history: list[NewMessage], *, has_tools: bool) -> None:
+    """Raise ValidationError unless results answer calls of the message before them, and the tools are described."""
+    calls = {call["id"] for call in calls_in(history[-1].blocks)} if history else set()
+    if unknown := [each for each in asked.blocks or () if each["tool_use_id"] not in calls]:
+        about = f"No call before it has the id {unknown[0]['tool_use_id']}."
+        raise ValidationError({"messages": [about]})
+    if not has_tools:
+        raise ValidationError({"tools": ["Send the tools with their results as well."]})
+
+
+class OpenAIView(ApiView):
+    """Base: errors are problems as everywhere, with OpenAI's `error` as one more member."""
+
+    def handle_exception(self, exc: Exception) -> Response:
+        response = super().handle_exception(exc)
+        response.data["error"] = error_of(response.data)
+        if isinstance(exc, ChatFailed):  # the model was asked several times already
+            response["x-should-retry"] = "false"
+        return response
+
+
+def error_of(problem: Mapping[str, Any]) -> dict[str, Any]:
+    status = problem["status"]
+    kind = ERRORS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    param = problem["errors"][0]["field"] if problem["errors"] else None
+    return {"message": problem["detail"], "type": kind, "param": param, "code": problem["code"]}
+
+
+class Models(OpenAIView):
+    @operation("openai_models", Scope.READ, exclude=True)
+    def get(self, request: Request) -> Response:
+        """List the agents that the key may touch, as models."""
+        agents = Agent.objects.among(self.principal.agent_ids).order_by("agent_id")[:MAX_MODELS]
+        rows = ((each.agent_id, int(each.created_at.timestamp())) for each in agents)
+        frame = {"object": "model", "owned_by": "memoryhub"}
+        models = [{"id": agent_id, "created": created, **frame} for agent_id, created in rows]
+        return Response({"object": "list", "data": models})
+
+
+class Completions(OpenAIView, ChatView):
+    @operation("openai_chat_completions", Scope.WRITE, exclude=True)
+    def post(self, request: Request) -> HttpResponseBase:
+        """Answer the last message of a conversation that the client keeps; store what is new of it."""
+        key, values = self.keyed(CompletionIn)
+        self.model, asked = values["model"], values["asked"]
+        self.tells_usage = bool((values["stream_options"] or {}).get("include_usage"))
+        actor = self.writing({"agent_id": self.model, "user_id": self._user(values)})
+        is_result = asked.role == Role.TOOL
+        question = Question(
+            message=asked.content,
+            blocks=None if is_result or asked.blocks is None else tuple(asked.blocks),
+            tool_results=tuple(asked.blocks) if is_result else (),
+            tools=tuple(
+                Tool(each["name"], each["input_schema"], each["description"])
+                for each in values["tools"] or ()
+            ),
+            author=asked.author,
+            channel=CHANNEL,
+            instructions=values["instructions"],
+            max_output_tokens=values["max_completion_tokens"] or values["max_tokens"],
+            keeps_truncated=True,
+            key=key,
+            body=json.dumps(request.data, sort_keys=True),
+        )
+        question = place_question(
+            actor=actor, question=question, asked=asked, history=values["history"], name=self._session(values)
+        )
+        return self.answer(question, actor, stream=bool(values["stream"]))
+
+    def _header(self, names: tuple[str, ...]) -> str | None:
+        return next(filter(None, (self.request.headers.get(name, "").strip() for name in names)), None)
+
+    def _user(self, values: dict[str, Any]) -> str | None:
+        """Return whose memory is meant; None where the key or the agent says so. Raises ValidationError."""
+        user = values["user"] or self._header(USER_HEADERS)
+        if user is not None:
+            return str(UserIdField().run_validation(user))
+        own = Agent.objects.filter(agent_id=self.model).exclude(fixed_user_id="")
+        if self.principal.user_id is None and not own.exists():
+            names = " or ".join(f"`{name}`" for name in USER_HEADERS)
+            raise ValidationError({"user": [f"Say whose memory it is: send `user`, or the header {names}."]})
+        return None
+
+    def _session(self, values: dict[str, Any]) -> str | None:
+        named = (values["metadata"] or {}).get("session_id") or self._header(SESSION_HEADERS)
+        return None if named is None else str(named)
+
+    def headers_of(self, turn: ChatTurn) -> dict[str, str]:
+        receipt = {"X-Memoryhub-Receipt-Id": str(turn.receipt_id)} if turn.receipt_id else {}
+        return {"X-Memoryhub-Session-Id": str(turn.session_id), **receipt}
+
+    def written(self, turn: ChatTurn) -> dict[str, Any]:
+        told = turn_as_json(turn)
+        message = {"role": "assistant", "content": told["text"] or None, "refusal": None}
+        if calls := _calls(told):
+            message["tool_calls"] = calls
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": FINISHED[told["status"]]}
+        whole = self._frame(turn, "chat.completion", choices=[choice], usage=_usage(told))
+        return {**whole, "memoryhub": _about(told)}
+
+    def _frame(self, turn: ChatTurn, kind: str, **values: Any) -> dict[str, Any]:
+        created = int(turn.created_at.timestamp())
+        return {
+            "id": f"chatcmpl-{turn.pk}",
+            "object": kind,
+            "created": created,
+            "model": self.model,
+            **values,
+        }
+
+    def _chunk(
+        self, turn: ChatTurn, delta: dict[str, Any], finished: str | None = None, **more: Any
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finished}
+        return _data(self._frame(turn, "chat.completion.chunk", choices=[choice], **more))
+
+    async def events(self, turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
+        yield self._chunk(turn, {"role": "assistant", "content": ""})
+        try:
+            if stream is None:
+                yield self._chunk(turn, {"content": turn_as_json(turn)["text"]})
+            else:
+                async for piece in with_keep_alive(stream):
+                    if isinstance(piece, ChatTurn):
+                        turn = piece
+                    else:
+                        yield KEEP_ALIVE if piece is None else self._chunk(turn, {"content": piece.text})
+        except Exception as error:
+            yield _data({"error": error_of(problem_of(error))})
+            return
+        told = turn_as_json(turn)
+        if calls := _calls(told):
+            yield self._chunk(turn, {"tool_calls": [{"index": n, **each} for n, each in enumerate(calls)]})
+        yield self._chunk(turn, {}, FINISHED[told["status"]], memoryhub=_about(told))
+        if self.tells_usage:
+            yield _data(self._frame(turn, "chat.completion.chunk", choices=[], usage=_usage(told)))
+        yield b"data: [DONE]\n\n"
+
+
+def _data(content: Mapping[str, Any]) -> bytes:
+    return f"data: {json.dumps(content, ensure_ascii=False, default=str)}\n\n".encode("utf-8", "replace")
+
+
+def _calls(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": call["id"], "type": "function",
+            "function": {"name": call["name"], "arguments": json.dumps(call["input"], ensure_ascii=False)},
+        }
+        for call in told["tool_calls"]
+    ]  # fmt: skip
+
+
+def _usage(told: Mapping[str, Any]) -> dict[str, int]:
+    read, written = told["usage"]["input_tokens"], told["usage"]["output_tokens"]
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _about(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what memoryhub tells beside the answer."""
+    return {name: told[name] for name in ("session_id", "message_id", "answer_id", "receipt_id", "model")}
