@@ -50,7 +50,6 @@ from conversations.admin.context_breakdown import (
 )
 from conversations.admin.playground_form import (
     NO_PROJECT,
-    OPTIONS,
     OWN,
     PlaygroundForm,
     receipt_settings,
@@ -59,6 +58,7 @@ from conversations.admin.playground_form import (
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING
+from conversations.domain.policy import CALL_OPTIONS
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import as_uuid, clock, excerpt, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
@@ -215,9 +215,9 @@ def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, st
         settings = receipt_settings(receipt)
         return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
-        settings = {name: request.POST.get(name, "") for name in (*PlaygroundForm.base_fields, *OPTIONS)}
+        settings = {name: request.POST.get(name, "") for name in (*PlaygroundForm.base_fields, *CALL_OPTIONS)}
         name, _sep, value = submitted_text(request, "instead").partition("=")
-        return before, {**settings, name: value} if name in OPTIONS else settings
+        return before, {**settings, name: value} if name in CALL_OPTIONS else settings
     if before:
         return before, before.settings
     key = as_uuid(request.GET.get("session", ""))

@@ -24,8 +24,7 @@ NO_PROJECT: Final = "-"
 OWN: Final = _("none: the agent itself")
 LONGEST_MESSAGE: Final = 100_000
 
-OPTIONS: Final = tuple(name for name in ContextPolicy.CHECKS if name in CALL_OPTIONS)
-FURTHER: Final = ("perspective", *(name for name in OPTIONS if name != "max_tokens"))
+FURTHER: Final = ("perspective", *(name for name in CALL_OPTIONS if name != "max_tokens"))
 
 
 def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
@@ -71,7 +70,7 @@ class PlaygroundForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields |= {name: _option(ContextPolicy.CHECKS[name]) for name in OPTIONS}
+        self.fields |= {name: _option(ContextPolicy.CHECKS[name]) for name in CALL_OPTIONS}
         self.sessions: list[tuple[str, str]] = []
         agents: Any = self.fields["agent"]
         agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
@@ -92,7 +91,7 @@ class PlaygroundForm(forms.Form):
         return None if name == NO_PROJECT else name or UNNAMED
 
     def options(self) -> dict[str, Any]:
-        values = {name: self.cleaned_data[name] for name in OPTIONS}
+        values = {name: self.cleaned_data[name] for name in CALL_OPTIONS}
         return {
             name: value == "true" if ContextPolicy.CHECKS[name].input is Input.SWITCH else value
             for name, value in values.items()
@@ -138,7 +137,7 @@ def receipt_settings(receipt: Receipt) -> dict[str, str]:
     options = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in request.get("options", {}).items()
-        if name in OPTIONS
+        if name in CALL_OPTIONS
     }
     return {
         "agent": receipt.actor.agent_id,

@@ -1,5 +1,6 @@
 """Serializers of sessions, messages, contexts and receipts."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from conversations.api.blocks import (
 )
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import ASSISTANT_NAMES, NewMessage, Role, role_and_author, text_of_blocks
-from conversations.domain.policy import AUTO_PLACEMENT, BEFORE_HISTORY, WITH_USER_MESSAGE
+from conversations.domain.policy import CALL_OPTIONS, ContextPolicy
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (
     IdField,
@@ -31,6 +32,7 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
+from memoryhub.tenancy.domain import Check, Input
 from memoryhub.zones import stated_offset
 
 MOST_MESSAGES = 500
@@ -156,26 +158,25 @@ class MessagesOut(serializers.Serializer):
     results = MessageOut(many=True)
 
 
+OPTION_FIELDS: Final[Mapping[Input, type[serializers.Field]]] = {
+    Input.SWITCH: serializers.BooleanField,
+    Input.WHOLE: serializers.IntegerField,
+    Input.NUMBER: serializers.FloatField,
+}
+
+
 class OptionsIn(StrictSerializer):
     """Policy values for one call."""
 
-    working_memory_limit = serializers.IntegerField(required=False)
-    semantic_memory_limit = serializers.IntegerField(required=False)
-    recall_limit = serializers.IntegerField(required=False)
-    profile_max_tokens = serializers.IntegerField(required=False)
-    include_semantic_memory = serializers.BooleanField(required=False)
-    include_profile = serializers.BooleanField(required=False)
-    include_session_summary = serializers.BooleanField(required=False)
-    include_recall = serializers.BooleanField(required=False)
-    include_project = serializers.BooleanField(required=False)
-    include_pinned = serializers.BooleanField(required=False)
-    include_clock = serializers.BooleanField(required=False)
-    include_relevance = serializers.BooleanField(required=False)
-    include_tools = serializers.BooleanField(required=False)
-    max_tokens = serializers.IntegerField(required=False)
-    token_safety_margin = serializers.FloatField(required=False)
-    memory_placement = OneOf(choices=[AUTO_PLACEMENT, BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)
-    cache = serializers.BooleanField(required=False)
+    def get_fields(self) -> dict[str, serializers.Field]:
+        return {name: _option(ContextPolicy.CHECKS[name]) for name in CALL_OPTIONS}
+
+
+def _option(check: Check) -> serializers.Field:
+    """Return the field of a policy value; its range is checked where the context is assembled."""
+    if check.choices:
+        return OneOf(choices=list(check.choices), required=False)
+    return OPTION_FIELDS[check.input](required=False)
 
 
 ABOUT_PROJECT: Final = (

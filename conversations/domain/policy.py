@@ -263,9 +263,9 @@ class ChatPolicy(Policy):
     }
 
 
-CALL_OPTIONS: Final = ContextPolicy.keys() - {
-    "system_prompt", "layer_budgets", "semantic_relevance_floor", "recall_relevance_floor",
-}  # fmt: skip
+_OF_AGENTS: Final = ("system_prompt", "layer_budgets", "semantic_relevance_floor", "recall_relevance_floor")
+
+CALL_OPTIONS: Final = tuple(name for name in ContextPolicy.CHECKS if name not in _OF_AGENTS)
 """What one call may set: the operator's words, shares and floors belong to the agent."""
 
 DEFAULT_POLICY: Final = ContextPolicy()

@@ -2623,19 +2623,19 @@ export interface components {
             semantic_memory_limit?: number;
             recall_limit?: number;
             profile_max_tokens?: number;
-            include_semantic_memory?: boolean;
-            include_profile?: boolean;
-            include_session_summary?: boolean;
-            include_recall?: boolean;
-            include_project?: boolean;
-            include_pinned?: boolean;
-            include_clock?: boolean;
-            include_relevance?: boolean;
-            include_tools?: boolean;
             max_tokens?: number;
             /** Format: double */
             token_safety_margin?: number;
             memory_placement?: components["schemas"]["MemoryPlacementEnum"];
+            include_pinned?: boolean;
+            include_semantic_memory?: boolean;
+            include_profile?: boolean;
+            include_recall?: boolean;
+            include_project?: boolean;
+            include_session_summary?: boolean;
+            include_clock?: boolean;
+            include_relevance?: boolean;
+            include_tools?: boolean;
             cache?: boolean;
         };
         /** @description The outcome of a task. */

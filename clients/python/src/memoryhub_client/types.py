@@ -866,18 +866,18 @@ class OptionsIn(TypedDict, total=False):
     semantic_memory_limit: int
     recall_limit: int
     profile_max_tokens: int
-    include_semantic_memory: bool
-    include_profile: bool
-    include_session_summary: bool
-    include_recall: bool
-    include_project: bool
-    include_pinned: bool
-    include_clock: bool
-    include_relevance: bool
-    include_tools: bool
     max_tokens: int
     token_safety_margin: float
     memory_placement: MemoryPlacement
+    include_pinned: bool
+    include_semantic_memory: bool
+    include_profile: bool
+    include_recall: bool
+    include_project: bool
+    include_session_summary: bool
+    include_clock: bool
+    include_relevance: bool
+    include_tools: bool
     cache: bool
 
 
