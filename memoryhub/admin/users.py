@@ -13,7 +13,6 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -21,7 +20,6 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilter
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminSelectWidget
@@ -29,14 +27,12 @@ from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldAdminSelectWidget
 from memoryhub.admin.base import (
     ActionAdmin,
     ActionForm,
-    CappedPaginator,
     HubAdmin,
     clock,
     excerpt,
     principal,
     render_page,
     title_with_time,
-    truncated,
 )
 from memoryhub.admin.columns import column
 from memoryhub.admin.object_actions import (
@@ -77,7 +73,7 @@ ROLE_LABELS: Mapping[str, Any] = {
 }
 
 
-class AuditedAdmin(ModelAdmin):
+class AuditedAdmin(HubAdmin):
     """Screens of Django's own tables; log entries are also written to the audit trail, in the same transaction."""
 
     @transaction.atomic
@@ -101,14 +97,6 @@ class AuditedAdmin(ModelAdmin):
     @transaction.atomic
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return super().changelist_view(request, extra_context)
-
-    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
-        return super().history_view(request, object_id, extra_context)
-
-    def label_of(self, row: Any) -> str:
-        return truncated(str(row))
 
     def _audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
         audit.record(by=principal(request), verb=verb, row=row, details=details, now=clock())
@@ -140,18 +128,13 @@ class NewPersonForm(UserCreationForm):
 
 
 @admin.register(User)
-class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
+class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
     """User accounts. Non-superusers change only accounts with no more rights than their own."""
 
     form = UserChangeForm
     add_form = NewPersonForm
     add_form_template = "admin/change_form.html"
     change_password_form = AdminPasswordChangeForm
-    paginator = CappedPaginator
-    list_per_page = 50
-    show_full_result_count = False
-    list_filter_submit = True
-    list_fullwidth = True
     list_display = (
         "username",
         "shown_name",
@@ -255,11 +238,9 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
+class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):  # type: ignore[misc]
     """Groups with their permissions. Groups of roles are managed by the server and read-only."""
 
-    list_per_page = 50
-    show_full_result_count = False
     list_display = ("name", "is_role")
     change_form_outer_before_template = "admin/memoryhub/includes/role.html"
 
