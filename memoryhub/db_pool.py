@@ -53,23 +53,23 @@ def process_lock(name: str, *, seconds: float) -> Iterator[bool]:
 
     Says whether that came true in time. Nothing of it outlives the process, and other processes know nothing of it.
     """
-    with _gone:
+    with _released:
         if name in _busy:
             return_connection()
-        is_mine = _gone.wait_for(lambda: name not in _busy, seconds)
-        if is_mine:
+        is_acquired = _released.wait_for(lambda: name not in _busy, seconds)
+        if is_acquired:
             _busy.add(name)
     try:
-        yield is_mine
+        yield is_acquired
     finally:
-        if is_mine:
-            with _gone:
+        if is_acquired:
+            with _released:
                 _busy.discard(name)
-                _gone.notify_all()
+                _released.notify_all()
 
 
 _busy: set[str] = set()
-_gone = threading.Condition()
+_released = threading.Condition()
 
 
 @contextmanager

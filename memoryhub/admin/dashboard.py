@@ -274,7 +274,7 @@ def _background_tile(now: datetime) -> Tile:
             _("Jobs"), Count(ended_badly), _("failed or dead"), Job, query, section=Section.BACKGROUND
         )
     waiting, words = Count(state.jobs.get(State.QUEUED, 0)), background_status(state)
-    alarm = None if words.is_well else words
+    alarm = None if words.is_healthy else words
     return Tile(_("Jobs"), waiting, HEALTH_LABELS[state.health], Job, section=Section.BACKGROUND, alarm=alarm)
 
 
@@ -286,8 +286,8 @@ def _providers(now: datetime, *, with_calls: bool) -> Iterator[dict[str, Any]]:
     calls = {call.provider: call for call in latest[0].union(latest[1])} if with_calls else {}
     for purpose, name in names:
         last = calls.get(name)
-        is_well = last is not None and last.outcome == OK
-        yield {"purpose": purpose, "name": PROVIDERS.get(name, name), "last": last, "is_well": is_well}
+        is_healthy = last is not None and last.outcome == OK
+        yield {"purpose": purpose, "name": PROVIDERS.get(name, name), "last": last, "is_healthy": is_healthy}
 
 
 def _spaces() -> dict[str, Any]:

@@ -218,12 +218,12 @@ class JobAdmin(DecisionAdmin):
 
     def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
         decision, keys = DECISIONS[verb], selected_ids(queryset)
-        fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
+        matching = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
         question = Confirmation(
             title=decision.title,
             sentences=[
-                decision.announcement % {"count": len(fitting)},
-                *count_sentences((decision.skipped, len(keys) - len(fitting))),
+                decision.announcement % {"count": len(matching)},
+                *count_sentences((decision.skipped, len(keys) - len(matching))),
             ],
             examples=[
                 format_html(
@@ -232,10 +232,10 @@ class JobAdmin(DecisionAdmin):
                     STATE_LABELS[job.state],
                     excerpt(job.error) if job.error else "",
                 )
-                for job in fitting
+                for job in matching
             ],
             button=decision.button,
-            can_proceed=bool(fitting),
+            can_proceed=bool(matching),
         )
         if page := confirmation_page(self, request, question, action=verb, keys=keys):
             return page
@@ -293,7 +293,7 @@ class BackgroundStatus:
     advice: str
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         return self.health in (QueueHealth.IDLE, QueueHealth.WORKING)
 
 

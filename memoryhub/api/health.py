@@ -56,10 +56,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """
     with own_connection():
         results = {name: run_check(check) for name, check in CHECKS.items()}
-    is_ready = all(fine for name, (fine, _) in results.items() if name not in OPTIONAL_CHECKS)
+    is_ready = all(is_ok for name, (is_ok, _) in results.items() if name not in OPTIONAL_CHECKS)
     body = {
         "status": "ready" if is_ready else "not ready",
-        "checks": {name: {"ok": fine, "detail": detail} for name, (fine, detail) in results.items()},
+        "checks": {name: {"ok": is_ok, "detail": detail} for name, (is_ok, detail) in results.items()},
     }
     return JsonResponse(body, status=200 if is_ready else 503)
 
@@ -156,8 +156,8 @@ class Finding:
 def server() -> Iterator[Finding]:
     """Check that the database is reachable, recent enough and migrated."""
     for name in ("database", "migrations"):
-        fine, detail = run_check(CHECKS[name])
-        yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
+        is_ok, detail = run_check(CHECKS[name])
+        yield Finding(Level.FINE if is_ok else Level.BROKEN, name, detail)
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
         major = cursor.fetchone()[0]
@@ -182,8 +182,8 @@ def disk() -> Iterator[Finding]:
 def workers() -> Iterator[Finding]:
     """Check that workers are alive, and count dead jobs."""
     state = jobs_status(datetime.now(UTC))
-    is_well = state.health in (QueueHealth.IDLE, QueueHealth.WORKING)
-    yield Finding(Level.FINE if is_well else Level.WARNING, "workers", state.detail)
+    is_healthy = state.health in (QueueHealth.IDLE, QueueHealth.WORKING)
+    yield Finding(Level.FINE if is_healthy else Level.WARNING, "workers", state.detail)
     ended_badly = Job.objects.ended_badly().count()
     if ended_badly:
         detail = f"{ended_badly} jobs failed or are dead; the admin shows why, and sends them back"
@@ -281,8 +281,8 @@ def spending() -> Iterator[Finding]:
     spent, calls, failures = spent_in(today), today.count(), today.exclude(outcome=OK).count()
     detail = f"{calls} calls today, {failures} failed; {spent.tokens} tokens, {spent.cost:.4f} USD"
     yield Finding(Level.WARNING if failures * 2 > calls else Level.FINE, "spending", detail)
-    for standing in paused_agents(now=now):
-        yield Finding(Level.WARNING, f"spending of {standing.agent_id}", standing.detail)
+    for budget in paused_agents(now=now):
+        yield Finding(Level.WARNING, f"spending of {budget.agent_id}", budget.detail)
     fitted = set(TokenFactors.objects.values_list("provider", "model"))
     for each in estimate_errors(since=now - timedelta(days=7)):
         is_fitted = (each.provider, each.model) in fitted
@@ -333,7 +333,7 @@ def sign_in() -> Iterator[Finding]:
     from memoryhub.auth.oidc import SignInFailed, discovery_document, signing_keys
 
     try:
-        signing_keys(discovery_document(provider.issuer, anew=True)["jwks_uri"], anew=True)
+        signing_keys(discovery_document(provider.issuer, refresh=True)["jwks_uri"], refresh=True)
     except SignInFailed as error:
         detail = f"{provider.issuer}: {error}. Nobody can sign in by it; passwords go on."
         yield Finding(Level.BROKEN, "sign-in", detail)

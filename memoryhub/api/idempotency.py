@@ -179,8 +179,8 @@ def _wait_for(cursor: Any, number: int) -> None:
 
 @contextmanager
 def _process_lock(call: Call) -> Iterator[None]:
-    with process_lock(str(call), seconds=MAX_WAIT_MS / 1000) as is_mine:
-        if not is_mine:
+    with process_lock(str(call), seconds=MAX_WAIT_MS / 1000) as is_acquired:
+        if not is_acquired:
             raise Problem(409, "idempotency_in_progress", IN_PROGRESS)
         yield
 

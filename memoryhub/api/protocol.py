@@ -100,14 +100,14 @@ class LimitedProtocol(H11Protocol):
 
     def _make_room(self) -> None:
         """Over the limits, close the connection that has waited longest; mark this one as surplus where none waits."""
-        everybody = [each for each in self.connections if isinstance(each, LimitedProtocol)]
-        crowd = [each for each in everybody if each.address == self.address]
-        if len(crowd) <= self.most_per_address:
-            if len(everybody) <= max_connections_for_files(self.most_connections):
+        connections = [each for each in self.connections if isinstance(each, LimitedProtocol)]
+        candidates = [each for each in connections if each.address == self.address]
+        if len(candidates) <= self.most_per_address:
+            if len(connections) <= max_connections_for_files(self.most_connections):
                 return
-            [(largest, _)] = Counter(each.address for each in everybody).most_common(1)
-            crowd = [each for each in everybody if each.address == largest]
-        waiting = [each for each in crowd if each is not self and each.is_waiting]
+            [(largest, _)] = Counter(each.address for each in connections).most_common(1)
+            candidates = [each for each in connections if each.address == largest]
+        waiting = [each for each in candidates if each is not self and each.is_waiting]
         if waiting:
             min(waiting, key=lambda each: each.waiting_since).hang_up()
         else:

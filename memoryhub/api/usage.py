@@ -73,12 +73,12 @@ class TodayOut(serializers.Serializer):
     is_paused = serializers.SerializerMethodField(help_text="Whether background work waits; chat never does.")
     paused_until = serializers.SerializerMethodField()
 
-    def get_is_paused(self, standing: DailyBudget) -> bool:
-        return standing.reached is not None
+    def get_is_paused(self, budget: DailyBudget) -> bool:
+        return budget.reached is not None
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
-    def get_paused_until(self, standing: DailyBudget) -> Any:
-        return standing.ends_at if standing.reached else None
+    def get_paused_until(self, budget: DailyBudget) -> Any:
+        return budget.ends_at if budget.reached else None
 
 
 class SpendingOut(serializers.Serializer):

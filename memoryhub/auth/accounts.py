@@ -69,8 +69,8 @@ def open_invitation(token: str, *, now: datetime, rows: QuerySet[Invitation] | N
     rows = Invitation.objects.all() if rows is None else rows
     row = rows.filter(digest=_digest(token), used_at=None, expires_at__gt=now).first()
     inviter = row.invited_by if row is not None else None
-    is_good = inviter is not None and inviter.is_active and inviter.has_perm(INVITE_PERMISSION)
-    if row is None or not is_good or not grantable_groups(inviter).filter(name=row.role).exists():
+    is_valid = inviter is not None and inviter.is_active and inviter.has_perm(INVITE_PERMISSION)
+    if row is None or not is_valid or not grantable_groups(inviter).filter(name=row.role).exists():
         raise InvitationClosed(
             _("This invitation was used, has expired or was withdrawn. Ask for another one.")
         )

@@ -101,9 +101,9 @@ class OIDCAdapter(OpenIDConnectOAuth2Adapter):
         return request.build_absolute_uri(reverse("oidc_callback"))
 
 
-def discovery_document(issuer: str, *, anew: bool = False) -> dict[str, Any]:
+def discovery_document(issuer: str, *, refresh: bool = False) -> dict[str, Any]:
     """Return the provider's discovery document; raises SignInFailed for another issuer or a missing endpoint."""
-    found = _cached_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration", anew=anew)
+    found = _cached_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration", refresh=refresh)
     if found.get("issuer") != issuer:
         raise SignInFailed(f"its description names the issuer {found.get('issuer')!r}, not {issuer!r}")
     wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -113,9 +113,9 @@ def discovery_document(issuer: str, *, anew: bool = False) -> dict[str, Any]:
     return found
 
 
-def signing_keys(url: str, *, anew: bool = False) -> list[Any]:
+def signing_keys(url: str, *, refresh: bool = False) -> list[Any]:
     try:
-        return list(jwt.PyJWKSet.from_dict(_cached_json(url, anew=anew)).keys)
+        return list(jwt.PyJWKSet.from_dict(_cached_json(url, refresh=refresh)).keys)
     except jwt.PyJWTError as error:
         raise SignInFailed(f"its keys cannot be read ({error})") from error
 
@@ -123,17 +123,17 @@ def signing_keys(url: str, *, anew: bool = False) -> list[Any]:
 def signing_key(url: str, key_id: str | None) -> Any:
     """Return a signing key by its id, or the only one; an unknown id fetches the keys again."""
     for is_last in (False, True):
-        keys = signing_keys(url, anew=is_last)
-        fitting = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
-        if fitting:
-            return fitting[0]
+        keys = signing_keys(url, refresh=is_last)
+        matching = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
+        if matching:
+            return matching[0]
     raise SignInFailed("the ID token is signed by a key that the provider does not publish")
 
 
-def _cached_json(url: str, *, anew: bool) -> dict[str, Any]:
+def _cached_json(url: str, *, refresh: bool) -> dict[str, Any]:
     """Return the JSON object at an address, cached for ten minutes unless `anew`."""
     key = f"oidc:{hashlib.sha256(url.encode()).hexdigest()}"
-    found: dict[str, Any] | None = None if anew else cache.get(key)
+    found: dict[str, Any] | None = None if refresh else cache.get(key)
     if found is None:
         found = fetch_json(url)
         cache.set(key, found, CACHE_SECONDS)
@@ -214,10 +214,10 @@ def _identity(claims: dict[str, Any], provider: Provider, config: Mapping[str, A
     """Return the identity; groups come from the ID token, else from the userinfo endpoint."""
     groups = claim_at(claims, provider.groups_claim)
     if groups is None and isinstance(config.get("userinfo_endpoint"), str):
-        told = fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {access}")
-        if told.get("sub") != claims["sub"]:
+        userinfo = fetch_json(config["userinfo_endpoint"], Authorization=f"Bearer {access}")
+        if userinfo.get("sub") != claims["sub"]:
             raise SignInFailed("the userinfo endpoint speaks of somebody else")
-        groups, claims = claim_at(told, provider.groups_claim), {**told, **claims}
+        groups, claims = claim_at(userinfo, provider.groups_claim), {**userinfo, **claims}
     listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
     email = _text(claims, "email")
     return Identity(

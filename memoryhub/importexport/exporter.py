@@ -67,10 +67,10 @@ def snapshot() -> Iterator[None]:
         yield
 
 
-def export(whose: Selection) -> Iterator[bytes]:
+def export(selection: Selection) -> Iterator[bytes]:
     """Yield the export in chunks of about `CHUNK_BYTES` bytes, holding no more than one in memory."""
     piece = bytearray()
-    for line in export_lines(whose):
+    for line in export_lines(selection):
         piece += line
         if len(piece) >= CHUNK_BYTES:
             yield bytes(piece)
@@ -78,13 +78,13 @@ def export(whose: Selection) -> Iterator[bytes]:
     yield bytes(piece)
 
 
-def export_lines(whose: Selection) -> Iterator[bytes]:
+def export_lines(selection: Selection) -> Iterator[bytes]:
     tables, digest = exported_tables(), Digest()
     with snapshot():
-        yield digest.line(Part.HEADER, header(_counts(whose, tables)))
-        for agent in read_rows(AGENTS, whose.agents()):
+        yield digest.line(Part.HEADER, header(_counts(selection, tables)))
+        for agent in read_rows(AGENTS, selection.agents()):
             yield digest.line(Part.AGENT, agent)
-            for actor in read_rows(ACTORS, whose.actors().filter(agent_id=agent["agent_id"])):
+            for actor in read_rows(ACTORS, selection.actors().filter(agent_id=agent["agent_id"])):
                 yield digest.line(Part.ACTOR, actor)
                 for table in tables:
                     for row in read_rows(table, table.rows.filter(actor_id=UUID(actor["id"]))):
@@ -97,7 +97,7 @@ def read_rows(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, An
     return (table.written(each) for each in values.iterator(chunk_size=CHUNK_ROWS))
 
 
-def _counts(whose: Selection, tables: list[Table]) -> dict[str, int]:
-    counts = {AGENTS.name: whose.agents().count(), ACTORS.name: whose.actors().count()}
-    counts |= {table.name: table.rows.filter(actor__in=whose.actors()).count() for table in tables}
+def _counts(selection: Selection, tables: list[Table]) -> dict[str, int]:
+    counts = {AGENTS.name: selection.agents().count(), ACTORS.name: selection.actors().count()}
+    counts |= {table.name: table.rows.filter(actor__in=selection.actors()).count() for table in tables}
     return {name: count for name, count in sorted(counts.items()) if count}

@@ -47,13 +47,13 @@ def selection_of(options: Mapping[str, Any]) -> Selection:
     """Return the agents and users that --agent and --user name. Raises CommandError."""
     if options["user"] is not None and not options["agent"]:
         raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
-    whose = Selection(options["agent"], options["user"])
+    selection = Selection(options["agent"], options["user"])
     try:
-        whose.check()
+        selection.check()
     except UnknownRow as error:
-        hint = "" if whose.agents().exists() else f" {existing_agents()}"
+        hint = "" if selection.agents().exists() else f" {existing_agents()}"
         raise CommandError(f"{error}{hint}") from error
-    return whose
+    return selection
 
 
 def existing_agents() -> str:
@@ -87,20 +87,20 @@ class ProgressLines(Progress):
 
     def __init__(self, write: Callable[[str], object]) -> None:
         super().__init__(disable=True)
-        self._write_line, self._told_at = write, time.monotonic()
+        self._write_line, self._reported_at = write, time.monotonic()
 
     def update(self, task_id: TaskID, **values: Any) -> None:
         super().update(task_id, **values)
-        self._tell(task_id)
+        self._report(task_id)
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         super().advance(task_id, advance)
-        self._tell(task_id)
+        self._report(task_id)
 
-    def _tell(self, task_id: TaskID) -> None:
-        if time.monotonic() - self._told_at < self.seconds_between:
+    def _report(self, task_id: TaskID) -> None:
+        if time.monotonic() - self._reported_at < self.seconds_between:
             return
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         task = self._tasks[task_id]
         share = f"{task.percentage:.0f} %" if task.total else f"{task.completed:,.0f}"
         left = f", {timedelta(seconds=int(task.time_remaining))} left" if task.time_remaining else ""

@@ -415,14 +415,14 @@ def correct_to_new_project(
 def undo_correction(
     *,
     decision: RoutingDecision,
-    said: str,
+    corrected_to: str,
     former: str = "",
     with_project: bool = False,
     by: Principal,
     reason: str = "",
     now: datetime,
 ) -> bool:
-    """Undo the correction of a decision to the project `said`.
+    """Undo the correction of a decision to the project `corrected_to`.
 
     `former` is the project of the correction before it; `with_project` deletes the project where this correction
     created it and it is unused. Return whether it was deleted. Raises NotCorrected, UnknownRow, Forbidden.
@@ -431,7 +431,7 @@ def undo_correction(
     hold(decision.actor_id)
     locked = _locked(decision)
     project = locked.corrected_project
-    if project is None or project.name != said:
+    if project is None or project.name != corrected_to:
         raise NotCorrected(_("This correction was changed or undone meanwhile."))
     # `correct_to_new_project` gives both the same time, so that no other project is deleted.
     was_created_by_it = project.created_at == locked.corrected_at

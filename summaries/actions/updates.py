@@ -190,10 +190,14 @@ def misplaced_entries(decision: RoutingDecision, *, now: datetime) -> list[Docum
     entries = list(rows.filter(created_at__gte=decision.created_at).select_related("document").order_by("id"))
     sources = {each.pk: set(_message_ids(each)) for each in entries}
     messages = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    said = list(messages.filter(pk__in=set().union(*sources.values())))
-    projects = _MessageProjects(session, [each.pk for each in said], now, "")
+    sources_found = list(messages.filter(pk__in=set().union(*sources.values())))
+    projects = _MessageProjects(session, [each.pk for each in sources_found], now, "")
     following = _following(decision, projects.decisions)
-    of_it = {each.pk for each in said if (decided := projects.decision_of(each)) and decided.pk in following}
+    of_it = {
+        each.pk
+        for each in sources_found
+        if (decided := projects.decision_of(each)) and decided.pk in following
+    }
     return [each for each in entries if sources[each.pk] and sources[each.pk] <= of_it]
 
 

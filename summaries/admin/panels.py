@@ -46,17 +46,17 @@ ACTION_LABELS: Final = {
 }
 
 
-def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
-    if stretch.is_search:
+def _summaries(window: TimelineWindow) -> Iterator[TimelineEntry]:
+    if window.is_search:
         return
     rows = SummaryVersion.objects.filter(
-        actor_id=stretch.actor_id,
-        summary__actor_id=stretch.actor_id,
-        summary__session_id=stretch.session.pk,
-        message_count__gte=stretch.first_seq,
+        actor_id=window.actor_id,
+        summary__actor_id=window.actor_id,
+        summary__session_id=window.session.pk,
+        message_count__gte=window.first_seq,
     )
-    if stretch.until is not None:
-        rows = rows.filter(message_count__lte=stretch.last_seq)
+    if window.until is not None:
+        rows = rows.filter(message_count__lte=window.last_seq)
     rows = rows.defer("text").annotate(opening=Left("text", EXCERPT)).order_by("number")
     for version in rows[: MAX_ENTRIES_PER_KIND + 1]:
         covered = ngettext("covers %(count)s message", "covers %(count)s messages", version.message_count)
@@ -74,11 +74,11 @@ def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
         )
 
 
-def _routes(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
-    if stretch.is_search:
+def _routes(window: TimelineWindow) -> Iterator[TimelineEntry]:
+    if window.is_search:
         return
-    rows = RoutingDecision.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
-    rows = rows.filter(**stretch.times("created_at")).select_related("project", "corrected_project")
+    rows = RoutingDecision.objects.filter(actor_id=window.actor_id, session_id=window.session.pk)
+    rows = rows.filter(**window.times("created_at")).select_related("project", "corrected_project")
     for decision in rows.defer("reason").order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
         project = decision.corrected_project or decision.project
         yield TimelineEntry(

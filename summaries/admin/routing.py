@@ -186,22 +186,24 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             name, made = submitted_text(request, field)[:MAX_NAME_LENGTH], {}
             correct_routing(decision=decision, project_name=name, by=by, reason=reason, now=now)
         words = gettext("Messages like this one go to %(name)s from now on.") % {"name": name}
-        return Done(words, undo=address("uncorrect", decision, said=name, **values, **made))
+        return Done(words, undo=address("uncorrect", decision, corrected_to=name, **values, **made))
 
     @object_action()
     def uncorrect_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
         """Undo a correction, with the project created for it where the person may delete one."""
-        said, made = submitted_text(request, "said"), bool(submitted_text(request, "made"))
+        corrected_to, made = submitted_text(request, "corrected_to"), bool(submitted_text(request, "made"))
         went = undo_correction(
-            decision=decision, said=said, former=submitted_text(request, "former"),
+            decision=decision, corrected_to=corrected_to, former=submitted_text(request, "former"),
             with_project=made and person_may(request, "delete_project"), by=principal(request), reason=reason,
             now=clock(),
         )  # fmt: skip
         words = gettext("The correction was taken back.")
         if made and not went:
-            words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": said}
+            words = gettext("The correction was taken back; the project %(name)s stays.") % {
+                "name": corrected_to
+            }
         # Where the project that was made for the message is gone with it, there is nothing to go back to.
-        return Done(words, undo=None if went else address("correct", decision, project=said))
+        return Done(words, undo=None if went else address("correct", decision, project=corrected_to))
 
     @object_action(may_manage_life)
     def misplaced_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
@@ -211,7 +213,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         projects = Project.objects.of(row.actor_id).active().order_by("name")
         names = list(projects.values_list("name", flat=True)[: MAX_PROJECTS + 1])
-        said = row.corrected_project
+        corrected_to = row.corrected_project
         policy = effective_policy(ProjectPolicy, row.actor.agent, row.actor)
         shown = most_similar(row.message, corrections_of(row.actor), policy.routing_examples)
         return {
@@ -221,9 +223,9 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             "project_names": names[:MAX_PROJECTS],
             "more_projects": len(names) > MAX_PROJECTS,
             "new_name": proposed_name(row),
-            "said": said,
+            "corrected_to": corrected_to,
             "misplaced": movable_entries(request, row),
-            "undo": _undo(row, said) if said is not None else "",
+            "undo": _undo(row, corrected_to) if corrected_to is not None else "",
             "examples": [
                 {
                     "message": link_to(
@@ -248,7 +250,7 @@ def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
 
 
 def _undo(decision: RoutingDecision, project: Project) -> str:
-    return address("uncorrect", decision, said=project.name)
+    return address("uncorrect", decision, corrected_to=project.name)
 
 
 def _button(to: str, text: str) -> SafeString:

@@ -62,7 +62,7 @@ def read_conversation(value: Any) -> Iterator[Record]:
 
     def read_node(node: tuple[str, Mapping[str, Any]]) -> ImportedMessage | None:
         memories.extend(_remembered(node[1]))
-        return _said(*node)
+        return _read_message(*node)
 
     yield from session_records(session, _branch(value), read_node)
     yield from memories
@@ -90,7 +90,7 @@ def _branch(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
             yield node_id, message
 
 
-def _said(node_id: str, message: Mapping[str, Any]) -> ImportedMessage | None:
+def _read_message(node_id: str, message: Mapping[str, Any]) -> ImportedMessage | None:
     """Return a message of the user or the assistant; None for system, tool and hidden messages."""
     role = mapping(message.get("author")).get("role")
     hidden = mapping(message.get("metadata")).get("is_visually_hidden_from_conversation") is True

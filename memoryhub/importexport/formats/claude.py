@@ -97,10 +97,10 @@ def _conversation(value: Any) -> Iterator[Record]:
     session = ImportedSession(
         session_id, checked_title(value.get("name")), parse_time(value.get("created_at"))
     )
-    return session_records(session, _shown(objects(value["chat_messages"])), _said)
+    return session_records(session, _shown(objects(value["chat_messages"])), _read_message)
 
 
-def _said(message: Mapping[str, Any]) -> ImportedMessage | None:
+def _read_message(message: Mapping[str, Any]) -> ImportedMessage | None:
     role, text = _ROLES.get(str(message.get("sender"))), _text(message)
     if role is None or not text.strip():
         return None
@@ -124,11 +124,13 @@ def _shown(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _text(message: Mapping[str, Any]) -> str:
     """Return what was said, without thoughts and tools; `text` alone in older exports; then the attached texts."""
-    said = "\n".join(block_texts(message.get("content"))) or (
+    own_text = "\n".join(block_texts(message.get("content"))) or (
         message["text"] if isinstance(message.get("text"), str) else ""
     )
     attached = [each.get("extracted_content") for each in objects(message.get("attachments"))]
-    return "\n\n".join([said, *(text for text in attached if isinstance(text, str) and text.strip())]).strip()
+    return "\n\n".join(
+        [own_text, *(text for text in attached if isinstance(text, str) and text.strip())]
+    ).strip()
 
 
 def _project(value: Any) -> Iterator[Record]:
@@ -164,5 +166,5 @@ def _paragraphs(text: Any, tags: tuple[str, ...]) -> Iterator[Record]:
         if "\n" not in words and words != bare and len(bare) <= 80 and words[:1] in "#*":
             heading = bare
         elif words:
-            said = f"{heading}: {words}" if heading else words
-            yield ImportedMemory(checked_text(said, MAX_MEMORY_LENGTH), tags=tags, drawn=True)
+            fact = f"{heading}: {words}" if heading else words
+            yield ImportedMemory(checked_text(fact, MAX_MEMORY_LENGTH), tags=tags, drawn=True)

@@ -98,16 +98,16 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
                 if len(path.parts) > 1 and isinstance(value.get("cwd"), str):
                     projects.setdefault(path.parts[0], PurePosixPath(value["cwd"].replace("\\", "/")).name)
                 title = title or _title(value)
-                said = _said(value)
+                message = _read_message(value)
             except UnreadableElement as error:
                 yield LocatedRecord(Refusal(MESSAGES, str(error)), line=line.line, file=name)
                 continue
-            if said is None:
+            if message is None:
                 continue
             key = _session_id(value) or key
-            started_at = started_at or said.created_at
-            waiting.append(said)
-            size += len(said.text)
+            started_at = started_at or message.created_at
+            waiting.append(message)
+            size += len(message.text)
             if len(waiting) == MAX_PART_MESSAGES or size >= MAX_FILE_BYTES:
                 yield LocatedRecord(_session(key, title, started_at, waiting), file=name)
                 waiting, size = [], 0
@@ -136,7 +136,7 @@ def _title(value: Mapping[str, Any]) -> str:
     return ""
 
 
-def _said(value: Mapping[str, Any]) -> ImportedMessage | None:
+def _read_message(value: Mapping[str, Any]) -> ImportedMessage | None:
     """Return a message; None for other lines, sub-agents, notes of the program, and results of tools."""
     role, message = value.get("type"), mapping(value.get("message"))
     is_aside = value.get("isSidechain") or value.get("isMeta") or value.get("isCompactSummary")

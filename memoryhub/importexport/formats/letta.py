@@ -81,7 +81,9 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
     key = checked_id(agent.get("id") or name, "id")
     started_at = parse_time(agent.get("created_at"))
     messages = enumerate(objects(agent.get("messages")))
-    yield from session_records(ImportedSession(key, name, started_at), messages, _said, undated_at=started_at)
+    yield from session_records(
+        ImportedSession(key, name, started_at), messages, _read_message, undated_at=started_at
+    )
 
 
 def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
@@ -95,7 +97,7 @@ def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
     yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), kind=kind, tags=(label[:100],), pinned=True)
 
 
-def _said(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
+def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
     number, message = numbered
     role, text = message.get("role"), _text(message)
     if role == "assistant":
@@ -104,11 +106,11 @@ def _said(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
         text = _unwrapped(text)
     if role not in ("user", "assistant") or not text.strip():
         return None
-    said: Role = "user" if role == "user" else "assistant"
+    role_name: Role = "user" if role == "user" else "assistant"
     # The new format numbers messages within the file, the old one gives them no id at all.
     key = checked_id(message.get("id") or f"message-{number}", "id")
     return ImportedMessage(
-        said, checked_text(text, MAX_MESSAGE_LENGTH), key, parse_time(message.get("created_at"))
+        role_name, checked_text(text, MAX_MESSAGE_LENGTH), key, parse_time(message.get("created_at"))
     )
 
 
@@ -122,9 +124,9 @@ def _sent(message: Mapping[str, Any]) -> Iterator[str]:
         function = mapping(call.get("function"))
         if function.get("name") == "send_message":
             with suppress(ValueError, TypeError, RecursionError):
-                said = mapping(json.loads(function.get("arguments") or "")).get("message")
-                if isinstance(said, str):
-                    yield said
+                text = mapping(json.loads(function.get("arguments") or "")).get("message")
+                if isinstance(text, str):
+                    yield text
 
 
 def _unwrapped(text: str) -> str:
@@ -137,5 +139,5 @@ def _unwrapped(text: str) -> str:
         return text
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         return text
-    said = value.get("message")
-    return said if value["type"] == "user_message" and isinstance(said, str) else ""
+    inner = value.get("message")
+    return inner if value["type"] == "user_message" and isinstance(inner, str) else ""

@@ -122,9 +122,9 @@ def _observations(text: str, start: int, name: str, own: Sequence[str]) -> Itera
         if is_code or (found := _OBSERVATION.match(line)) is None:
             continue
         try:
-            said = Line.parsed(found[1], "\n".join([found[2], *more]))
-            checked_text(said.text, MAX_MEMORY_LENGTH)
-            yield LocatedRecord(said.record(name, own), line=number, file=name)
+            memory_line = Line.parsed(found[1], "\n".join([found[2], *more]))
+            checked_text(memory_line.text, MAX_MEMORY_LENGTH)
+            yield LocatedRecord(memory_line.record(name, own), line=number, file=name)
         except UnreadableElement as error:
             yield LocatedRecord(Refusal(MEMORIES, str(error)), line=number, file=name)
 

@@ -41,8 +41,8 @@ class Command(ResumableCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["limit"] is not None and options["limit"] < 1:
             raise CommandError("--limit must be 1 or more.")
-        whose = selection_of(options)
-        scope = Scope(whose.agent_id, whose.user_id, moment_option("--since", options["since"]))
+        selection = selection_of(options)
+        scope = Scope(selection.agent_id, selection.user_id, moment_option("--since", options["since"]))
         chosen = [name for name in sources() if options[name]] or sources()
         if settings.LLM.provider == "none" and chosen != ["embeddings"]:
             self.stderr.write(WITHOUT_MODEL)
@@ -61,17 +61,17 @@ class Command(ResumableCommand):
         """Process all pieces; those that wait or fail do not stop the others, unless none progresses."""
         results: Counter[BackfillResult] = Counter()
         reasons: dict[str, None] = {}
-        stuck = 0
+        waiting_in_a_row = 0
         with self.progress_bar() as bar:
             task = bar.add_task(name.capitalize(), total=len(missing))
             for piece in missing:
                 outcome = run_piece(piece)
                 results[outcome.result] += 1
-                stuck = stuck + 1 if outcome.result is BackfillResult.WAITS else 0
+                waiting_in_a_row = waiting_in_a_row + 1 if outcome.result is BackfillResult.WAITS else 0
                 if outcome.reason:
                     reasons[outcome.reason] = None
                 bar.advance(task)
-                if stuck == STUCK_AFTER:
+                if waiting_in_a_row == STUCK_AFTER:
                     break
         self.stdout.write(
             f"{name}: " + ", ".join(f"{number} {result}" for result, number in results.items()) + "."

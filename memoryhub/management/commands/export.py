@@ -34,11 +34,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        whose = selection_of(options)
+        selection = selection_of(options)
         if options["format"] == MARKDOWN:
-            self._export_tree(whose, options["file"])
+            self._export_tree(selection, options["file"])
             return
-        pieces = (export if options["format"] == JSON_LINES else EXPORT_FORMATS[options["format"]])(whose)
+        pieces = (export if options["format"] == JSON_LINES else EXPORT_FORMATS[options["format"]])(selection)
         if options["file"] == "-":
             for piece in pieces:
                 self.stdout.write(piece.decode(), ending="")
@@ -49,8 +49,8 @@ class Command(BaseCommand):
             raise CommandError(f"Cannot write {options['file']}: {error.strerror}.") from error
         self.stdout.write(f"Wrote {options['file']} ({size} bytes).")
 
-    def _export_tree(self, whose: Selection, folder: str) -> None:
-        actors = list(whose.actors().select_related("agent")[:2]) if whose.user_id is not None else []
+    def _export_tree(self, selection: Selection, folder: str) -> None:
+        actors = list(selection.actors().select_related("agent")[:2]) if selection.user_id is not None else []
         if folder == "-" or len(actors) != 1:
             raise CommandError("--format markdown needs a folder, --agent and --user.")
         by, now = command("export"), timezone.now()

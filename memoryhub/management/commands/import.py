@@ -71,7 +71,7 @@ class Command(ResumableCommand):
             raise CommandError(f"{error} What was taken in before stays.") from error
         except OSError as error:
             raise CommandError(f"Cannot read {options['file']}: {error.strerror}.") from error
-        self._tell(report, dry_run=options["dry_run"])
+        self._print_report(report, dry_run=options["dry_run"])
 
     def _import(self, path: Path, names: TargetNames, options: dict[str, Any]) -> Report:
         by = replace(command("import"), is_trusted=not options["untrusted"])
@@ -89,13 +89,13 @@ class Command(ResumableCommand):
             file_name=path.name,
         )
         with self.progress_bar() as bar:
-            taking = bar.add_task("Importing", total=archive.total)
+            importing = bar.add_task("Importing", total=archive.total)
 
             @contextmanager
             def step(number: int) -> Iterator[None]:
                 with dry_step(writing) if writing.dry_run else transaction.atomic():
                     yield
-                bar.update(taking, completed=archive.done)
+                bar.update(importing, completed=archive.done)
 
             import_records(archive, writing=writing, step=step)
         if writing.row is not None:
@@ -104,16 +104,16 @@ class Command(ResumableCommand):
 
     def _import_own(self, file: BinaryIO, names: TargetNames, by: Any, dry_run: bool) -> Report:
         with self.progress_bar() as bar:
-            looking = bar.add_task("Checking", total=None)
-            checked = check(file, names, progress=lambda n: bar.advance(looking, n))
+            checking = bar.add_task("Checking", total=None)
+            checked = check(file, names, progress=lambda n: bar.advance(checking, n))
             file.seek(0)
-            taking = bar.add_task("Importing", total=checked.lines)
+            importing = bar.add_task("Importing", total=checked.lines)
             return store(
                 file, checked, names, by=by, now=timezone.now(), dry_run=dry_run,
-                progress=lambda n: bar.advance(taking, n),
+                progress=lambda n: bar.advance(importing, n),
             )  # fmt: skip
 
-    def _tell(self, report: Report, *, dry_run: bool) -> None:
+    def _print_report(self, report: Report, *, dry_run: bool) -> None:
         for note in report.notes[:SHOWN_NOTES]:
             self.stdout.write(str(note))
         if len(report.notes) > SHOWN_NOTES:
@@ -123,8 +123,8 @@ class Command(ResumableCommand):
             counts = (report.made[name], report.known[name], report.refused[name])
             self.stdout.write("{}: {} new, {} here already, {} refused".format(name, *counts))
         sums = [sum(each.values()) for each in (report.made, report.known, report.refused)]
-        told = "{} new, {} here already, {} refused.".format(*sums)
-        self.stdout.write(f"{'Would be' if dry_run else 'Imported'}: {told}")
+        counted = "{} new, {} here already, {} refused.".format(*sums)
+        self.stdout.write(f"{'Would be' if dry_run else 'Imported'}: {counted}")
 
 
 @contextmanager

@@ -36,11 +36,11 @@ class Command(BaseCommand):
         lines: list[str] = []
         for actor in [named] if named else actors.order_by("agent__agent_id", "user_id"):
             zone = zone_of(actor.agent, actor)
-            its_day = day or local_day(timezone.now(), zone)
-            totals = daily_totals(actor_id=actor.pk, first=its_day, last=its_day, zone=zone)
+            actor_day = day or local_day(timezone.now(), zone)
+            totals = daily_totals(actor_id=actor.pk, first=actor_day, last=actor_day, zone=zone)
             if totals or named:
                 with translation.override(actor.agent.language):
-                    text = describe_day(totals[0] if totals else DayTotals(its_day))
+                    text = describe_day(totals[0] if totals else DayTotals(actor_day))
                 lines.append(f"{actor.agent_id}/{actor.user_id or '–'} {text}")
         self.stdout.write(
             "\n".join(lines) or f"Nothing was done with projects on {day or timezone.localdate()}."

@@ -65,7 +65,7 @@ def test_list_offers_the_likely_projects_and_one_click_puts_right(boss: Client, 
     done = boss.post(address, {"next": LISTED, "reason": "It is about tea."}, follow=True)
     assert done.redirect_chain[-1][0] == LISTED and said(decision) == "tea-shop"
     assert AuditEntry.objects.get(verb="correct").reason == "It is about tea."
-    assert "/uncorrect/?said=tea-shop" in done.content.decode(), "the list has the way back too"
+    assert "/uncorrect/?corrected_to=tea-shop" in done.content.decode(), "the list has the way back too"
     back = boss.post(undo_of(done), follow=True)
     assert back.redirect_chain[-1][0] == LISTED and said(decision) is None, "it leads to where it was pressed"
 
@@ -112,7 +112,7 @@ def test_correction_is_taken_back_and_that_too(boss: Client, actor: Actor) -> No
     boss.post(undo_of(back))
     assert said(decision) == "tea-shop"
     boss.post(undo_of(back))
-    late = boss.post(f"{page_of(decision, 'uncorrect')}?said=coffee-bar", follow=True)
+    late = boss.post(f"{page_of(decision, 'uncorrect')}?corrected_to=coffee-bar", follow=True)
     assert "undone meanwhile" in told(late) and said(decision) == "tea-shop"
 
 
@@ -153,7 +153,7 @@ def test_a_project_that_another_hand_made_never_goes_with_a_correction(boss: Cli
     decision = routed(actor, "Let us start a bakery in Kyoto.")
     create_project(actor=actor, name="bakery", description="", by=BY, now=datetime.now(UTC))
     boss.post(page_of(decision, "correct"), {"project": "bakery"})
-    back = boss.post(f"{page_of(decision, 'uncorrect')}?said=bakery&made=1", follow=True)
+    back = boss.post(f"{page_of(decision, 'uncorrect')}?corrected_to=bakery&made=1", follow=True)
     assert said(decision) is None and Project.objects.filter(name="bakery").exists()
     assert "the project bakery stays" in told(back)
     boss.post(undo_of(back))
@@ -310,7 +310,7 @@ def test_long_messages_are_cut(boss: Client, actor: Actor) -> None:
 
 def test_a_correction_that_is_none_cannot_be_taken_back(actor: Actor) -> None:
     with pytest.raises(NotCorrected):
-        undo_correction(decision=routed(actor), said="tea-shop", by=BY, now=NOW)
+        undo_correction(decision=routed(actor), corrected_to="tea-shop", by=BY, now=NOW)
 
 
 @pytest.mark.parametrize(
