@@ -32,13 +32,13 @@ def project_file(
     Editing creates what does not exist; former texts are kept.
     """
     if command == "view":
-        return _viewed(call, project, name)
+        return _view(call, project, name)
     call.require(Scope.WRITE)
     found = _project_to_edit(call, project)
     if command == "append":
-        document = _appended(call, found, name, text)
+        document = _append(call, found, name, text)
     else:
-        document = _written(call, found, name, text, old_text if command == "str_replace" else None)
+        document = _write(call, found, name, text, old_text if command == "str_replace" else None)
     return {"name": document.name, "version": document.version}
 
 
@@ -51,7 +51,7 @@ def _project_to_edit(call: Call, name: str) -> Project:
         return create_project(actor=actor, name=name, description="", by=call.principal, now=call.now)
 
 
-def _viewed(call: Call, project: str, name: str) -> dict[str, Any]:
+def _view(call: Call, project: str, name: str) -> dict[str, Any]:
     actor_id = call.reading().actor_id
     if not project:
         return {"projects": catalog_of(actor_id=actor_id)}
@@ -65,7 +65,7 @@ def _read(call: Call, project: Project, name: str) -> str:
     return trusted_text(read_document(project=project, name=name, now=call.now))
 
 
-def _written(call: Call, project: Project, name: str, text: str, old_text: str | None) -> Document:
+def _write(call: Call, project: Project, name: str, text: str, old_text: str | None) -> Document:
     """Replace a document's text, or its only occurrence of `old_text`; untrusted lines stay at its end."""
     version = None
     if old_text is not None:
@@ -83,7 +83,7 @@ def _written(call: Call, project: Project, name: str, text: str, old_text: str |
     )  # fmt: skip
 
 
-def _appended(call: Call, project: Project, name: str, text: str) -> Document:
+def _append(call: Call, project: Project, name: str, text: str) -> Document:
     values = call.validated(EntryIn, {"text": text})
     policy = effective_policy(TrustPolicy, project.actor.agent, project.actor)
     trust = policy.trust(channel=values["channel"], source_is_trusted=call.principal.is_trusted)

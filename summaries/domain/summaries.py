@@ -297,7 +297,7 @@ def length_limits(output_tokens: int) -> dict[str, int]:
 
 
 def fenced_material(call: Call, fence: str) -> str:
-    """Return a call's texts, each between its fences. Raises ForgedFence."""
+    """Return a call's texts, each between its fences. Raises ForgedDelimiter."""
     previous = {"previous-summary": call.previous} if call.previous else {}
     return fenced({**previous, "conversation": call.transcript}, fence)
 
