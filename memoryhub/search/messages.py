@@ -57,17 +57,25 @@ MAX_CHARACTERS: Final = 20_000
 class Wording(IntEnum):
     """Kinds of messages, the likelier to need a memory the higher."""
 
-    GENERAL = 0
-    """It asks about the world, wants work on a text that it brings along, or is a courtesy."""
-    OPEN = 1
+    GIVEN = 0
+    """It wants work on a text that it brings along, or is a courtesy."""
+    GENERAL = 1
+    """It asks about the world or for advice in general, or wants something written."""
+    OPEN = 2
     """Nothing in it tells: 「防災訓練は何月?」 may be meant of any town."""
-    NAMED = 2
+    NAMED = 3
     """It names somebody or something."""
-    PERSONAL = 3
+    PERSONAL = 4
     """It speaks of the person's own life or time."""
 
 
-NEED_ODDS: Final = {Wording.GENERAL: 0.3, Wording.OPEN: 3.0, Wording.NAMED: 10.0, Wording.PERSONAL: None}
+NEED_ODDS: Final = {
+    Wording.GIVEN: 0.05,
+    Wording.GENERAL: 0.3,
+    Wording.OPEN: 3.0,
+    Wording.NAMED: 10.0,
+    Wording.PERSONAL: None,
+}
 """The odds of each kind to need a memory, for `fusion.FusionPolicy.need`."""
 
 _REQUEST: Final = re.compile(
@@ -98,21 +106,61 @@ _GIVEN: Final = re.compile(
 )
 """A quoted sentence. A word or two in quotation marks are a name."""
 
+_QUOTED: Final = re.compile(
+    r"(?<!\w)'[^'\n]{2,}'(?!\w)|\"[^\"\n]{2,}\"|“[^“”\n]{2,}”|‘[^‘’\n]{2,}’|「[^「」\n]+」|『[^『』\n]+』"
+)
+_BRINGS_TEXT: Final = re.compile(rf"{_QUOTED.pattern}|[:：]\s*\S")
+
 _TASK: Final = re.compile(
-    r"(?:^|[.!?:\n][ \t]?|\b(?:please|you|and) )(?:translate|summari[sz]e|proof-?read|rewrite|rephrase"
-    r"|paraphrase|correct|classify|explain|define|describe|name|compare|convert|calculate|compute|simplify|solve|identify|extract"
-    r"|turn this|fix the)\b|訳し|要約|校正|誤字|添削|[英日]\w{0,3}語に(?:して|直)|この文|次の文|以下の",
+    r"(?:^|[.!?:\n][ \t]?|\b(?:please|you|and) )(?:translate|summari[sz]e|proof-?read|rewrite|rephrase|paraphrase"
+    r"|correct|classify|explain|define|describe|name|compare|convert|calculate|compute|simplify|solve|identify|extract|shorten"
+    r"|reformat|expand|sort|count the|find the (?:mistake|error)|(?:put|make|turn) (?:this|it|these|the following)"
+    r"|turn (?=['\"‘“])|fix the"
+    r"|(?:write|compose|tell|make|give|generate) (?:me )?(?:an?|some|two|three|five|ten) (?:[\w-]+ ){0,3}"
+    r"(?:poem|haiku|limerick|rhyme|story|tale|joke|song|essay|slogan|riddle|description|example|sentence|title|synonym"
+    r"|query|function|regular expression|unit test|script))\b"
+    r"|\b(?:how (?:do|would) (?:you|i|one) (?:say|write|spell)"
+    r"|what(?:['’]s| is) .{0,60} in (?:english|german|french|spanish|italian|japanese|chinese|korean)"
+    r"|is (?:this|the) (?:sentence|comma|word|spelling)|(?:which|what) tense"
+    r"|to (?:passive|past|present) (?:voice|tense))\b"
+    r"|訳[しすせお]|[英和]訳|要約|校正|誤字|添削|[英日中韓仏独]\w{0,3}語(?:に(?:して|直|す)|で(?:言|い|何|なん)|って|表現)"
+    r"|[この次]の(?:文|コード|単語|英文)|以下の|短くして"
+    r"|(?:ローマ字|ひらがな|カタカナ|関西弁|敬語|箇条書き|丁寧|過去形|未来形|受け身)に(?:して|直)"
+    r"|(?:俳句|川柳|和歌|物語|標語|例文|短い文|怪談|タイトル)[をはが]|反対語|対義語|部首|主語",
     re.IGNORECASE,
 )
+"""Work on words. Beside a quotation or a colon, on those that the message brings along."""
+
+_FACT: Final = re.compile(
+    r"\b(?:capital of|population of|time difference|differences? between|meaning of|stands? for|what does .{1,40} mean"
+    r"|how (?:far|tall|deep|high|heavy|thick|fast) (?:is|are) (?!(?:my|our|the)\b)|(?:boiling|freezing|melting) point"
+    r"|how (?:many|much) [\w ]{1,30}(?:is|are|do|does|makes?) (?:there )?(?:in )?"
+    r"(?:an?|one|\d+|the (?:human|average)|it take)"
+    r"|(?:average|typical|normal) \w+|life ?span|in the world|on earth|what(?:['’]s| is) the (?:plural|opposite|symbol)"
+    r"|(?:what|which) (?:year|language|country|city|continent|planet|vitamins?)\b"
+    r"(?=.{0,60}\b(?:was|spoken|produces?|has|first)\b)"
+    r"|who (?:first )?(?:invented|discovered|wrote|painted|directed|composed|built|won|founded|designed)"
+    r"|when (?:was|were|did) .{1,60}(?:first|invented|founded|built|born|start making))\b"
+    r"|首都|人口|平均|全国|世界(?!地図)|日本(?:で(?:最|一番|いちばん)|最大|最古|一)|最初に.{0,8}[作発]|潜伏期間|旬[はの]|カロリー|栄養"
+    r"|(?:1|１|一)(?:個|杯|人前|本|枚|ポンド|キロ|リットル|世帯)[はのあ]|\d(?:杯|人前|ポンド|g|グラム)の.{0,12}(?:たんぱく質|何グラム)"
+    r"|から.{1,12}まで(?:の距離|は?何(?:キロ|時間))|の略|何桁|って何|花言葉|発祥|どこの国|どんな(?:病気|制度|仕組み|意味)|の原因|法律で|何でできて|になるには",
+    re.IGNORECASE,
+)
+"""Measures, definitions and facts of the world, whatever they name."""
+
 _WORLD: Final = re.compile(
-    r"\b(?:differences? between|meaning of|definition of|history of|synonyms?|in general|generally"
-    r"|who (?:first )?(?:\w+ed|wrote|built|won)|what (?:causes?|makes)"
-    r"|why (?:is|are|do|does) (?!the\b|that\b|this\b|it\b)"
-    r"|how (?:do|does|is|are|did|can) (?:one|you|people|an?|\w+s)|what (?:is|are|was|were) (?:an?|some) )\b"
-    r"|とは|って(?:何|なに|どういう)|意味|違い|仕組み|しくみ|歴史|由来|語源|一般[にの的]|普通[は、]|説明して"
-    r"|[挙あ]げて|比べて|比較し|例文|なぜ|どうして|発明|発見|作者|作曲者",
+    r"\b(?:definition of|history of|synonyms?|in general|generally|who (?:first )?\w+ed|what (?:causes?|makes|helps)"
+    r"|why (?:is|are|do|does) (?!the\b|that\b|this\b|it\b)|how to|any tips|tips (?:for|on)|etiquette|best practices?"
+    r"|how (?:do|does|is|are|did|can|should) (?:one|you|people|an?|\w+s)|what should (?:an?|one|people|be)"
+    r"|what (?:is|are|was|were) (?:an?|some|good|safe|common) |what['’]s (?:an?|the best) "
+    r"|(?:good|best|easiest) (?:way|time of|method)|which \w+ (?:are good|help|lower|improve))\b"
+    r"|とは|って(?:なに|どういう)|意味|違い|仕組み|しくみ|歴史|由来|語源|一般[にの的]|普通[は、]|説明して"
+    r"|[挙あ]げて|比べて|比較し|例文|なぜ|どうして|発明|発見|作者|作曲者"
+    r"|コツ|選び方|やり方|始め方|育て方|保存方法|方法[はを]|対策|マナー|注意点|ポイント|大事なこと|を防ぐに|長持ち",
     re.IGNORECASE,
 )
+"""Questions about the world and for general advice, unless they name something."""
+
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _KNOWN_SCRIPT: Final = re.compile(f"[A-Za-z\u3041-\u3096{KATAKANA}{HAN}]")
 
@@ -184,9 +232,9 @@ def _earlier_terms(turns: Turns) -> dict[str, float]:
 
 
 def _wording(prose: Prose, turns: Turns) -> Wording:
-    """Return the kind of a message: what it leaves open the user's turns tell, but not of work on a given text."""
+    """Return the kind of a message: what it leaves open the user's turns tell, but not of work on words."""
     own = _own_wording(prose)
-    if own is Wording.GENERAL and _TASK.search(_own_words(prose)):
+    if own <= Wording.GENERAL and _TASK.search(_own_words(prose)):
         return own
     return max([own, *(_own_wording(each) for role, each in turns if role == "user")])
 
@@ -197,15 +245,25 @@ def _own_words(prose: Prose) -> str:
 
 def _own_wording(prose: Prose) -> Wording:
     words = _own_words(prose)
-    if prose.is_courtesy or (words != prose.text and not _subject_terms(words)):
-        return Wording.GENERAL
-    if not _KNOWN_SCRIPT.search(words) or _PERSONAL.search(_REQUEST.sub(" ", words)):
+    if prose.is_courtesy or (words != prose.text and not _subject_terms(words)) or _is_given(prose):
+        return Wording.GIVEN
+    if not _KNOWN_SCRIPT.search(words) or _is_personal(words):
         return Wording.PERSONAL
-    if _TASK.search(words):
+    if _TASK.search(words) or _FACT.search(words):
         return Wording.GENERAL
     if _NAME.search(words):
         return Wording.NAMED
     return Wording.GENERAL if _WORLD.search(words) else Wording.OPEN
+
+
+def _is_given(prose: Prose) -> bool:
+    unquoted = _QUOTED.sub(" ", prose.text)
+    brings_text = _BRINGS_TEXT.search(prose.text)
+    return bool(brings_text and _TASK.search(unquoted) and not _is_personal(unquoted))
+
+
+def _is_personal(words: str) -> bool:
+    return bool(_PERSONAL.search(_REQUEST.sub(" ", words)))
 
 
 def shortened(text: str) -> str:

@@ -30,10 +30,15 @@ NAMED = [
 ]
 OPEN = ["When does the museum expect the tickets?", "防災訓練は何月?", "Is salmon good for cats?"]
 GENERAL = [
-    "Thanks!", "おはようございます。", "Who discovered penicillin, and in which year?", "「膝が笑う」ってどういう意味？",
+    "Who discovered penicillin, and in which year?", "「膝が笑う」ってどういう意味？", "Explain how bread is made.",
     "What is the difference between an allergy and an intolerance?", "図書館の歴史を教えて。", "なぜ空は青いの?",
-    "Translate into French: 'We will meet at my house tomorrow.'", "次の文を英語に訳して。「私の母は来週来ます。」",
-    "Tell me in general how bread is made.",
+    "Tell me in general how bread is made.", "How many grams are in a pound of flour?", "What is the capital of Oregon?",
+    "How far is Portland from Seattle?", "卵1個は何グラム?", "What's a good way to store bread?", "猫の爪切りのコツは?",
+]  # fmt: skip
+GIVEN = [
+    "Thanks!", "おはようございます。", "Translate into French: 'We will meet at my house tomorrow.'",
+    "次の文を英語に訳して。「私の母は来週来ます。」", "How would you say 'the launch was postponed' in German?",
+    "「白い背景」を英語にすると?", "Is this sentence correct: 'The nurse live in Portland'?",
 ]  # fmt: skip
 
 
@@ -143,6 +148,7 @@ def test_of_a_long_message_the_beginning_and_the_end_count() -> None:
         *((text, Wording.NAMED) for text in NAMED),
         *((text, Wording.OPEN) for text in OPEN),
         *((text, Wording.GENERAL) for text in GENERAL),
+        *((text, Wording.GIVEN) for text in GIVEN),
     ],
 )
 def test_wording_tells_whose_affairs_a_message_speaks_of(text: str, expected: Wording) -> None:
@@ -150,15 +156,15 @@ def test_wording_tells_whose_affairs_a_message_speaks_of(text: str, expected: Wo
 
 
 def test_turns_of_the_user_tell_what_a_message_leaves_open() -> None:
-    assert wording("And the other one?") is Wording.GENERAL
+    assert wording("And the other one?") is Wording.GIVEN
     assert wording("And the other one?", [("assistant", "My pleasure."), ("user", "When is my launch?")]) is (
         Wording.PERSONAL
     )
-    assert wording("And the other one?", [("assistant", "When is my launch?")]) is Wording.GENERAL
+    assert wording("And the other one?", [("assistant", "When is my launch?")]) is Wording.GIVEN
 
 
 def test_turns_do_not_make_work_on_a_given_text_personal() -> None:
-    assert wording("Translate 'the museum is closed'", [("user", "When is my launch?")]) is Wording.GENERAL
+    assert wording("Translate 'the museum is closed'", [("user", "When is my launch?")]) is Wording.GIVEN
 
 
 def test_code_says_nothing_about_whose_affairs_it_is() -> None:
@@ -168,8 +174,11 @@ def test_code_says_nothing_about_whose_affairs_it_is() -> None:
 def test_wording_of_a_list_of_messages() -> None:
     messages = json.loads(WORDINGS.read_text(encoding="utf-8"))
     shares = {name: Counter(map(wording, texts)) for name, texts in messages.items()}
+    none = {name: each[Wording.GIVEN] + each[Wording.GENERAL] for name, each in shares.items()}
 
     assert shares["need none"][Wording.PERSONAL] == 0
-    assert shares["need none"][Wording.GENERAL] >= 45
-    assert shares["need one"][Wording.GENERAL] == shares["in few words"][Wording.GENERAL] == 0
+    assert none["need none"] >= 75
+    assert none["given texts"] >= 50
+    assert none["need one"] == none["in few words"] == 0
+    assert none["need one, asked in general words"] <= 1
     assert shares["need one"][Wording.PERSONAL] >= 15
