@@ -168,7 +168,7 @@ def _completion(draft: Draft, request: CompletionRequest, model: str, data: Any)
     return Completion(
         text=text,
         model=name if is_name else model,
-        input_tokens=sum(map(counter.count, texts_of(request))) if read is None else read,
+        input_tokens=sum(map(counter.count, request.texts())) if read is None else read,
         output_tokens=counter.count(text) if written is None else written,
         cache_read_tokens=draft.cache_read_tokens,
         cache_write_tokens=draft.cache_write_tokens,
@@ -191,12 +191,6 @@ def _blocks(draft: Draft) -> Iterator[dict[str, Any]]:
                 raise BadAnswer("The provider's answer calls a tool in a way that is none.", code="bad_call")
             block = {**block, "input": given}
         yield block
-
-
-def texts_of(request: CompletionRequest) -> Iterator[str]:
-    for content in (request.system, *(message.content for message in request.messages)):
-        blocks = [{"text": content}] if isinstance(content, str) else content or ()
-        yield from (block["text"] for block in blocks if isinstance(block.get("text"), str))
 
 
 def parse_object(content: bytes | str) -> Mapping[str, Any]:

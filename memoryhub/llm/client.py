@@ -15,7 +15,6 @@ One policy for calls that fail and for answers that cannot be used (`BadAnswer`:
 A caller with a fallback of its own (words instead of a model) catches `ProviderError` where it calls.
 """
 
-import json
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -39,12 +38,12 @@ from memoryhub.llm.types import (
     ChatMessage,
     Completion,
     CompletionRequest,
-    Content,
     Delta,
     LLMProvider,
     OnFailed,
     Operation,
     ignore_failure,
+    is_image,
 )
 from memoryhub.llm.usage.calibration import calibrated, prior_of
 from memoryhub.llm.usage.domain import Size
@@ -235,15 +234,14 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
     by_script: Counter[Script] = Counter()
     messages = len(request.messages)
     estimated = counter.factors.per_request + messages * counter.factors.per_message
-    for text in _texts(request):
+    for text in request.texts():
         raw = raw_counts(text)  # once, for a long text is not kept
         estimated += counter.scaled(raw)
         by_script.update(raw.by_script)
-    blocks = [block for content in _contents(request) if not isinstance(content, str) for block in content]
-    estimated += IMAGE_TOKENS * sum(_is_image(block) for block in blocks)
+    estimated += IMAGE_TOKENS * sum(map(is_image, request.blocks))
     # Then the provider counts text only, as we do: no image, no tool, no schema.
     is_asked_plainly = request.json_schema is None and not request.tools
-    is_plain = is_asked_plainly and all(block.get("type") == "text" for block in blocks)
+    is_plain = is_asked_plainly and all(block.get("type") == "text" for block in request.blocks)
     return Size(estimated, by_script, messages, is_plain)
 
 
@@ -255,30 +253,6 @@ def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> M
 
     model = provider.model_for(operation)
     return Meter(payer(actor), operation, provider.name, model, size, most_output=request.max_output_tokens)
-
-
-def _texts(request: CompletionRequest) -> Iterator[str]:
-    for content in _contents(request):
-        for block in [{"text": content}] if isinstance(content, str) else content:
-            if _is_image(block):  # its bytes are no text
-                continue
-            text = block.get("text")
-            # Of other blocks the JSON, which is what tools and their answers come to.
-            yield text if isinstance(text, str) else json.dumps(block, ensure_ascii=False, default=str)
-    if request.json_schema is not None:
-        yield json.dumps(request.json_schema, ensure_ascii=False)
-    for tool in request.tools:
-        yield json.dumps([tool.name, tool.description, tool.parameters], ensure_ascii=False, default=dict)
-    yield from (json.dumps(each.more, ensure_ascii=False) for each in request.messages if each.more)
-
-
-def _contents(request: CompletionRequest) -> Iterator[Content]:
-    yield request.system
-    yield from (message.content or "" for message in request.messages)
-
-
-def _is_image(block: Mapping[str, Any]) -> bool:
-    return block.get("type") in ("image", "image_url")
 
 
 def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:

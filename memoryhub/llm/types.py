@@ -1,7 +1,8 @@
 """Types of requests and answers, and the interface of language model providers. No vendor, no prompt."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
@@ -85,6 +86,32 @@ class CompletionRequest:
     json_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """When given, the answer must be JSON that is valid under it."""
     tools: tuple[Tool, ...] = ()
+
+    @property
+    def blocks(self) -> list[Mapping[str, Any]]:
+        """Return the blocks of all contents; a plain text is one text block."""
+        contents = (self.system, *(each.content or "" for each in self.messages))
+        return [
+            block
+            for content in contents
+            for block in ([{"type": "text", "text": content}] if isinstance(content, str) else content)
+        ]
+
+    def texts(self) -> Iterator[str]:
+        """Yield all that counts as tokens, images apart: texts, and other blocks, schema and tools as JSON."""
+        for block in self.blocks:
+            text = block.get("text")
+            if not is_image(block):
+                yield text if isinstance(text, str) else json.dumps(block, ensure_ascii=False, default=str)
+        if self.json_schema is not None:
+            yield json.dumps(self.json_schema, ensure_ascii=False)
+        for tool in self.tools:
+            yield json.dumps([tool.name, tool.description, tool.parameters], ensure_ascii=False, default=dict)
+        yield from (json.dumps(each.more, ensure_ascii=False) for each in self.messages if each.more)
+
+
+def is_image(block: Mapping[str, Any]) -> bool:
+    return block.get("type") in ("image", "image_url")
 
 
 @dataclass(frozen=True, slots=True)
