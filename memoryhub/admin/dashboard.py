@@ -25,7 +25,7 @@ from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock
+from memoryhub.admin.base import clock, format_count
 from memoryhub.admin.jobs import HEALTH_LABELS, BackgroundStatus, background_status
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.domain import PrincipalKind
@@ -59,7 +59,7 @@ class Count:
     is_estimate: bool = False
 
     def __str__(self) -> str:
-        shown = number_format(self.number, use_l10n=True, force_grouping=True)
+        shown = format_count(self.number)
         return gettext("about %(number)s") % {"number": shown} if self.is_estimate else shown
 
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminDateWidget
 
-from memoryhub.admin.base import ReadOnlyAdmin, clock, render_page, title_with_time
+from memoryhub.admin.base import ReadOnlyAdmin, clock, format_count, render_page, title_with_time
 from memoryhub.admin.columns import choice_filter, column, full_time
 from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
@@ -64,7 +64,7 @@ def usage_tiles(now: datetime) -> list[PanelItem]:
     spent = spent_in(today)
     title, figure = _("Spent today"), dollars(spent.cost)
     if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
-        title, figure = _("Tokens today"), number_format(spent.tokens, force_grouping=True)
+        title, figure = _("Tokens today"), format_count(spent.tokens)
     return [
         Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending"),
         Curve(
@@ -149,7 +149,7 @@ def _totals(listed: Any) -> dict[str, Any]:
         "rows": [
             [
                 date_format(day["day"]), day["agent_id"] or "-", day["calls"], day["failures"],
-                number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
+                format_count(day["read"] + day["written"]), dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
             for day in by_day(rows, get_current_timezone(), "agent_id")[:MAX_DAYS_SHOWN]
@@ -157,7 +157,7 @@ def _totals(listed: Any) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "by_day": table,
-        "total": {"cost": dollars(spent.cost), "tokens": number_format(spent.tokens, force_grouping=True)},
+        "total": {"cost": dollars(spent.cost), "tokens": format_count(spent.tokens)},
         "paused": [paused_sentence(budget) for budget in paused_agents(now=clock())],
     }
 
@@ -176,8 +176,7 @@ def cap_labels() -> dict[str, str]:
 
 
 def token_count_label(number: int) -> str:
-    shown = number_format(number, force_grouping=True)
-    return ngettext("%(number)s token", "%(number)s tokens", number) % {"number": shown}
+    return ngettext("%(number)s token", "%(number)s tokens", number) % {"number": format_count(number)}
 
 
 CAP_LABELS = {"daily_token_cap": _("daily token cap"), "daily_spend_cap": _("daily spend cap")}
@@ -358,7 +357,7 @@ def _figures(row: dict[str, Any], listed: str) -> dict[str, Any]:
         **row,
         "agent": row["agent_id"],
         "href": f"{listed}&{urlencode({'agent_id': row['agent_id']})}",
-        "tokens": number_format(row["read"] + row["written"], force_grouping=True),
+        "tokens": format_count(row["read"] + row["written"]),
         "cost": dollars(row["dollars"]),
     }
 
