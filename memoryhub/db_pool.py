@@ -199,7 +199,7 @@ class Stream(Generic[Piece]):
 Item = TypeVar("Item")
 
 Act = Callable[[Item, Callable[[], bool]], Result]
-"""What is done for an item; it is also given what says whether it may go on."""
+"""Function of an item and of a callback that returns whether it may continue."""
 
 
 def run_parallel(act: Act[Item, Result], items: Sequence[Item], *, at_once: int) -> Iterator[Result]:

@@ -303,7 +303,7 @@ _long_runs = re.compile(
 """Looked for where a run begins only, so that many runs that are just short enough take no longer."""
 
 _line_start = re.compile(r"\n(?=[^\s/])(?:\d+\.(?= \S))?")
-"""Where no token of the pattern goes across: between two lines, and after the number of the second."""
+"""Positions that no token crosses: between two lines, and after the number of the second."""
 
 # The cache holds at most 4,096 texts of 2,048 characters: 8 MB of ASCII, 33 MB at the very worst.
 MAX_CACHED_TEXTS = 4096

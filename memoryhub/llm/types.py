@@ -84,7 +84,7 @@ class CompletionRequest:
     """Deadline of the whole call, retries included."""
     system: Content = field(default="", repr=False)
     json_schema: Mapping[str, Any] | None = field(default=None, repr=False)
-    """When given, the answer must be JSON that is valid under it."""
+    """The answer must be JSON that is valid under it."""
     tools: tuple[Tool, ...] = ()
 
     @property

@@ -52,7 +52,7 @@ from summaries.domain.projects import EventKind, ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 DELETED_RETENTION: Final = timedelta(days=30)
-"""How long a deleted project or document can be restored."""
+"""Time for which a deleted project or document can be restored."""
 
 MAX_UNDO_EVENTS: Final = 10
 PURGE_BATCH_SIZE: Final = 100

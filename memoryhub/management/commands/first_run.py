@@ -29,7 +29,7 @@ CHANGE: Final = ".venv/bin/python manage.py changepassword"
 FIRST_KEY = "first run"
 FIRST = command("first_run")
 FIRST_WITH_DEMO = command("first_run_with_demo")
-"""Who issued the first key says in the trail whether a demo was to follow, for the start after one cut short."""
+"""Principals of the first key; they record whether a demo was to follow, in case the setup is interrupted."""
 
 
 class Command(BaseCommand):
