@@ -4,7 +4,7 @@
 UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at = new.clock_at,
     clock_task = new.clock_task, rates = new.rates, by_task = new.by_task, thresholds = new.thresholds,
     clock_before = new.clock_before, slept_at = new.slept_at, compared_until = new.compared_until,
-    compared_after = new.compared_after, active = new.active, active_at = new.active_at
+    compared_after = new.compared_after
 FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
 
 -- name: lock_actors
@@ -40,42 +40,56 @@ WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT m
 SELECT memory_id FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
 
 -- name: count_fading
--- How many of each actor's are active, how many of these fade, how many of them the night has reached, and how many are
--- pinned. The active are counted where the feed has told of a change since they were, and once: without `OFFSET 0`, each
--- mention of the number would count them again. The others are few, and have indexes. What began to fade after the moment
--- of a late night was changed since; a level whose clock did not move is read by its index.
-SELECT state.actor_id, n, n - pinned - bounded, n - pinned - bounded - late - unmoved, pinned, position
-FROM strength_rhythm AS state, LATERAL (
-    SELECT max(id) AS position FROM strength_memorychange WHERE actor_id = state.actor_id
-) AS latest, LATERAL (
-    SELECT CASE WHEN state.active_at = position THEN state.active ELSE (
-        SELECT count(*) FROM strength_memory WHERE actor_id = state.actor_id AND status = 'active'
-    ) END AS n OFFSET 0
-) AS active, LATERAL (
-    SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = state.actor_id AND pinned
-) AS pinned, LATERAL (
-    SELECT count(*) AS bounded FROM strength_memory
-    WHERE actor_id = state.actor_id AND status = 'active' AND NOT pinned AND (valid_to <= %(now)s OR valid_from > %(now)s)
-) AS bounded, LATERAL (
-    SELECT count(*) AS late FROM strength_memory AS memory
-    JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id AND numbers.actor_id = memory.actor_id
-    WHERE memory.actor_id = state.actor_id AND memory.status = 'active' AND memory.updated_at > %(now)s
-        AND numbers.mark > '-Infinity' AND numbers.mark < state.clock[numbers.consolidation_level + 1]
-) AS late, LATERAL (
-    SELECT count(*) AS unmoved FROM generate_series(0, 5) AS level, LATERAL (
-        SELECT FROM strength_memorynumbers AS numbers
-        WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level AND numbers.due < 'Infinity'
-            AND numbers.mark >= state.clock[level + 1] OFFSET 0
-    ) AS each
-    WHERE state.clock[level + 1] >= state.clock_before[level + 1]
-) AS unmoved
-WHERE state.actor_id = ANY(%(actor_ids)s)
+-- How many of each actor's fade, how many of them the night has reached, and how many are pinned. The active are counted
+-- where the feed has told of a change since they were, and once: without `OFFSET 0`, each mention of the number would count
+-- them again. The others are few, and have indexes. What began to fade after the moment of a late night was changed since;
+-- a level whose clock did not move is read by its index.
+WITH counted AS (
+    SELECT state.actor_id, n, n - pinned - bounded AS fading, late + unmoved AS passed_over, pinned, position
+    FROM strength_rhythm AS state, LATERAL (
+        SELECT max(id) AS position FROM strength_memorychange WHERE actor_id = state.actor_id
+    ) AS latest, LATERAL (
+        SELECT CASE WHEN state.active_at = position THEN state.active ELSE (
+            SELECT count(*) FROM strength_memory WHERE actor_id = state.actor_id AND status = 'active'
+        ) END AS n OFFSET 0
+    ) AS active, LATERAL (
+        SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = state.actor_id AND pinned
+    ) AS pinned, LATERAL (
+        SELECT count(*) AS bounded FROM strength_memory
+        WHERE actor_id = state.actor_id AND status = 'active' AND NOT pinned
+            AND (valid_to <= %(now)s OR valid_from > %(now)s)
+    ) AS bounded, LATERAL (
+        SELECT count(*) AS late FROM strength_memory AS memory
+        JOIN strength_memorynumbers AS numbers
+            ON numbers.memory_id = memory.id AND numbers.actor_id = memory.actor_id
+        WHERE memory.actor_id = state.actor_id AND memory.status = 'active' AND memory.updated_at > %(now)s
+            AND numbers.mark > '-Infinity' AND numbers.mark < state.clock[numbers.consolidation_level + 1]
+    ) AS late, LATERAL (
+        SELECT count(*) AS unmoved FROM generate_series(0, 5) AS level, LATERAL (
+            SELECT FROM strength_memorynumbers AS numbers
+            WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level
+                AND numbers.due < 'Infinity' AND numbers.mark >= state.clock[level + 1] OFFSET 0
+        ) AS each
+        WHERE state.clock[level + 1] >= state.clock_before[level + 1]
+    ) AS unmoved
+    WHERE state.actor_id = ANY(%(actor_ids)s)
+), kept AS (
+    UPDATE strength_rhythm AS state SET active = n, active_at = position FROM counted
+    WHERE state.actor_id = counted.actor_id AND (state.active, state.active_at) IS DISTINCT FROM (n, position)
+)
+SELECT actor_id, fading, fading - passed_over, pinned FROM counted
 
--- fragment: weak_memories
--- By the index of due marks, level by level: at or below the threshold, the clock being where it is; but none that a
--- profile of the user shows. Whatever is strong, it shows the newest half of its size (of two kinds, the newest quarter of
--- each), and of what is neither among the strongest of a level nor that new, as a rule nothing: few have to read it.
-WITH whose AS MATERIALIZED (
+-- name: find_due
+-- What is not valid any more and nothing has replaced, and the weak: these by the index of due marks, level by level, at or
+-- below the threshold, the clock being where it is; but none that a profile of the user shows. Whatever is strong, it shows
+-- the newest half of its size (of two kinds, the newest quarter of each), and of what is neither among the strongest of a
+-- level nor that new, as a rule nothing: few have to read it. One array as a text, which the next statement reads.
+WITH ended AS MATERIALIZED (
+    SELECT id AS memory_id FROM strength_memory
+    WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
+        AND valid_to <= %(now)s
+    ORDER BY actor_id, id LIMIT %(most)s
+), whose AS MATERIALIZED (
     SELECT state.actor_id, policy.due, policy.threshold, policy.most_shown, state.clock
     FROM unnest(%(actor_ids)s::uuid[], %(dues)s::float8[], %(archive_thresholds)s::float8[], %(most_shown)s::int[])
         AS policy (actor_id, due, threshold, most_shown)
@@ -123,21 +137,38 @@ WITH whose AS MATERIALIZED (
     SELECT memory_id FROM placed WHERE is_shown UNION ALL
     SELECT profile.id FROM sparing, LATERAL ({profile}) AS profile
 )
-SELECT actor_id, memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(most)s
+SELECT array_agg(memory_id)::text
+FROM (
+    (SELECT memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(most)s)
+    UNION ALL TABLE ended
+) AS due
+
+-- name: find_excess
+-- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
+SELECT array_agg(memory_id)::text
+FROM (
+    SELECT memory_id
+    FROM unnest(%(actor_ids)s::uuid[], %(excesses)s::int[]) AS whose (actor_id, excess)
+    JOIN strength_rhythm AS state USING (actor_id), LATERAL (
+        SELECT memory_id FROM strength_memorynumbers AS numbers
+        WHERE numbers.actor_id = whose.actor_id AND numbers.due < 'Infinity'
+        ORDER BY {strength_now}, memory_id DESC LIMIT excess
+    ) AS numbers
+    LIMIT %(most)s
+) AS due
 
 -- fragment: held
-held AS MATERIALIZED (
+due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), held AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
     WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(ARRAY(SELECT memory_id FROM due))
     ORDER BY actor_id, memory_id FOR UPDATE
 )
 
--- fragment: archived
+-- name: archive
 -- Archives what is due, with index rows; it stands still from now on. Revisions are written with the next change of each
 -- memory (`MemoryHistory`), the feed at once: what a trigger notes of other revisions, and after all other rows, for readers
--- of the feed wait from then until the commit. Returns by actor how many, how many of these faded, and the position in the
--- feed.
-{held}, moved AS (
+-- of the feed wait from then until the commit. Returns by actor how many, and how many of these faded.
+WITH {held}, moved AS (
     UPDATE strength_memory AS memory SET status = 'archived', version = version + 1, updated_at = %(now)s,
         archived_why = CASE WHEN valid_to <= %(now)s THEN %(expired)s ELSE %(why)s END
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'active'
@@ -167,35 +198,20 @@ held AS MATERIALIZED (
             AND EXISTS (SELECT FROM moved)  -- where nothing goes, readers of the feed need not wait
     ) AS locked, moved JOIN memoryhub_actor AS actor ON actor.id = moved.actor_id
     RETURNING actor_id, id
+), gone AS (
+    SELECT actor_id, count(*) AS n, count(*) FILTER (WHERE archived_why <> %(expired)s) AS faded
+    FROM moved GROUP BY actor_id
+), counted AS (
+    UPDATE strength_rhythm AS state SET active = active - n, active_at = position
+    FROM gone JOIN (SELECT actor_id, max(id) AS position FROM noted GROUP BY actor_id) AS latest USING (actor_id)
+    WHERE state.actor_id = gone.actor_id
 )
-SELECT gone.*, position
-FROM (
-    SELECT actor_id, count(*), count(*) FILTER (WHERE archived_why <> %(expired)s) FROM moved GROUP BY actor_id
-) AS gone JOIN (SELECT actor_id, max(id) AS position FROM noted GROUP BY actor_id) AS latest USING (actor_id)
-
--- name: archive_due
--- What is not valid any more and nothing has replaced, and the weak.
-WITH due AS MATERIALIZED (
-    (
-        SELECT actor_id, id AS memory_id FROM strength_memory
-        WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
-            AND valid_to <= %(now)s
-        ORDER BY actor_id, id LIMIT %(most)s
-    ) UNION ALL ({weak_memories})
-), {archived}
-
--- name: archive_excess
--- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
-WITH due AS MATERIALIZED (
-    SELECT actor_id, memory_id FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state USING (actor_id)
-    WHERE actor_id = ANY(%(actor_ids)s) AND due < 'Infinity'
-    ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
-), {archived}
+TABLE gone
 
 -- name: bring_back
 -- Activates what a sleep archived and nobody has changed since, each with a revision; one whose text is in use again
 -- (`memory_text_once`) stays as it is.
-WITH due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), {held}, moved AS (
+WITH {held}, moved AS (
     UPDATE strength_memory AS memory SET status = 'active', version = version + 1, updated_at = %(now)s
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'archived'
         AND NOT pinned AND NOT EXISTS (
@@ -260,8 +276,10 @@ WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_i
     AND perspective.memory_id = numbers.memory_id AND numbers.mark > '-Infinity'
     AND perspective.mark < state.clock[numbers.consolidation_level + 1]
 
--- name: withdraw_stale
+-- name: end_sleeps
 -- Withdraws open proposals about memories that are not active any more.
+UPDATE strength_rhythm SET slept_at = %(now)s, compared_until = %(compared_until)s, compared_after = NULL
+WHERE actor_id = ANY(%(actor_ids)s);
 UPDATE strength_merge AS merge SET state = 'withdrawn', decided_at = %(now)s
 WHERE actor_id = ANY(%(actor_ids)s) AND state = 'proposed' AND EXISTS (
     SELECT 1 FROM strength_memory AS memory
@@ -270,8 +288,11 @@ WHERE actor_id = ANY(%(actor_ids)s) AND state = 'proposed' AND EXISTS (
 )
 
 -- name: due_actors
--- Actors whose last sleep is long enough ago, and who have something that could fade.
-SELECT actor.id FROM memoryhub_actor AS actor
+-- Actors whose last sleep is long enough ago, and who have something that could fade; with that sleep's moment, and that
+-- of the latest run, which may be undone.
+SELECT actor.id, state.slept_at, (
+    SELECT max(now) FROM strength_sleeprun AS run WHERE run.actor_id = actor.id AND NOT dry_run
+) FROM memoryhub_actor AS actor
 LEFT JOIN strength_rhythm AS state ON state.actor_id = actor.id
 WHERE actor.id > %(after)s AND (state.slept_at IS NULL OR state.slept_at < %(before)s)
     AND EXISTS (SELECT 1 FROM strength_memorynumbers AS numbers WHERE numbers.actor_id = actor.id)

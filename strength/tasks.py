@@ -30,7 +30,7 @@ from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_ins
 from strength.domain.policy import StrengthPolicy
 from strength.domain.profile import JOB as PROFILE_KIND
 from strength.domain.sleep import RunState, Trigger
-from strength.models import SleepRun, SleepState, Task, UseReport
+from strength.models import Task, UseReport
 from strength.sql import SLEEP_QUERIES, run_query
 
 AT_ONCE: Final = 500
@@ -170,10 +170,9 @@ def sleep_due(job: JobContext) -> None:
     request = SleepRequest(trigger=Trigger.SCHEDULE, by=job_principal(job.kind, job.id), now=now)
     values = {"before": now - DUE_AFTER, "most": AT_ONCE}
     while rows := run_query(SLEEP_QUERIES["due_actors"], {**values, "after": after}):
-        batch = [actor_id for (actor_id,) in rows]
-        slept = dict(SleepState.objects.filter(actor_id__in=batch).values_list("actor_id", "slept_at"))
-        actors = Actor.objects.filter(id__in=batch).select_related("agent").order_by("id")
-        for due in in_batches([actor for actor in actors if _sleeps(actor, slept.get(actor.id), now)]):
+        moments = {actor_id: (slept_at, ran_at) for actor_id, slept_at, ran_at in rows}
+        actors = Actor.objects.filter(id__in=moments).select_related("agent").order_by("id")
+        for due in in_batches([actor for actor in actors if _sleeps(actor, *moments[actor.id], now)]):
             with job.step(cursor=str(due[-1].id)):
                 runs = advance(due, request)
                 for actor in due:
@@ -184,12 +183,12 @@ def sleep_due(job: JobContext) -> None:
                             key=SLEEP_KEY,
                             payload={"trigger": Trigger.SCHEDULE},
                         )
-        after = batch[-1]
+        after = rows[-1][0]
         with job.step(cursor=str(after)):
             pass
 
 
-def _sleeps(actor: Actor, slept_at: datetime | None, now: datetime) -> bool:
+def _sleeps(actor: Actor, slept_at: datetime | None, ran_at: datetime | None, now: datetime) -> bool:
     try:
         is_on = effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly
         night = latest_at(now, zone_of(actor.agent, actor), NIGHT)
@@ -197,10 +196,9 @@ def _sleeps(actor: Actor, slept_at: datetime | None, now: datetime) -> bool:
         log.warning("policy not allowed", extra={"actor": str(actor.id), "keys": sorted(error.errors)})
         return False
     has_slept = slept_at >= night - DUE_AFTER if slept_at else actor.created_at >= night
-    if has_slept or not is_on:
-        return False
     # What was undone would come back within the hour.
-    return not SleepRun.objects.filter(actor_id=actor.id, dry_run=False, now__gte=night - DUE_AFTER).exists()
+    has_run = ran_at is not None and ran_at >= night - DUE_AFTER
+    return is_on and not has_slept and not has_run
 
 
 @job("forget_old_uses", deadline_seconds=600, at_once=1, daily_at="03:00")

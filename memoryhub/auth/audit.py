@@ -8,7 +8,8 @@ from django.db.models import Model
 
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.models import AuditEntry
-from memoryhub.bulk import copy_models
+from memoryhub.bulk import copy_rows
+from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, Agent
 
 KINDS: Final = {"apikey": "api_key", "routingdecision": "routing", "sleeprun": "sleep_run", "user": "person"}
@@ -57,7 +58,7 @@ def record_each(
         )
         for object_id in object_ids
     ]  # fmt: skip
-    copy_models(entries)
+    copy_rows(AuditEntry, entries)
 
 
 def record_rows(
@@ -71,13 +72,13 @@ def record_rows(
         )
         for row, details in rows
     ]  # fmt: skip
-    copy_models(entries)
+    copy_rows(AuditEntry, entries)
 
 
 def _entry(
     by: Principal, verb: str, kind: str, object_id: object, now: datetime, **values: Any
-) -> AuditEntry:
-    return AuditEntry(
-        at=now, who_kind=by.kind, who_id=by.id, who_name=by.name[:150], verb=verb, object_kind=kind,
-        object_id=str(object_id)[:255], **values,
-    )  # fmt: skip
+) -> dict[str, Any]:
+    return {
+        "id": new_id(), "at": now, "who_kind": by.kind, "who_id": by.id, "who_name": by.name[:150], "verb": verb,
+        "object_kind": kind, "object_id": str(object_id)[:255], "reason": "", **values,
+    }  # fmt: skip

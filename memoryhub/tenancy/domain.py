@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, Self
 from uuid import UUID, uuid5
 
@@ -204,6 +204,12 @@ class Policy:
 
     def values(self) -> dict[str, Any]:
         return {key: _plain(getattr(self, key)) for key in self.CHECKS}
+
+    @cached_property
+    def overrides(self) -> dict[str, Any]:
+        """The values that differ from the defaults."""
+        defaults = type(self)().values()
+        return {key: value for key, value in self.values().items() if value != defaults[key]}
 
 
 def _plain(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """The policies of all apps, taken together from `settings.POLICIES`: merged, shown, and checked at start-up."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
@@ -42,8 +43,15 @@ def operator_keys() -> frozenset[str]:
 
 def effective_policy(policy: type[PolicyType], agent: Agent | None, actor: Actor | None) -> PolicyType:
     """Return a policy as it holds: the installation's defaults, overridden by the agent's values, then the user's."""
-    installation = {"time_zone": settings.TIME_ZONE}
-    return policy.from_overrides(installation, agent.policy if agent else {}, actor.policy if actor else {})
+    overrides = (json.dumps(each.policy) if each and each.policy else "{}" for each in (agent, actor))
+    merged: PolicyType = _merged(cast(Hashable, policy), settings.TIME_ZONE, *overrides)
+    return merged
+
+
+@lru_cache(maxsize=1024)
+def _merged(policy: Any, time_zone: str, *overrides: str) -> Any:
+    """Return what most actors share: a policy is immutable."""
+    return policy.from_overrides({"time_zone": time_zone}, *map(json.loads, overrides))
 
 
 def zone_of(agent: Agent | None, actor: Actor | None = None) -> tzinfo:

@@ -33,7 +33,6 @@ from strength.models import (
     SleepRun,
 )
 from strength.models.locks import lock_numbers, lock_shared
-from strength.sql import SLEEP_QUERIES, run_query
 
 
 class CannotMerge(WrongState):
@@ -430,10 +429,6 @@ def _stands(known: Merge, pair: Pair) -> bool:
         versions = {known.kept_id: known.kept_version, known.absorbed_id: known.absorbed_version}
         return versions == {memory.pk: memory.version for memory in (pair.kept, pair.absorbed)}
     return known.state != MergeState.WITHDRAWN
-
-
-def withdraw_stale(actor_ids: Sequence[UUID], now: datetime) -> None:
-    run_query(SLEEP_QUERIES["withdraw_stale"], {"actor_ids": list(actor_ids), "now": now})
 
 
 def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResult:

@@ -8,6 +8,7 @@ Concurrent requests for an actor share a run.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
@@ -23,12 +24,13 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.bulk import copy_models
+from memoryhub.ids import new_id
 from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import Pair, pairs_among, to_compare
-from strength.actions.merges import record_pairs, withdraw_stale
+from strength.actions.merges import record_pairs
 from strength.actions.revisions import FEED_LOCK
 from strength.actions.search import MOST_OF_LEVEL, most_shown
 from strength.actions.usage import write_numbers
@@ -62,7 +64,9 @@ SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
 transaction has changed before is in the feed, by which it is known whether an actor's memories have to be counted."""
 
 STATE: Final = [
-    each.attname for each in SleepState._meta.concrete_fields if each.attname != "tasks_completed"
+    each.attname
+    for each in SleepState._meta.concrete_fields
+    if each.attname not in ("tasks_completed", "active", "active_at")
 ]
 STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
 LATEST: Final = PreparedQuery(
@@ -178,7 +182,7 @@ def advance(
     states = lock_states([actors[0].id] if is_alone else lock_idle([actor.id for actor in actors]))
     answers = Q(state=RunState.RUNNING) | Q(state=RunState.DONE, processed_at__gte=request.now) | Q(pk=begun)
     runs = {run.actor_id: run for run in LATEST.rows(Q(answers, actor_id__in=[*states]))}
-    new, going = [], []
+    new, going, begun_now = [], [], _begun_by(request)
     for actor in (actor for actor in actors if actor.id in states):
         run, state = runs.get(actor.id), states[actor.id]
         if run is not None:
@@ -188,7 +192,7 @@ def advance(
             continue
         with nullcontext() if is_alone else suppress(PolicyError):
             policy = effective_policy(StrengthPolicy, actor.agent, actor)
-            new.append(Night(actor, policy, state, _new_run(actor, request, state, policy)))
+            new.append(Night(actor, policy, state, _new_run(begun_now, actor, state, policy)))
     if new:
         _move_clocks(new, request.now)
     if nights := [*going, *new]:
@@ -196,12 +200,19 @@ def advance(
     return {**runs, **{each.actor.id: each.run for each in nights}}
 
 
-def _new_run(actor: Actor, request: SleepRequest, state: SleepState, policy: StrengthPolicy) -> SleepRun:
+def _begun_by(request: SleepRequest) -> SleepRun:
+    """Return what the runs of a request share."""
     return SleepRun(
-        actor=actor, group=request.group, trigger=request.trigger, now=request.now, policy=policy.values(),
-        tasks_completed=state.tasks_completed, compared_since=state.compared_until, who_kind=request.by.kind,
+        group=request.group, trigger=request.trigger, now=request.now, who_kind=request.by.kind,
         who_id=request.by.id, who_name=request.by.name[:150], started_at=timezone.now(),
     )  # fmt: skip
+
+
+def _new_run(shared: SleepRun, actor: Actor, state: SleepState, policy: StrengthPolicy) -> SleepRun:
+    run = copy(shared)  # a tenth of what the constructor takes
+    run.pk, run.actor, run.policy = new_id(), actor, policy.overrides
+    run.tasks_completed, run.compared_since = state.tasks_completed, state.compared_until
+    return run
 
 
 def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
@@ -214,7 +225,7 @@ def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
 
 
 def store_states(states: Iterable[SleepState]) -> None:
-    """Store what sleeps write of locked states: all but the count of tasks."""
+    """Store what sleeps decide about locked states: all but what is counted."""
     rows = [{name: getattr(each, name) for name in STATE} for each in states]
     run_query(SLEEP_QUERIES["store_states"], {"states": json.dumps(rows, default=str)})
 
@@ -224,7 +235,7 @@ def policy_of(run: SleepRun) -> StrengthPolicy:
     try:
         return StrengthPolicy.from_overrides(run.policy)
     except PolicyError:
-        run.policy = effective_policy(StrengthPolicy, run.actor.agent, run.actor).values()
+        run.policy = effective_policy(StrengthPolicy, run.actor.agent, run.actor).overrides
         run.errors = [
             *run.errors,
             "The policy that it began under is not allowed any more; it went on under another.",
@@ -272,33 +283,43 @@ def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
 
 def _archive_step(nights: Sequence[Night]) -> None:
     """Archive a slice of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
-    first, going = nights[0], [each.run for each in nights if not each.run._state.adding]
-    _count(nights)
-    values = {
-        **due_values([(each.actor, each.policy) for each in nights], first.run.now),
-        "lock": FEED_LOCK,
-        "expired": Why.EXPIRED,
-    }
-    if first.run.phase == Phase.FADE:
-        rows = run_query(SLEEP_QUERIES["archive_due"], {**values, "why": Why.WEAK})
-    else:
-        values |= {"most": min(SLICE, first.excess), "why": Why.CROWDED}
-        rows = run_query(SLEEP_QUERIES["archive_excess"], values)
-    by_actor = {each.actor.id: each for each in nights}
-    for actor_id, count, faded, position in rows:
+    now, by_actor = nights[0].run.now, {each.actor.id: each for each in nights}
+    going = [each.run for each in nights if not each.run._state.adding]
+    values = {"actor_ids": [*by_actor], "now": now}
+    for actor_id, fading, faded, pinned in run_query(SLEEP_QUERIES["count_fading"], values):
         night = by_actor[actor_id]
-        night.run.archived_count += count
-        night.fading -= faded
-        night.state.active, night.state.active_at = (night.state.active or 0) - count, position
-    if sum(count for _actor_id, count, *_ in rows) < SLICE:
-        crowded = [each for each in nights if each.run.phase == Phase.FADE and each.excess]
-        for each in crowded:
-            each.run.phase = Phase.CROWD
-        _compare_or_end([each for each in nights if each not in crowded])
-    store_states(each.state for each in nights)
+        night.fading, night.pinned = fading, pinned
+        if night.run._state.adding:
+            night.run.decayed_count = faded
+    due = run_query(
+        SLEEP_QUERIES["find_due"], due_values([(each.actor, each.policy) for each in nights], now)
+    )
+    left = SLICE - _archive(by_actor, due[0][0], Why.WEAK)
+    if left > 0 and (crowded := [each for each in nights if each.excess]):
+        excesses = {
+            "actor_ids": [each.actor.id for each in crowded],
+            "excesses": [each.excess for each in crowded],
+        }
+        found = run_query(SLEEP_QUERIES["find_excess"], {**excesses, "most": left})
+        left -= _archive(by_actor, found[0][0], Why.CROWDED)
+    if left > 0:
+        _compare_or_end(nights)
     copy_models([each.run for each in nights if each.run._state.adding])
     for run in going:
         run.save()
+
+
+def _archive(nights: Mapping[UUID, Night], memory_ids: str | None, why: Why) -> int:
+    """Archive memories, an array as a text, and count them in the runs; return how many."""
+    if memory_ids is None:
+        return 0
+    now = next(iter(nights.values())).run.now
+    values = {"actor_ids": [*nights], "memory_ids": memory_ids, "now": now, "lock": FEED_LOCK}
+    rows = run_query(SLEEP_QUERIES["archive"], {**values, "why": why, "expired": Why.EXPIRED})
+    for actor_id, count, faded in rows:
+        nights[actor_id].run.archived_count += count
+        nights[actor_id].fading -= faded
+    return sum(count for _actor_id, count, _faded in rows)
 
 
 def _compare_or_end(nights: Sequence[Night]) -> None:
@@ -309,7 +330,7 @@ def _compare_or_end(nights: Sequence[Night]) -> None:
     for each in nights:
         run = each.run
         run.phase, run.after, run.compared_at = Phase.COMPARE, each.state.compared_after, run.compared_since
-    _end([each for each in nights if each.actor.id not in changed])
+    _end([each.run for each in nights if each.actor.id not in changed])
 
 
 def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
@@ -321,30 +342,16 @@ def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) ->
     }  # fmt: skip
 
 
-def _count(nights: Sequence[Night]) -> None:
-    """Count the memories that are active, that fade and that are pinned; of new runs, those that faded tonight."""
-    by_actor = {each.actor.id: each for each in nights}
-    values = {"actor_ids": [*by_actor], "now": nights[0].run.now}
-    for actor_id, active, fading, faded, pinned, position in run_query(SLEEP_QUERIES["count_fading"], values):
-        night = by_actor[actor_id]
-        night.fading, night.pinned = fading, pinned
-        night.state.active, night.state.active_at = active, position
-        if night.run._state.adding:
-            night.run.decayed_count = faded
-
-
 def _compare_on(
     actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], *, is_all: bool, goes_on: bool
 ) -> SleepRun:
     """Store the pairs of a batch, unless another process did meanwhile; end the run unless it goes on."""
     execute_all(BEGIN_STEP, {})
     lock_exclusive(actor.id)
-    state = lock_states([actor.id])[actor.id]
     run = SleepRun.objects.select_related("actor__agent").get(pk=seen.pk, actor_id=actor.id)
     if run.state != RunState.RUNNING or (run.after, run.compared_at) != (seen.after, seen.compared_at):
         return run
-    policy = policy_of(run)
-    proposed, merged = record_pairs(run, pairs, merges=policy.near_duplicates == "merge")
+    proposed, merged = record_pairs(run, pairs, merges=policy_of(run).near_duplicates == "merge")
     run.proposed_count += proposed
     run.merged_count += merged
     if batch:
@@ -353,29 +360,29 @@ def _compare_on(
         leaves_some = not is_all and bool(to_compare(run, 1))
         if leaves_some:
             run.errors = [*run.errors, NOT_ALL_COMPARED]
-        _end([Night(actor, policy, state, run)])
+        _end([run])
         if leaves_some:
-            state.compared_until, state.compared_after = run.compared_at, run.after
-        store_states([state])
+            SleepState.objects.filter(actor=actor).update(
+                compared_until=run.compared_at, compared_after=run.after
+            )
     run.save()
     return run
 
 
-def _end(nights: Sequence[Night]) -> None:
+def _end(runs: Sequence[SleepRun]) -> None:
     """Mark runs as done; `processed_at` is the moment that one ran for plus its duration."""
-    if not nights:
+    if not runs:
         return
-    now = nights[0].run.now
-    withdraw_stale([each.actor.id for each in nights], now)
-    for each in nights:
-        run, state = each.run, each.state
-        state.slept_at, state.compared_until, state.compared_after = now, now - LATE, None
+    now = runs[0].now
+    values = {"actor_ids": [run.actor_id for run in runs], "now": now, "compared_until": now - LATE}
+    execute_all(SLEEP_QUERIES["end_sleeps"], values)
+    for run in runs:
         run.state, run.processed_at = RunState.DONE, now + max(timezone.now() - run.started_at, timedelta())
     rows = [
         (run, {"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count})
-        for run in (each.run for each in nights)
+        for run in runs
     ]
-    audit.record_rows(by=nights[0].run.sleeper, verb="sleep", rows=rows, now=now)
+    audit.record_rows(by=runs[0].sleeper, verb="sleep", rows=rows, now=now)
 
 
 def clock_values(state: SleepState) -> dict[str, Any]:

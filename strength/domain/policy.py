@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -240,6 +241,12 @@ class StrengthPolicy(Policy):
             return (0.95, 0.97, 0.98, 0.99, 0.995, 0.998)
         by_name = {str(level): target for level, target in self.daily_decay_targets.items()}
         return tuple(by_name[str(level)] for level in range(LEVELS))
+
+    @cached_property
+    def rates(self) -> tuple[float, ...]:
+        """The logarithm of the share of strength left after a day, or after a task by that clock (SPEC S4)."""
+        unit = self.expected_tasks_per_day if self.decay_clock == "task" else 1
+        return tuple(math.log(target) / unit for target in self.decay_targets)
 
     def values(self) -> dict[str, Any]:
         targets = {str(level): target for level, target in enumerate(self.decay_targets)}

@@ -132,22 +132,21 @@ class Clock:
 
     def mark(self, level: int, *, at: datetime, tasks: int) -> float:
         """Return where the clock of a level will stand at a moment and count of tasks; it never goes back."""
+        return self.left[level] + self.rates[level] * self._passed(at, tasks)
+
+    def _passed(self, at: datetime, tasks: int) -> float:
         if self.by_task:
-            passed = float(max(0, tasks - self.tasks))
-        else:
-            passed = max(0.0, (at - (self.at or at)).total_seconds()) / SECONDS_PER_DAY
-        return self.left[level] + self.rates[level] * passed
+            return float(max(0, tasks - self.tasks))
+        return max(0.0, (at - (self.at or at)).total_seconds()) / SECONDS_PER_DAY
 
     def moved(self, *, at: datetime, tasks: int) -> "Clock":
-        left = tuple(self.mark(level, at=at, tasks=tasks) for level in range(LEVELS))
+        passed = self._passed(at, tasks)
+        left = tuple(left + rate * passed for left, rate in zip(self.left, self.rates, strict=True))
         return replace(self, left=left, at=max(self.at or at, at), tasks=tasks)
 
     def paced(self, policy: StrengthPolicy) -> "Clock":
-        """Return the clock with the rates of a policy (SPEC S4)."""
-        by_task = policy.decay_clock == "task"
-        unit = policy.expected_tasks_per_day if by_task else 1
-        rates = tuple(math.log(target) / unit for target in policy.decay_targets)
-        return replace(self, rates=rates, by_task=by_task)
+        """Return the clock with the rates of a policy."""
+        return replace(self, rates=policy.rates, by_task=policy.decay_clock == "task")
 
 
 class PointKind(StrEnum):

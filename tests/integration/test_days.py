@@ -18,14 +18,11 @@ from memoryhub.llm.usage.spending import daily_budget, paused_agents
 from memoryhub.search.analysis import analyse
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_values, zone_of
-from strength.actions.sleep import SleepRequest, sleep
-from strength.domain.sleep import Trigger
 from strength.models import Memory
 from strength.tasks import _sleeps
 from tests.examples import examples
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.conversations.test_sessions_and_messages import context, opened, say
-from tests.integration.strength.conftest import BY
 from tests.integration.strength.talking import Model, item, messages_shown, read
 from tests.integration.summaries.conftest import ran
 from tests.unit.memoryhub.zone_names import ZONES
@@ -203,18 +200,16 @@ def test_a_night_begins_by_the_actors_clock(client: APIClient, zone: str, hour: 
     Actor.objects.update(created_at=datetime(2026, 3, 1, 18, tzinfo=UTC) - timedelta(days=1 if sleeps else 0))
     actor.created_at = datetime(2026, 3, 1, 1 if hour < 12 else 16, tzinfo=UTC)
 
-    assert _sleeps(actor, None, datetime(2026, 3, 1, hour, tzinfo=UTC)) is sleeps
+    assert _sleeps(actor, None, None, datetime(2026, 3, 1, hour, tzinfo=UTC)) is sleeps
 
 
 def test_who_slept_today_sleeps_again_the_next_night_even_if_it_was_undone(client: APIClient) -> None:
     opened(client)
     actor, night = actor_of(), datetime(2026, 3, 2, 2, 30, tzinfo=UTC)
     actor.created_at = night - timedelta(days=3)
-    sleep(actor=actor, request=SleepRequest(trigger=Trigger.SCHEDULE, by=BY, now=night))
-
     later = [night + timedelta(hours=hours) for hours in (1, 10, 23, 24, 40)]
     for slept_at in (night, None):  # None: it was undone
-        assert [_sleeps(actor, slept_at, each) for each in later] == [False, False, False, True, True]
+        assert [_sleeps(actor, slept_at, night, each) for each in later] == [False, False, False, True, True]
 
 
 def test_as_of_a_day_means_its_end_in_the_users_zone(client: APIClient) -> None:

@@ -16,14 +16,14 @@ from strength.actions import sleep_runs
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import dismiss_merge, merge, undo_merge
-from strength.actions.revisions import FEED_LOCK, snapshot, undo_revision
+from strength.actions.revisions import snapshot, undo_revision
 from strength.actions.sleep import NOT_ALL_COMPARED, SleepRequest, due_values, sleep
 from strength.actions.sleep_runs import changes_of, preview_sleep, sleep_many, undo_sleep, undo_sleeps
 from strength.actions.usage import set_strengths, use_memories
 from strength.admin.memories import button_label
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import MergeState, RunState, Trigger, Why
+from strength.domain.sleep import MergeState, RunState, Trigger
 from strength.models import (
     Memory,
     MemoryChange,
@@ -471,19 +471,14 @@ def test_a_night_finds_what_falls_due_by_the_index(actor: Actor, write: Write, s
     for place in range(20):
         write(f"memory {place}", strength=0.2 + place / 10)
     sleep_at(NOW + DAY)
-    values = {
-        **due_values([(actor, StrengthPolicy())], NOW + DAY),
-        "why": Why.WEAK,
-        "lock": FEED_LOCK,
-        "expired": Why.EXPIRED,
-    }
+    values = due_values([(actor, StrengthPolicy())], NOW + DAY)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
         # Of so few rows any index of the actor is as good.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE strength_memorynumbers DROP CONSTRAINT numbers_of_actor")
-        cursor.execute("EXPLAIN " + SLEEP_QUERIES["archive_due"], values)
+        cursor.execute("EXPLAIN " + SLEEP_QUERIES["find_due"], values)
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "using numbers_due" in plan and "due <=" in plan, plan
 
