@@ -18,7 +18,7 @@ from memoryhub.tenancy.models import Actor
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status
 from strength.domain.sleep import keep_rank
-from strength.models import Memory, MemoryIndex, SleepRun
+from strength.models import Memory, MemoryIndex, SleepState
 from strength.sql import QUERIES, run_query
 
 MOST_CANDIDATES: Final = 8
@@ -111,13 +111,13 @@ def _nearest(
     return nearest
 
 
-def to_compare(run: SleepRun, most: int) -> list[Memory]:
-    """Return the next memories that changed since the last sleep, in the order of their changes."""
-    rows = Memory.objects.of([run.actor_id]).active().filter(Q(valid_to=None) | Q(valid_to__gt=run.now))
-    if run.compared_at is not None:
-        later = Q(updated_at__gt=run.compared_at)
-        if run.after is not None:
-            later |= Q(updated_at=run.compared_at, id__gt=run.after)
+def to_compare(state: SleepState, most: int, *, now: datetime) -> list[Memory]:
+    """Return the next memories that were not compared yet, in the order of their changes."""
+    rows = Memory.objects.of([state.actor_id]).active().filter(Q(valid_to=None) | Q(valid_to__gt=now))
+    if state.compared_until is not None:
+        later = Q(updated_at__gt=state.compared_until)
+        if state.compared_after is not None:
+            later |= Q(updated_at=state.compared_until, id__gt=state.compared_after)
         rows = rows.filter(later)
     return list(rows.select_related("numbers", "actor__sleep_state").order_by("updated_at", "id")[:most])
 

@@ -36,7 +36,7 @@ from strength.actions.search import MOST_OF_LEVEL, most_shown
 from strength.actions.usage import write_numbers
 from strength.domain.memories import STANDING
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import Phase, RunState, Trigger, Why
+from strength.domain.sleep import RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, lock_idle, settle
 from strength.models.sleep import begin_clock, mark_anew
@@ -128,13 +128,14 @@ def sleep(
             run = advance([actor], request, is_alone=True, begun=run.pk if run else None)[actor.id]
     while run.state == RunState.RUNNING:
         most = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
-        batch = to_compare(run, most)
+        seen = SleepState.of(actor.id)
+        batch = to_compare(seen, most, now=run.now)
         pairs = pairs_among(actor, batch, now=run.now)
         left = None if left is None else left - len(batch)
         is_all = len(batch) < most
         goes_on = not is_all and left != 0 and may_go_on()
         with step():
-            run = _compare_on(actor, run, batch, pairs, is_all=is_all, goes_on=goes_on)
+            run = _compare_on(run, seen, batch, pairs, is_all=is_all, goes_on=goes_on)
     return run
 
 
@@ -328,8 +329,7 @@ def _compare_or_end(nights: Sequence[Night]) -> None:
     values = {"actor_ids": ids, "now": nights[0].run.now} if ids else {}
     changed = {key for (key,) in run_query(SLEEP_QUERIES["to_compare"], values)} if ids else set()
     for each in nights:
-        run = each.run
-        run.phase, run.after, run.compared_at = Phase.COMPARE, each.state.compared_after, run.compared_since
+        each.run.compares = True
     _end([each.run for each in nights if each.actor.id not in changed])
 
 
@@ -343,28 +343,28 @@ def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) ->
 
 
 def _compare_on(
-    actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], *, is_all: bool, goes_on: bool
+    run: SleepRun, seen: SleepState, batch: list[Memory], pairs: list[Pair], *, is_all: bool, goes_on: bool
 ) -> SleepRun:
     """Store the pairs of a batch, unless another process did meanwhile; end the run unless it goes on."""
     execute_all(BEGIN_STEP, {})
-    lock_exclusive(actor.id)
-    run = SleepRun.objects.select_related("actor__agent").get(pk=seen.pk, actor_id=actor.id)
-    if run.state != RunState.RUNNING or (run.after, run.compared_at) != (seen.after, seen.compared_at):
+    lock_exclusive(run.actor_id)
+    run = SleepRun.objects.select_related("actor__agent").get(pk=run.pk, actor_id=run.actor_id)
+    state, leaves_some = SleepState.of(run.actor_id), False
+    position = state.compared_until, state.compared_after
+    if run.state != RunState.RUNNING or position != (seen.compared_until, seen.compared_after):
         return run
     proposed, merged = record_pairs(run, pairs, merges=policy_of(run).near_duplicates == "merge")
     run.proposed_count += proposed
     run.merged_count += merged
     if batch:
-        run.after, run.compared_at = batch[-1].pk, batch[-1].updated_at
+        state.compared_until, state.compared_after = batch[-1].updated_at, batch[-1].pk
     if not goes_on:
-        leaves_some = not is_all and bool(to_compare(run, 1))
+        leaves_some = not is_all and bool(to_compare(state, 1, now=run.now))
         if leaves_some:
             run.errors = [*run.errors, NOT_ALL_COMPARED]
         _end([run])
-        if leaves_some:
-            SleepState.objects.filter(actor=actor).update(
-                compared_until=run.compared_at, compared_after=run.after
-            )
+    if goes_on or leaves_some:
+        state.save(update_fields=["compared_until", "compared_after"])
     run.save()
     return run
 

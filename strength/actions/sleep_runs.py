@@ -77,7 +77,9 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
         run = sleep(actor=actor, request=night, most_compared=0)
         changes, gone = changes_of(run), {*archivings(run).values_list("memory_id", flat=True)}
     hold(actor.id)
-    changed = to_compare(run, MOST_COMPARED + 1 + len(gone)) if NOT_ALL_COMPARED in run.errors else []
+    changed = []
+    if NOT_ALL_COMPARED in run.errors:
+        changed = to_compare(SleepState.of(actor.id), MOST_COMPARED + 1 + len(gone), now=run.now)
     batch = [memory for memory in changed if memory.pk not in gone]
     run.errors = [NOT_ALL_COMPARED] if len(batch) > MOST_COMPARED else []
     run.pk, run.dry_run, run.processed_at = new_id(), True, request.now
@@ -321,7 +323,7 @@ def _undo_values(run: SleepRun) -> dict[str, Any]:
 def why_not_undone(run: SleepRun) -> WrongState | None:
     """Return why an undo would be refused now; None where it would not."""
     try:
-        _check_undoable(run, SleepState.objects.filter(actor_id=run.actor_id).first() or SleepState())
+        _check_undoable(run, SleepState.of(run.actor_id))
     except WrongState as error:
         return error
     return None

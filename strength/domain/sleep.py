@@ -25,14 +25,6 @@ class RunState(StrEnum):
     UNDONE = "undone"
 
 
-class Phase(StrEnum):
-    """Phases of a sleep: decay and archive the weak, archive above the limit, compare new memories."""
-
-    FADE = "fade"
-    CROWD = "crowd"
-    COMPARE = "compare"
-
-
 class ChangeKind(StrEnum):
     DECAY = "decay"
     LEVEL = "level"

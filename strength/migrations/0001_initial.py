@@ -231,7 +231,7 @@ class Migration(migrations.Migration):
                 ('dry_run', models.BooleanField(default=False)),
                 ('state', models.CharField(choices=[('running', 'running'), ('done', 'done'), ('undone', 'undone')], default=strength.domain.sleep.RunState['RUNNING'], max_length=8)),
                 ('now', models.DateTimeField()),
-                ('phase', models.CharField(choices=[('fade', 'fade'), ('crowd', 'crowd'), ('compare', 'compare')], default=strength.domain.sleep.Phase['FADE'], max_length=8)),
+                ('phase', models.CharField(choices=[('fade', 'fade'), ('crowd', 'crowd'), ('compare', 'compare')], default='fade', max_length=8)),
                 ('after', models.UUIDField(null=True)),
                 ('compared_at', models.DateTimeField(null=True)),
                 ('compared_since', models.DateTimeField(null=True)),

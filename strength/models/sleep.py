@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor, ActorRow, OwnedRow
 from strength.domain.policy import LEVELS, StrengthPolicy
-from strength.domain.sleep import Phase, RunState, Trigger
+from strength.domain.sleep import RunState, Trigger
 from strength.domain.strength import Clock, new_clock
 from strength.sql import QUERIES, execute_all, policy_values, run_query
 
@@ -62,6 +62,11 @@ class SleepState(OwnedRow):
     def __str__(self) -> str:
         return str(self.actor_id)
 
+    @classmethod
+    def of(cls, actor_id: UUID) -> "SleepState":
+        """Return an actor's state, a blank one where nothing was ever remembered."""
+        return cls.objects.filter(actor_id=actor_id).first() or cls(actor_id=actor_id)
+
     def as_clock(self) -> Clock:
         return Clock(tuple(self.clock), self.clock_at, self.clock_task, tuple(self.rates), self.by_task)
 
@@ -92,14 +97,16 @@ def mark_anew(
 class SleepRun(ActorRow):
     """One sleep of an actor, or the preview of one (SPEC S5, S6).
 
-    `now` is the moment that it runs for, however long it takes. Its position is `phase` and the memory `after`; when
-    comparing, the last memory that changed at `compared_at`, from `compared_since` on. `changes` is a preview's result:
-    ids and numbers, no texts. The runs of one call share a `group`. `clock` is where it moved the actor's clock, from
-    what `before` holds.
+    `now` is the moment that it runs for, however long it takes. When it `compares` it has archived; the actor's state
+    says how far it has come since `compared_since`. `policy` holds what differs from the defaults. `changes` is a
+    preview's result: ids and numbers, no texts. The runs of one call share a `group`. `clock` is where it moved the
+    actor's clock, from what `before` holds.
     """
 
     not_exported: ClassVar = frozenset({"before"})
-    former_columns: ClassVar[Mapping[str, str | None]] = {"slept_count": None}
+    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(
+        ("slept_count", "phase", "after", "compared_at")
+    )
 
     number = models.PositiveIntegerField(null=True, help_text="Counted per actor; null for a preview.")
     group = models.UUIDField(null=True)
@@ -107,9 +114,7 @@ class SleepRun(ActorRow):
     dry_run = models.BooleanField(default=False)
     state = models.CharField(max_length=8, choices=choices(RunState), default=RunState.RUNNING)
     now = models.DateTimeField()
-    phase = models.CharField(max_length=8, choices=choices(Phase), default=Phase.FADE)
-    after = models.UUIDField(null=True)
-    compared_at = models.DateTimeField(null=True)
+    compares = models.BooleanField(default=False)
     compared_since = models.DateTimeField(null=True)
     policy = models.JSONField(default=dict)
     tasks_completed = models.PositiveIntegerField(default=0)
@@ -148,7 +153,7 @@ class SleepRun(ActorRow):
     @property
     def archives(self) -> bool:
         """Say whether it has more to archive, or to see whether it has."""
-        return self.state == RunState.RUNNING and self.phase != Phase.COMPARE
+        return self.state == RunState.RUNNING and not self.compares
 
     @property
     def sleeper(self) -> Principal:

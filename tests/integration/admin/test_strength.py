@@ -389,7 +389,7 @@ def test_undo_is_offered_where_it_can_work(boss: Client, nights: Nights) -> None
 
 
 def test_an_interrupted_sleep_is_told_and_gone_on_with(boss: Client, nights: Nights) -> None:
-    SleepRun.objects.filter(pk=nights.run.pk).update(state="running", phase="fade", after=None)
+    SleepRun.objects.filter(pk=nights.run.pk).update(state="running", compares=False)
     assert "Continue" in text_of(boss, page_of(nights.run))
     response = press(boss, nights.run, "sleep")
     assert response.redirect_chain[-1][0] == page_of(nights.run)

@@ -19,7 +19,7 @@ from strength.actions.revisions import FEED_LOCK
 from strength.actions.sleep import SleepRequest, advance, in_batches, sleep, sleep_together
 from strength.actions.sleep_runs import preview_sleep, undo_sleep
 from strength.domain.memories import Kind
-from strength.domain.sleep import Phase, RunState, Trigger
+from strength.domain.sleep import RunState, Trigger
 from strength.models import Memory, MemoryChange, MemoryHistory, MemoryNumbers, SleepRun, SleepState
 from tests.integration.strength.conftest import BY, NOW
 
@@ -126,7 +126,7 @@ def test_what_is_new_is_compared_after_the_step() -> None:
             write_memory(actor=actor, new=NewMemory(content=text), by=BY, now=NOW)
     every = list(Actor.objects.exclude(user_id="").select_related("agent"))
     runs = advance(every, request(NOW + DAY))
-    assert {(run.state, run.phase) for run in runs.values()} == {(RunState.RUNNING, Phase.COMPARE)}
+    assert {(run.state, run.compares) for run in runs.values()} == {(RunState.RUNNING, True)}
     ended = list(sleep_together(actors=every, request=request(NOW + 1.1 * DAY)))
     assert {run.pk for run in ended} == {run.pk for run in runs.values()}
     assert [(run.state, run.proposed_count, run.decayed_count) for run in ended] == [("done", 1, 2)] * 2

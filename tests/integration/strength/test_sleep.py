@@ -697,7 +697,7 @@ def test_a_policy_that_is_not_allowed_any_more_stops_no_sleep(
     memory = write("tea")
     run = sleep_at(NOW + DAY)
     SleepRun.objects.filter(pk=run.pk).update(
-        state="running", phase="fade", policy={"near_duplicates": "group"}, after=None
+        state="running", compares=False, policy={"near_duplicates": "group"}
     )
     ended = sleep_at(NOW + 2 * DAY)
     assert (ended.pk, ended.state, len(ended.errors)) == (run.pk, "done", 1)
