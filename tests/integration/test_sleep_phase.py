@@ -15,6 +15,7 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.db_pool import run_parallel
 from memoryhub.runtime.processes import wait_until
+from memoryhub.tenancy.models import Agent
 from strength.actions.memories import NewMemory, write_memory
 from strength.models import Memory, MemoryNumbers, SleepRun
 
@@ -43,7 +44,7 @@ def test_all_sleep_each_once(at_once: str) -> None:
     told = sleep_phase("--at-once", at_once)
     assert SleepRun.objects.filter(state="done", trigger="command").count() == 7
     assert Memory.objects.filter(status="archived").count() == 3
-    assert "Done: 7 actors, 7 decayed, 3 archived" in told and "kana/user-6: 1 decayed" in told
+    assert "Done: 7 actors, 7 decayed, 3 archived" in told and "kana / user-6: 1 decayed" in told
     assert max(MemoryNumbers.objects.with_strength().values_list("strength_now", flat=True)) < 1.0
 
 
@@ -65,6 +66,21 @@ def test_a_preview_of_a_day_to_come_foretells_it_and_changes_nothing() -> None:
     assert (now["archived_count"], later["archived_count"]) == (0, 1)
     assert Memory.objects.get().status == "active"
     assert SleepRun.objects.filter(dry_run=True).count() == 2
+
+
+def test_a_preview_names_agents_users_and_what_would_be_archived() -> None:
+    remember("hiroki", "Likes tea.", "Likes cats.", strength=0.102)
+    remember("", "Green tea is popular.")
+    Agent.objects.update(name="Kana")
+    memory = Memory.objects.get(content="Likes tea.")
+    told = sleep_phase("--dry-run", "--at-once", "1", "--agent", "kana", "--user", "hiroki")
+    assert "Kana (kana) / hiroki: 2 decayed, 2 archived\n" in told
+    assert (
+        f"  archive note {memory.pk} in {memory.namespace}, strength 0.102 → 0.0969: at or below archive threshold\n"
+        in told
+    )
+    assert "Likes" not in told, "a text is nobody's business who only counts"
+    assert "Kana (kana): 1 decayed\n" in sleep_phase("--dry-run")
 
 
 def test_one_user_of_an_agent_sleeps_and_the_others_do_not() -> None:

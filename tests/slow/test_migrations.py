@@ -16,7 +16,15 @@ from memoryhub.importexport.demo import load_demo
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.sleep import Trigger
-from strength.models import Memory, MemoryHistory, MemoryNumbers, MemoryRevision, PerspectiveStrength
+from strength.models import (
+    Memory,
+    MemoryHistory,
+    MemoryNumbers,
+    MemoryRevision,
+    PerspectiveStrength,
+    SleepRun,
+    SleepState,
+)
 from tests.conftest import NOW
 
 APPS = ("conversations", "summaries", "strength")
@@ -99,6 +107,27 @@ def test_what_a_sleep_archived_stays_in_the_history(newest: list[Any]) -> None:
     assert list(MemoryRevision.objects.values()) == history
     MigrationExecutor(connection).migrate(newest)
     assert list(MemoryHistory.objects.values()) == history
+
+
+def test_a_sleep_that_compares_goes_on_where_it_was(newest: list[Any]) -> None:
+    actor = actor_for_writing(command("test"), "kana", "hiroki", now=NOW)
+    MigrationExecutor(connection).migrate([("strength", "0015_room_for_archiving")])
+    with connection.cursor() as cursor:
+        cursor.execute(RUNNING, {"actor": actor.pk, "now": NOW, "after": actor.pk})
+    MigrationExecutor(connection).migrate(newest)
+    state = SleepState.objects.get()
+    assert (state.compared_until, state.compared_after) == (NOW, actor.pk)
+    assert SleepRun.objects.get().compares
+
+
+RUNNING = """
+INSERT INTO strength_rhythm (actor_id, tasks_completed, runs) VALUES (%(actor)s, 0, 1);
+INSERT INTO strength_sleeprun (id, actor_id, number, trigger, dry_run, state, now, phase, after, compared_at, policy,
+    tasks_completed, decayed_count, archived_count, consolidated_count, merged_count, proposed_count, before, changes,
+    errors, who_kind, who_id, who_name, undone_by)
+VALUES (gen_random_uuid(), %(actor)s, 1, 'command', false, 'running', %(now)s, 'compare', %(after)s, %(now)s, '{}',
+    0, 0, 0, 0, 0, 0, '{}', '[]', '[]', 'command', 'x', 'x', '')
+"""
 
 
 def test_index_rows_stay_while_their_pages_get_room(newest: list[Any]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
@@ -17,8 +18,8 @@ from memoryhub.management import ResumableCommand, moment_option
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.sleep import SleepRequest, in_batches, sleep_together
 from strength.actions.sleep_runs import changes_of, preview_sleep
-from strength.domain.sleep import Trigger
-from strength.models import SleepRun
+from strength.domain.sleep import ChangeKind, Trigger
+from strength.models import Memory, SleepRun
 
 SHOWN_CHANGES = 20
 MOST_AT_ONCE = 4  # more wait for the same disk
@@ -79,25 +80,46 @@ class Command(ResumableCommand):
             )
 
     def _report(self, run: SleepRun, *, as_json: bool) -> None:
-        whose = {"agent_id": run.actor.agent_id, "user_id": run.actor.user_id}
         if as_json:
             values = {name: getattr(run, name) for name in COUNTS if name != "proposed_count"}
             row = {
                 "id": str(run.pk), "dry_run": run.dry_run, **values, "proposed_merges": run.proposed_count,
                 "processed_at": run.processed_at.isoformat() if run.processed_at else None,
-                "changes": changes_of(run), "errors": run.errors, **whose,
+                "changes": changes_of(run), "errors": run.errors, "agent_id": run.actor.agent_id,
+                "user_id": run.actor.user_id,
             }  # fmt: skip
             self.stdout.write(json.dumps(row, ensure_ascii=False))
             return
         counts = ", ".join(
             f"{getattr(run, name)} {text}" for name, text in COUNTS.items() if getattr(run, name)
         )
-        self.stdout.write(f"{run.actor.agent_id}/{run.actor.user_id or '–'}: {counts or 'nothing to do'}")
-        if run.dry_run:
-            for change in changes_of(run)[:SHOWN_CHANGES]:
-                self.stdout.write(f"  {change['change']} {change['memory_id']}: {change['why']}")
+        self.stdout.write(f"{_name(run.actor)}: {counts or 'nothing to do'}")
+        for line in _lines(run) if run.dry_run else []:
+            self.stdout.write(f"  {line}")
         for error in run.errors:
             self.stdout.write(f"  {error}")
+
+
+def _name(actor: Actor) -> str:
+    """Return the agent's name and id, and the user's id: a user has no other name."""
+    name, key = actor.agent.name, actor.agent_id
+    agent = key if name in ("", key) else f"{name} ({key})"
+    return f"{agent} / {actor.user_id}" if actor.user_id else agent
+
+
+def _lines(run: SleepRun) -> Iterator[str]:
+    """Yield the weightiest changes of a preview, with what each is about but not its text; fading is only counted."""
+    changes = [change for change in changes_of(run) if change["change"] != ChangeKind.DECAY]
+    shown = changes[:SHOWN_CHANGES]
+    rows = Memory.objects.of([run.actor_id]).in_bulk([change["memory_id"] for change in shown])
+    for change in shown:
+        if (memory := rows.get(UUID(change["memory_id"]))) is None:  # deleted meanwhile
+            continue
+        words = change["change"].replace("_", " "), change["why"].replace("_", " ")
+        numbers = f", strength {change['before']:.3g} → {change['after']:.3g}" if "before" in change else ""
+        yield f"{words[0]} {memory.kind} {memory.pk} in {memory.namespace}{numbers}: {words[1]}"
+    if left_out := len(changes) - len(shown):
+        yield f"and {left_out} more; --json lists them"
 
 
 def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
