@@ -30,5 +30,5 @@ class StrengthConfig(AppConfig):
         TREE_EXPORTS.append(importexport.export_notes)
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv
         PAGES.extend([*review.PAGES, *nights.PAGES])
-        dashboard.PANELS.append(panels.tiles)
-        ENTRY_KINDS.extend([panels.BORN, panels.USED])
+        dashboard.PANELS.append(panels.memory_panel)
+        ENTRY_KINDS.extend([panels.CREATED_ENTRIES, panels.USED_ENTRIES])

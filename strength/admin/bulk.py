@@ -59,12 +59,12 @@ from strength.actions.revisions import BatchResult
 from strength.domain.memories import WrongState
 from strength.models import Memory, MemoryRevision
 
-EXAMPLES: Final = 5
-MOST_EXPORTED: Final = 10_000
-PAGE: Final = "admin/strength/memory/confirm.html"
+MAX_EXAMPLES: Final = 5
+MAX_EXPORTED: Final = 10_000
+CONFIRM_TEMPLATE: Final = "admin/strength/memory/confirm.html"
 DELETE: Final = "delete_selected"
-ASK_WHY: Final = frozenset({"archive", "reject", DELETE, "merge"})
-"""What takes something away from agents: the page asks for the reason first."""
+VERBS_WITH_REASON: Final = frozenset({"archive", "reject", DELETE, "merge"})
+"""Verbs that withdraw memories from agents; the page asks for a reason."""
 
 LABELS: Final = {
     "pin": _("Pin"),
@@ -88,12 +88,12 @@ DESCRIPTIONS: Final = {
     DELETE: _("Delete the selected memories for good"),
     "export": _("Export the selected memories"),
 }
-FORMATS: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES}
+EXPORT_CONTENT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES}
 
 
-def bulk(verb: str) -> Callable[..., HttpResponse | None]:
+def bulk_action(verb: str) -> Callable[..., HttpResponse | None]:
     def act(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> HttpResponse | None:
-        return asked_or_done(screen, request, queryset, verb)
+        return confirm_or_apply(screen, request, queryset, verb)
 
     act.__name__ = verb
     made: Callable[..., HttpResponse | None] = admin.action(
@@ -102,17 +102,17 @@ def bulk(verb: str) -> Callable[..., HttpResponse | None]:
     return made
 
 
-def asked_or_done(
+def confirm_or_apply(
     screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str
 ) -> HttpResponse | None:
-    """Say what would happen; where the person has said yes to that, do it, and go back to the list."""
+    """Show a confirmation page, or apply the verb once it is confirmed."""
     if verb == "export":
         answer: HttpResponse | None = _export(screen, request, queryset)
         return answer
     if verb in TRANSITIONS and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
-        return _asked_or_ordered(screen, request, queryset, verb)
+        return _confirm_or_enqueue(screen, request, queryset, verb)
     rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MAX_SELECTED + 1])
-    problem = _problem_of(rows, verb)
+    problem = _selection_error(rows, verb)
     if problem is not None:
         screen.message_user(request, problem, messages.ERROR)
         return None
@@ -121,27 +121,27 @@ def asked_or_done(
         return _merge(screen, request, rows)
     if request.POST.get("post") != "yes":
         plan = BatchResult(changed=list(rows)) if verb == DELETE else plan_many(rows, verb)
-        left = [_left(str(error), memories) for error, memories in plan.skipped]
-        return _page(
+        left = [_skipped_group(str(error), memories) for error, memories in plan.skipped]
+        return _confirm_page(
             screen, request, verb, rows=rows, changing=len(plan.changed), left=left, **_examples(plan.changed)
         )
     if verb == DELETE:
         done = delete_many(memories=rows, by=by, reason=reason, now=now)
     else:
         done = curate_many(
-            memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=now
+            memories=rows, versions=_shown_versions(request), verb=verb, by=by, reason=reason, now=now
         )
     _log(request, done.changed, verb)
     report_skipped(screen, request, {str(error): len(left) for error, left in done.skipped})
     if done.changed:
         count = len(done.changed)
         text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
-        undo = None if verb == DELETE else undo_of_batch(request, done.batch)
+        undo = None if verb == DELETE else undo_batch_url(request, done.batch)
         report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
     return None
 
 
-def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
+def _selection_error(rows: Sequence[Memory], verb: str) -> str | None:
     if not rows:
         return gettext("The selected rows no longer exist.")
     if len(rows) > MAX_SELECTED:
@@ -152,18 +152,18 @@ def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
     return None
 
 
-def _asked_or_ordered(
+def _confirm_or_enqueue(
     screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str
 ) -> HttpResponse:
-    """Say how many of a large selection would change; where the person has said yes to that, order the job."""
-    seen_at = _seen_at(request)
+    """Show a confirmation page for a large selection, or enqueue its job once it is confirmed."""
+    seen_at = _selection_time(request)
     rows: Any = queryset.order_by("pk").filter(created_at__lte=seen_at)
     if request.POST.get("post") != "yes":
         total, those = rows.count(), changing(rows, verb)
         count = those.count()
-        return _page(
+        return _confirm_page(
             screen, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
-            staying=total - count, shown_staying=format_count(total - count), **_examples(those[:EXAMPLES], count),
+            staying=total - count, shown_staying=format_count(total - count), **_examples(those[:MAX_EXAMPLES], count),
         )  # fmt: skip
     keys = list(rows.values_list("pk", flat=True)[: MOST_IN_BATCH + 1])
     try:
@@ -177,7 +177,7 @@ def _asked_or_ordered(
     return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
 
 
-def _seen_at(request: HttpRequest) -> datetime:
+def _selection_time(request: HttpRequest) -> datetime:
     try:
         moment = parse_datetime(submitted_text(request, "seen_at"))
     except ValueError:
@@ -186,7 +186,7 @@ def _seen_at(request: HttpRequest) -> datetime:
 
 
 def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
-    """Show how far the job of a large selection has come, and the way back."""
+    """Show the progress of a large selection's job, with its undo."""
     if not screen.has_change_permission(request):
         raise PermissionDenied
     job = latest_job(batch)
@@ -205,17 +205,17 @@ def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
     )  # fmt: skip
 
 
-# The page that counts
+# Confirmation page
 
 
-def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpResponse:
+def _confirm_page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpResponse:
     return render_page(
         request,
-        PAGE,
+        CONFIRM_TEMPLATE,
         title=LABELS[verb],
         opts=screen.opts,
         verb=verb,
-        asks_why=verb in ASK_WHY,
+        asks_why=verb in VERBS_WITH_REASON,
         is_final=verb == DELETE,
         shown_changing=format_count(context["changing"]),
         checkbox=ACTION_CHECKBOX_NAME,
@@ -230,16 +230,16 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
         try:
             check_mergeable(kept, absorbed)
         except WrongState as error:
-            left = [_left(str(error), [kept, absorbed])]
-            return _page(screen, request, "merge", rows=rows, changing=0, left=left)
-        sides = [_shown(kept), _shown(absorbed)]
+            left = [_skipped_group(str(error), [kept, absorbed])]
+            return _confirm_page(screen, request, "merge", rows=rows, changing=0, left=left)
+        sides = [_example(kept), _example(absorbed)]
         likeness = 100 * likeness_of(kept.content, absorbed.content)
-        return _page(screen, request, "merge", rows=rows, changing=2, sides=sides, likeness=likeness)
+        return _confirm_page(screen, request, "merge", rows=rows, changing=2, sides=sides, likeness=likeness)
     if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
     try:
         merge = merge_pair(
-            kept=kept, absorbed=absorbed, versions=_versions(request), by=principal(request),
+            kept=kept, absorbed=absorbed, versions=_shown_versions(request), by=principal(request),
             reason=submitted_reason(request), now=clock(),
         )  # fmt: skip
     except DomainError as error:
@@ -252,7 +252,7 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
     return None
 
 
-def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
+def _skipped_group(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
     text = ngettext(
         "%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom)
     )
@@ -260,17 +260,17 @@ def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
 
 
 def _examples(memories: Sequence[Memory] | QuerySet[Memory], count: int | None = None) -> dict[str, Any]:
-    shown = [_shown(memory) for memory in memories[:EXAMPLES]]
-    more = max(0, (len(memories) if count is None else count) - EXAMPLES)
+    shown = [_example(memory) for memory in memories[:MAX_EXAMPLES]]
+    more = max(0, (len(memories) if count is None else count) - MAX_EXAMPLES)
     return {"examples": shown, "more": format_count(more) if more else 0}
 
 
-def _shown(memory: Any) -> dict[str, Any]:
+def _example(memory: Any) -> dict[str, Any]:
     return {"memory": memory, "opening": excerpt(memory.opening, 200)}
 
 
-def _versions(request: HttpRequest) -> dict[str, int]:
-    """Return the versions that the page showed, by id: what was edited meanwhile is not decided about unread."""
+def _shown_versions(request: HttpRequest) -> dict[str, int]:
+    """Return the versions that the page showed, by id; memories edited meanwhile are skipped."""
     shown = {
         key: submitted_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)
     }
@@ -285,16 +285,16 @@ def _log(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
             LogEntry.objects.log_actions(user.pk, memories, flag, change_message=verb)
 
 
-# The way back
+# Undo
 
 
-def undo_of_batch(request: HttpRequest, batch: UUID) -> str:
-    """Return the address that takes back what was done to many at once, and leads back to where that was."""
+def undo_batch_url(request: HttpRequest, batch: UUID) -> str:
+    """Return the URL that undoes a batch and returns to where it was made."""
     query = urlencode({"batch": str(batch), "next": request.get_full_path()})
     return f"{reverse('admin:strength_memory_take_back_many')}?{query}"
 
 
-def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
+def undo_batch_view(screen: Any, request: HttpRequest) -> HttpResponse:
     if not screen.has_change_permission(request):
         raise PermissionDenied
     to = next_url(request) or reverse("admin:strength_memory_changelist")
@@ -326,21 +326,21 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
 
 
 def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
-    keys = list(queryset.order_by("-pk").values_list("pk", flat=True)[: MOST_EXPORTED + 1])
+    keys = list(queryset.order_by("-pk").values_list("pk", flat=True)[: MAX_EXPORTED + 1])
     if not keys:
         screen.message_user(request, gettext("The selected rows no longer exist."), messages.ERROR)
         return None
     form = submitted_text(request, "format")
     may_import = bool(screen.may_see_agents(request))
-    if request.POST.get("post") == "yes" and form in FORMATS and (form == "csv" or may_import):
-        return _download(request, keys[:MOST_EXPORTED], form)
+    if request.POST.get("post") == "yes" and form in EXPORT_CONTENT_TYPES and (form == "csv" or may_import):
+        return _download(request, keys[:MAX_EXPORTED], form)
     is_all = request.POST.get("select_across") == "1"
     chosen = queryset.filter(pk__in=keys[:1]) if is_all else queryset
-    count = min(len(keys), MOST_EXPORTED)
-    return _page(
+    count = min(len(keys), MAX_EXPORTED)
+    return _confirm_page(
         screen, request, "export", rows=list(chosen[:MAX_SELECTED]), changing=count,
-        is_all=is_all, is_capped=len(keys) > MOST_EXPORTED, most=MOST_EXPORTED, may_import=may_import,
-        examples=[_shown(memory) for memory in queryset[:EXAMPLES]], more=max(0, count - EXAMPLES),
+        is_all=is_all, is_capped=len(keys) > MAX_EXPORTED, most=MAX_EXPORTED, may_import=may_import,
+        examples=[_example(memory) for memory in queryset[:MAX_EXAMPLES]], more=max(0, count - MAX_EXAMPLES),
     )  # fmt: skip
 
 
@@ -356,4 +356,4 @@ def _download(request: HttpRequest, keys: Sequence[UUID], form: str) -> Streamin
     # Django would collect a plain iterator whole before it sends the first byte through ASGI.
     pieces: Any = stream_from_thread(stream) if isinstance(request, ASGIRequest) else stream()
     headers = {"Content-Disposition": f'attachment; filename="memories.{form}"', "Cache-Control": "no-store"}
-    return StreamingHttpResponse(pieces, content_type=FORMATS[form], headers=headers)
+    return StreamingHttpResponse(pieces, content_type=EXPORT_CONTENT_TYPES[form], headers=headers)

@@ -12,9 +12,9 @@ from strength.domain.sleep import ChangeKind, MergeState, RunState, Trigger, Why
 from strength.domain.strength import Impact, PointKind
 from strength.models.task import TaskState
 
-Words = Mapping[Any, Any]
+Labels = Mapping[Any, Any]
 
-POINTS: Final[Words] = {
+POINT_LABELS: Final[Labels] = {
     PointKind.CREATED: _("created"),
     PointKind.USED: _("used"),
     PointKind.IMPACT: _("had an impact"),
@@ -22,19 +22,19 @@ POINTS: Final[Words] = {
     PointKind.SLEPT: _("slept"),
     PointKind.NOW: _("now"),
 }
-IMPACTS: Final[Words] = {
+IMPACT_LABELS: Final[Labels] = {
     Impact.USER_POSITIVE: _("The user was satisfied"),
     Impact.TASK_SUCCESS: _("A task succeeded"),
     Impact.PREVENTED_ERROR: _("An error was prevented"),
 }
-STATUSES: Final[Words] = {
+STATUS_LABELS: Final[Labels] = {
     Status.ACTIVE: _("active"),
     Status.PENDING: _("waiting for approval"),
     Status.ARCHIVED: _("archived"),
     Status.REJECTED: _("rejected"),
 }
 STATUS_COLOURS: Final = {"active": "success", "pending": "warning", "archived": "info", "rejected": "danger"}
-VERBS: Final[Words] = {
+VERB_LABELS: Final[Labels] = {
     **{
         verb: labels.VERBS[verb]
         for verb in (
@@ -46,7 +46,7 @@ VERBS: Final[Words] = {
     "supersede": pgettext_lazy("done", "ended by another"),
     "sleep": pgettext_lazy("done", "by a sleep run"),
 }  # fmt: skip
-FIELDS: Final[Words] = {
+FIELD_LABELS: Final[Labels] = {
     "content": _("text"),
     "namespace": _("namespace"),
     "kind": _("kind"),
@@ -62,21 +62,21 @@ FIELDS: Final[Words] = {
     "valid_from": _("holds from"),
     "valid_to": _("holds until"),
 }
-TRIGGERS: Final[Words] = {
+TRIGGER_LABELS: Final[Labels] = {
     Trigger.API: _("a program"),
     Trigger.TASK: _("the end of a task"),
     Trigger.SCHEDULE: _("the nightly schedule"),
     Trigger.COMMAND: _("a command"),
     Trigger.CURATOR: _("a curator"),
 }
-RUN_STATES: Final[Words] = {
+RUN_STATE_LABELS: Final[Labels] = {
     RunState.RUNNING: _("not finished"),
     RunState.DONE: _("done"),
     RunState.UNDONE: _("undone"),
     "preview": _("preview"),
 }
 RUN_COLOURS: Final = {"running": "warning", "done": "success", "undone": "danger", "preview": "info"}
-CHANGES: Final[Words] = {
+CHANGE_LABELS: Final[Labels] = {
     ChangeKind.DECAY: _("fades"),
     ChangeKind.LEVEL: _("changes its level"),
     ChangeKind.ARCHIVE: _("is archived"),
@@ -90,7 +90,7 @@ CHANGE_COLOURS: Final = {
     ChangeKind.LEVEL: "success",
     ChangeKind.DECAY: "",
 }
-SLEEP_REASONS: Final[Words] = {
+SLEEP_REASON_LABELS: Final[Labels] = {
     Why.FADED: _("what is not used grows weaker"),
     Why.USED_ENOUGH: _("it has been used often enough for another level"),
     Why.WEAK: _("its strength is at the archive threshold or below"),
@@ -98,20 +98,20 @@ SLEEP_REASONS: Final[Words] = {
     Why.EXPIRED: _("the time in which it holds is over"),
     Why.SAME: _("it says the same as another"),
 }
-ALIKE: Final = (
+SIMILARITY_LABELS: Final = (
     (0.85, _("very alike")),
     (0.55, _("alike")),
     (0.25, _("somewhat alike")),
     (0.0, _("a little alike")),
 )
-"""Likeness in words, from the least of each."""
+"""Labels of similarity by their minimum."""
 
 
-def alike(share: float) -> Any:
-    return next(words for least, words in ALIKE if share >= least or least == 0)
+def similarity_label(share: float) -> Any:
+    return next(words for least, words in SIMILARITY_LABELS if share >= least or least == 0)
 
 
-MERGE_STATES: Final[Words] = {
+MERGE_STATE_LABELS: Final[Labels] = {
     MergeState.PROPOSED: _("proposed"),
     MergeState.MERGED: _("merged"),
     MergeState.DISMISSED: _("kept apart"),
@@ -125,13 +125,13 @@ MERGE_COLOURS: Final = {
     "withdrawn": "",
     "undone": "danger",
 }
-DECISIONS: Final[Words] = {
+DECISION_LABELS: Final[Labels] = {
     TombstoneReason.DELETED: _("deleted"),
     TombstoneReason.REJECTED: _("rejected"),
     TombstoneReason.EDITED: _("edited"),
 }
 DECISION_COLOURS: Final = {"deleted": "danger", "rejected": "warning", "edited": "info"}
-TASK_STATES: Final[Words] = {
+TASK_STATE_LABELS: Final[Labels] = {
     TaskState.BEGUN: _("started"),
     TaskState.COMPLETED: _("completed"),
     TaskState.FAILED: _("failed"),

@@ -50,48 +50,48 @@ from strength.actions.merges import undo_merge
 from strength.actions.review import UnusableView, delete_view, open_merges, save_view
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
-from strength.admin.bulk import DELETE, LABELS, batch_view, bulk, take_back_many
-from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
-from strength.admin.memory_detail import memory_context, retrieved
+from strength.admin.bulk import DELETE, LABELS, batch_view, bulk_action, undo_batch_view
+from strength.admin.labels import FIELD_LABELS, IMPACT_LABELS, STATUS_COLOURS, STATUS_LABELS
+from strength.admin.memory_detail import memory_context, retrieval_page
 from strength.admin.memory_forms import MemoryForm, NewMemoryForm
 from strength.admin.memory_list import (
     ROW_KEYS,
     MemoryList,
     SummariesFilter,
-    best_first,
     list_context,
+    order_by_results,
     owner_chips,
     pin_button,
     requested_search,
     row_buttons,
+    saved_query,
+    score_cell,
     search_semantically,
-    shown_score,
     state_chip,
     strength_bar,
-    view_of,
 )
-from strength.admin.tombstones import kept_out_of, with_old_wording
+from strength.admin.tombstones import tombstones_of, with_former_text
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryHistory, Merge, Revision
 from strength.models.memory import STRENGTH_OF_MEMORY
 
 PAGE_KEYS: Final = {**ROW_KEYS, "reject": "r"}
-LONGEST_PERSPECTIVE: Final = 100
-WHOLE: Final = "whole"
-"""In the address of a memory's page: its text area holds the text however long that is."""
+MAX_PERSPECTIVE_LENGTH: Final = 100
+FULL_TEXT: Final = "whole"
+"""Value of `?text=` of a memory's page: the form holds the text however long it is."""
 
-ROW: Final = "row"
-"""Said by the buttons of a list's rows: they lead back to their row."""
+FROM_ROW: Final = "row"
+"""Field posted by a list row's buttons: they return to their row."""
 
 LONG_FIELDS: Final = ("content", "learnings", "metadata")
-LONGEST_IN_FORM: Final = 60_000
-"""Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
+MAX_FORM_FIELD_BYTES: Final = 60_000
+"""Escaped bytes of a field (a `"` has six); longer fields stand read-only above the form."""
 
 
 @admin.register(Memory)
 class MemoryAdmin(CuratedAdmin):
-    """Memories: written, edited, curated and deleted through the actions alone."""
+    """Admin of memories; every change goes through an action."""
 
     form = MemoryForm
     add_form = NewMemoryForm
@@ -118,7 +118,7 @@ class MemoryAdmin(CuratedAdmin):
     search_help_text = _("Words of a memory, its namespace, or its id.")
     ordering = ("-id",)
     long_text = "content"
-    actions = tuple(bulk(verb) for verb in (*TRANSITIONS, "merge", "export", DELETE))
+    actions = tuple(bulk_action(verb) for verb in (*TRANSITIONS, "merge", "export", DELETE))
     readonly_fields = ("id", "owner", "state_in_words", "source", "channel", "trust", "shown_lock", "version",
                        "created_at", "updated_at", "superseded_by", "supersedes")  # fmt: skip
     # The page shows the first and the last itself, and folds the others.
@@ -157,11 +157,11 @@ class MemoryAdmin(CuratedAdmin):
     shown_content = column(
         _("content"), lambda memory: format_html("{}{}", state_chip(memory), excerpt(memory.opening))
     )
-    state_in_words = choice_displays("status", STATUSES, STATUS_COLOURS, description=_("status"))[1]
+    state_in_words = choice_displays("status", STATUS_LABELS, STATUS_COLOURS, description=_("status"))[1]
     row_buttons = column(_("actions"), row_buttons)
     star = column("\N{WHITE STAR}", pin_button, ordering="pinned")
     chips = column(_("owner"), owner_chips, ordering="actor")
-    shown_score = column(_("score"), lambda memory: shown_score(getattr(memory, "found", None)))
+    shown_score = column(_("score"), lambda memory: score_cell(getattr(memory, "found", None)))
 
     @admin.display(description=_("locked"))
     def shown_lock(self, memory: Memory) -> str:
@@ -208,8 +208,8 @@ class MemoryAdmin(CuratedAdmin):
                     proposals,
                 )
                 said = f"{said} {dropped % {'count': proposals}}"
-            text = with_old_wording(request, said, edited, former)
-            self.offer_undo(request, text, undo_of(request, edited))
+            text = with_former_text(request, said, edited, former)
+            self.offer_undo(request, text, undo_url(request, edited))
         return edited
 
     def delete_model(self, request: HttpRequest, obj: Memory) -> None:
@@ -232,18 +232,18 @@ class MemoryAdmin(CuratedAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find by meaning where the address asks for it, and names whose memory; by words or an id otherwise."""
+        """Search semantically if requested for an agent, otherwise by words or id."""
         question = requested_search(request)
         if question is None or not question.agent_id:
             return super().get_search_results(request, queryset, search_term)
         meaning = search_semantically(request, question, by=principal(request), now=clock())
         request.meaning = meaning  # type: ignore[attr-defined]
-        return best_first(queryset, meaning), False
+        return order_by_results(queryset, meaning), False
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the list; what is to be said about a search by meaning is known once that was done."""
+        """Show the list; the context above it needs the results of a semantic search."""
         answer: Any = super().changelist_view(request, extra_context)
         found = (getattr(answer, "context_data", None) or {}).get("cl")
         if found is not None:
@@ -251,13 +251,13 @@ class MemoryAdmin(CuratedAdmin):
         return answer  # type: ignore[no-any-return]
 
     def may_see_agents(self, request: HttpRequest) -> bool:
-        """Return whether a person may read what stands above memories in an export: their agents."""
+        """Return whether a user may read the agents in an export."""
         return bool(request.user.has_perm("memoryhub.view_agent"))
 
-    # Buttons, and what is loaded when it is asked for
+    # Buttons, and fragments loaded on demand
 
     def get_urls(self) -> list[URLPattern]:
-        take_back = self.admin_site.admin_view(require_POST(partial(take_back_many, self)))
+        take_back = self.admin_site.admin_view(require_POST(partial(undo_batch_view, self)))
         batch = self.admin_site.admin_view(partial(batch_view, self))
         return [
             path("batch/<uuid:batch>/", batch, name="strength_memory_batch"),
@@ -271,12 +271,12 @@ class MemoryAdmin(CuratedAdmin):
         ]
 
     def views_view(self, request: HttpRequest) -> HttpResponse:
-        """Save the list's filters by a name, or delete what was saved."""
+        """Save the list's filters as a named view, or delete a view."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         user: Any = request.user
         view_id = as_uuid(submitted_text(request, "delete"))
-        query = view_of(submitted_text(request, "query"))
+        query = saved_query(submitted_text(request, "query"))
         if view_id is not None:
             delete_view(person_id=user.pk, view_id=view_id)
         else:
@@ -294,7 +294,7 @@ class MemoryAdmin(CuratedAdmin):
             self, request, object_id, partial(self._curate, request, verb), logged=verb
         )
         if next_url(request) and "Location" in answer:
-            answer["Location"] += _place(request, object_id)
+            answer["Location"] += _row_anchor(request, object_id)
         return answer
 
     def _curate(self, request: HttpRequest, verb: str, memory: Memory, reason: str) -> Done:
@@ -312,11 +312,13 @@ class MemoryAdmin(CuratedAdmin):
             now=clock(),
         )
         done = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
-        return _reported(request, gettext("%(done)s: %(text)s") % done, changed, memory)
+        return _done_with_undo(request, gettext("%(done)s: %(text)s") % done, changed, memory)
 
     @object_action()
     def take_back_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
-        undo_revision(revision=_revision(request, memory), by=principal(request), reason=reason, now=clock())
+        undo_revision(
+            revision=_requested_revision(request, memory), by=principal(request), reason=reason, now=clock()
+        )
         return Done(gettext("The change was undone."))
 
     @object_action()
@@ -337,7 +339,7 @@ class MemoryAdmin(CuratedAdmin):
     def retrieved_view(self, request: HttpRequest, memory: Memory) -> HttpResponse:
         if not request.user.has_perm("conversations.view_receipt"):
             raise PermissionDenied
-        context = {"memory": memory, **retrieved(memory, place=submitted_number(request, "from") or 0)}
+        context = {"memory": memory, **retrieval_page(memory, place=submitted_number(request, "from") or 0)}
         if request.headers.get("HX-Request") == "true":
             return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
         page, title = "admin/strength/memory/retrieved_page.html", _("Why it was retrieved")
@@ -345,20 +347,20 @@ class MemoryAdmin(CuratedAdmin):
 
     @object_action()
     def restore_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
-        revision = _revision(request, memory)
+        revision = _requested_revision(request, memory)
         changed = restore_revision(
             memory=memory, revision=revision, expected_version=submitted_number(request, "version"),
             by=principal(request), reason=reason, now=clock(),
         )  # fmt: skip
         text = gettext("Revision %(number)d was restored.") % {"number": revision.number}
-        return _reported(request, text, changed, memory)
+        return _done_with_undo(request, text, changed, memory)
 
     @object_action()
     def use_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
         perspective = submitted_text(request, "perspective")
-        if len(perspective) > LONGEST_PERSPECTIVE:
+        if len(perspective) > MAX_PERSPECTIVE_LENGTH:
             problem = gettext("A perspective has at most %(longest)d characters.")
-            raise MemoryRefused("perspective", problem % {"longest": LONGEST_PERSPECTIVE})
+            raise MemoryRefused("perspective", problem % {"longest": MAX_PERSPECTIVE_LENGTH})
         by, now = principal(request), clock()
         use_memory(memory=memory, perspective=perspective or None, task=None, by=by, now=now)
         return Done(gettext("The use was recorded; the memory is stronger now."))
@@ -366,49 +368,53 @@ class MemoryAdmin(CuratedAdmin):
     @object_action()
     def impact_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
         impact = request.POST.get("impact", "")
-        if impact not in IMPACTS:
+        if impact not in IMPACT_LABELS:
             raise WrongState(_("Unknown action. Reload the page and try again."))
         impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
-        return Done(gettext("The impact was recorded: %(impact)s.") % {"impact": IMPACTS[impact]})
+        return Done(gettext("The impact was recorded: %(impact)s.") % {"impact": IMPACT_LABELS[impact]})
 
-    # What the page tells besides the fields.
+    # The page's context
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the fields nobody types: `pinned` has a button, and too long texts stand above the form."""
+        """Add `pinned`, which has a button, and oversized fields, which stand above the form."""
         if obj is None:
             return self.readonly_fields
-        return (*self.readonly_fields, "pinned", *_too_long(request, obj))
+        return (*self.readonly_fields, "pinned", *_oversized_fields(request, obj))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
-        return fieldsets if obj is None else without_fields(fieldsets, frozenset(_too_long(request, obj)))
+        return (
+            fieldsets
+            if obj is None
+            else without_fields(fieldsets, frozenset(_oversized_fields(request, obj)))
+        )
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         rows = Memory.objects.of([row.actor_id]).with_numbers()
         stored = rows.select_related("actor__agent").get(pk=row.pk)
         may_change = self.has_change_permission(request, row)
-        too_long = _too_long(request, stored)
+        too_long = _oversized_fields(request, stored)
         verbs = [verb for verb in TRANSITIONS if plan_many([stored], verb).changed]
         return {
             "verbs": [
                 (verb, button_label(verb, stored), PAGE_KEYS.get(verb, "")) for verb in verbs if may_change
             ],
             "edits_content": may_change and "content" not in too_long,
-            "edits_open": request.method == "POST" or request.GET.get("text") == WHOLE,
+            "edits_open": request.method == "POST" or request.GET.get("text") == FULL_TEXT,
             "may_restore": may_change,
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
             "memory": stored,
-            "kept_out": kept_out_of(request, stored),
+            "kept_out": tombstones_of(request, stored),
             "has_ended": stored.valid_to is not None and stored.valid_to <= clock(),
             "edits_whole": may_change and bool(too_long),
-            "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in too_long],
+            "left_out_of_form": [FIELD_LABELS[name] for name in LONG_FIELDS if name in too_long],
             **memory_context(request, stored, now=clock()),
         }
 
 
 def button_label(verb: str, memory: Memory) -> Any:
-    """Return a button's label; what a sleep has archived comes back with another strength."""
+    """Return a button's label; reactivation may change the strength of what a sleep archived."""
     label: Any = LABELS[verb]
     if verb != "reactivate":
         return label
@@ -419,25 +425,25 @@ def button_label(verb: str, memory: Memory) -> Any:
     return text % {"verb": label, "before": before, "after": after}
 
 
-def undo_of(request: HttpRequest, changed: Memory) -> str:
-    """Return the address that takes a memory's latest change back, and leads to where that was made."""
+def undo_url(request: HttpRequest, changed: Memory) -> str:
+    """Return the URL that undoes a memory's latest change and returns to where it was made."""
     query = {"number": str(changed.version)}
     if back := submitted_text(request, NEXT):
-        query[NEXT] = f"{back}{_place(request, changed.pk)}"
+        query[NEXT] = f"{back}{_row_anchor(request, changed.pk)}"
     return f"{reverse('admin:strength_memory_take_back', args=[changed.pk])}?{urlencode(query)}"
 
 
-def _reported(request: HttpRequest, text: str, changed: Memory, before: Memory) -> Done:
-    """Return what to say of a change: where the old wording still stands, and the way back where there is one."""
-    undo = undo_of(request, changed) if changed.version != before.version else None
-    return Done(with_old_wording(request, text, changed, before), undo=undo)
+def _done_with_undo(request: HttpRequest, text: str, changed: Memory, before: Memory) -> Done:
+    """Return the result of a change, with where the former text remains and an undo if the memory changed."""
+    undo = undo_url(request, changed) if changed.version != before.version else None
+    return Done(with_former_text(request, text, changed, before), undo=undo)
 
 
-def _place(request: HttpRequest, key: object) -> str:
-    return f"#row-{key}" if submitted_text(request, ROW) else ""
+def _row_anchor(request: HttpRequest, key: object) -> str:
+    return f"#row-{key}" if submitted_text(request, FROM_ROW) else ""
 
 
-def _revision(request: HttpRequest, memory: Memory) -> Revision:
+def _requested_revision(request: HttpRequest, memory: Memory) -> Revision:
     rows = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory=memory)
     revision = rows.filter(number=submitted_number(request, "number") or 0).first()
     if revision is None:
@@ -445,10 +451,10 @@ def _revision(request: HttpRequest, memory: Memory) -> Revision:
     return revision
 
 
-def _too_long(request: HttpRequest, memory: Memory) -> set[str]:
-    if request.GET.get("text") == WHOLE:
+def _oversized_fields(request: HttpRequest, memory: Memory) -> set[str]:
+    if request.GET.get("text") == FULL_TEXT:
         return set()
     objects = {name: getattr(memory, name) for name in LONG_FIELDS if name != "content"}
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in objects.items()}
     texts["content"] = memory.content
-    return {name for name in LONG_FIELDS if len(escape(texts[name]).encode()) > LONGEST_IN_FORM}
+    return {name for name in LONG_FIELDS if len(escape(texts[name]).encode()) > MAX_FORM_FIELD_BYTES}

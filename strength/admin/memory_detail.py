@@ -26,15 +26,23 @@ from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import submitted_number
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
-from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, SLEEP_REASONS, STATUSES, VERBS
+from strength.admin.labels import (
+    FIELD_LABELS,
+    IMPACT_LABELS,
+    MERGE_STATE_LABELS,
+    POINT_LABELS,
+    SLEEP_REASON_LABELS,
+    STATUS_LABELS,
+    VERB_LABELS,
+)
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Point, PointKind, fades_to
 from strength.models import Memory, MemoryHistory, MemorySource, Merge, Revision
 
-REVISIONS_AT_ONCE: Final = 10
-LATEST_POINTS: Final = 200
-LATEST_MERGES: Final = 20
+REVISIONS_PAGE_SIZE: Final = 10
+MAX_POINTS: Final = 200
+MAX_MERGES: Final = 20
 
 CHART_SLOTS: Final = 240
 _GREY: Final = "#9ca3af"
@@ -53,41 +61,41 @@ CHART_OPTIONS: Final = {
         "y": {"grid": {"display": True}, "ticks": {"color": _GREY, "maxTicksLimit": 6}, "beginAtZero": True},
     },
 }
-AS_LINE: Final = {"pointStyle": "line", "pointRadius": 0}
-LINE: Final = {"borderColor": "var(--color-primary-600)", "borderWidth": 2}
+LINE_STYLE: Final = {"pointStyle": "line", "pointRadius": 0}
+STRENGTH_LINE: Final = {"borderColor": "var(--color-primary-600)", "borderWidth": 2}
 THRESHOLD_LINE: Final = {"borderColor": "#c2410c", "borderDash": [6, 4], "borderWidth": 1}
 
 
 FORECAST_LINE: Final = {"borderColor": "#a78bfa", "borderDash": [2, 4], "borderWidth": 2}
 
 
-def _mark(style: str, colour: str, **values: Any) -> dict[str, Any]:
+def _marker(style: str, colour: str, **values: Any) -> dict[str, Any]:
     look = {"pointStyle": style, "pointRadius": 5, "borderColor": colour, "backgroundColor": colour}
     return {"showLine": False, **look, **values}
 
 
-# Told apart by form, not by colour alone.
-MARKS: Final = {
-    PointKind.CREATED: _mark("circle", "var(--color-primary-600)"),
-    PointKind.USED: _mark("rectRounded", "#15803d"),
-    PointKind.IMPACT: _mark("triangle", "#1d4ed8"),
-    PointKind.SET: _mark("rect", "#b91c1c"),
-    PointKind.SLEPT: _mark("line", _GREY, rotation=90),
-    PointKind.NOW: _mark("rectRot", "var(--color-primary-600)"),
+# Distinguished by shape, not by colour alone.
+POINT_MARKERS: Final = {
+    PointKind.CREATED: _marker("circle", "var(--color-primary-600)"),
+    PointKind.USED: _marker("rectRounded", "#15803d"),
+    PointKind.IMPACT: _marker("triangle", "#1d4ed8"),
+    PointKind.SET: _marker("rect", "#b91c1c"),
+    PointKind.SLEPT: _marker("line", _GREY, rotation=90),
+    PointKind.NOW: _marker("rectRot", "var(--color-primary-600)"),
 }
-ARCHIVED_MARK: Final = _mark("crossRot", "#c2410c", pointRadius=6, borderWidth=2)
-LONGEST_HEAD: Final = 2_000
-LATEST_CONTEXTS: Final = 40
-SHOWN_CONTEXTS: Final = 3
-MOST_ARCHIVINGS: Final = 3
-LEAST_FORESEEN: Final = timedelta(days=30)
+ARCHIVED_MARKER: Final = _marker("crossRot", "#c2410c", pointRadius=6, borderWidth=2)
+MAX_HEAD_LENGTH: Final = 2_000
+MAX_CONTEXTS: Final = 40
+MAX_CONTEXTS_SHOWN: Final = 3
+MAX_ARCHIVINGS: Final = 3
+MIN_FORECAST: Final = timedelta(days=30)
 
 
 def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
     """Return the template context of a memory with its numbers, actor and agent loaded."""
     numbers = getattr(memory, "numbers", None)
     sources = list(
-        MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)[: MOST_SOURCES + 1]
+        MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)[: MAX_SOURCES + 1]
     )
     return {
         "numbers": numbers,
@@ -97,17 +105,17 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
             for each in memory.perspectives.all()
             if numbers
         ],
-        "impacts": list(IMPACTS.items()),
+        "impacts": list(IMPACT_LABELS.items()),
         "may_see_receipts": request.user.has_perm("conversations.view_receipt"),
-        "head": memory.content[:LONGEST_HEAD],
-        "head_left_out": max(0, len(memory.content) - LONGEST_HEAD),
-        "state": STATUSES.get(memory.status, memory.status),
-        "sources": source_messages(request, memory, sources[:MOST_SOURCES]),
-        "more_sources": len(sources) > MOST_SOURCES,
+        "head": memory.content[:MAX_HEAD_LENGTH],
+        "head_left_out": max(0, len(memory.content) - MAX_HEAD_LENGTH),
+        "state": STATUS_LABELS.get(memory.status, memory.status),
+        "sources": source_messages(request, memory, sources[:MAX_SOURCES]),
+        "more_sources": len(sources) > MAX_SOURCES,
         **_revisions(request, memory),
         **_merges(request, memory),
         "succession": _succession(memory),
-        **(_life(memory, now) if numbers else {}),
+        **(_strength_over_time(memory, now) if numbers else {}),
         **(_latest_contexts(memory, now) if request.user.has_perm("conversations.view_receipt") else {}),
     }
 
@@ -117,22 +125,22 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     before = submitted_number(request, "before")
     if before is not None:
         rows = rows.filter(number__lt=before)
-    found = list(rows[: REVISIONS_AT_ONCE + 1])
-    shown = found[:REVISIONS_AT_ONCE]
+    found = list(rows[: REVISIONS_PAGE_SIZE + 1])
+    shown = found[:REVISIONS_PAGE_SIZE]
     deadline = page_deadline()  # of all texts together
     return {
         "revisions": [
             {
                 "revision": each,
-                "verb": VERBS.get(each.verb, each.verb),
+                "verb": VERB_LABELS.get(each.verb, each.verb),
                 "who": principal_label(each.who_name, each.who_kind),
-                "reason": SLEEP_REASONS.get(each.reason) or each.reason,
-                "changes": changes_of(each, deadline),
+                "reason": SLEEP_REASON_LABELS.get(each.reason) or each.reason,
+                "changes": revision_changes(each, deadline),
             }
             for each in shown
         ],
         "shows_latest": before is None,
-        "earlier_than": shown[-1].number if len(found) > REVISIONS_AT_ONCE else None,
+        "earlier_than": shown[-1].number if len(found) > REVISIONS_PAGE_SIZE else None,
     }
 
 
@@ -145,13 +153,13 @@ def _succession(memory: Memory) -> list[dict[str, Any]]:
     found: dict[Any, Any] = rows.annotate(opening=Left("content", EXCERPT_SOURCE_LENGTH)).in_bulk(dict(steps))
     return [
         {"memory": found[key], "opening": excerpt(found[key].opening, 200), "step": step,
-         "state": STATUSES.get(found[key].status, found[key].status)}
+         "state": STATUS_LABELS.get(found[key].status, found[key].status)}
         for key, step in steps if key in found
     ]  # fmt: skip
 
 
-def _life(memory: Memory, now: datetime) -> dict[str, Any]:
-    """Return the strength from the creation to when it will have faded, with what happened on the way."""
+def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
+    """Return the chart of the strength from creation to forecast archiving, with its events."""
     numbers, state = memory.numbers, memory.state
     points = sorted(strength_history(memory=memory, now=now), key=lambda point: point.at)
     threshold = effective_policy(StrengthPolicy, memory.agent, memory.actor).archive_threshold
@@ -162,13 +170,13 @@ def _life(memory: Memory, now: datetime) -> dict[str, Any]:
             clock=state.as_clock(),
         )  # fmt: skip
     archivings = _archivings(memory)
-    latest = points[-LATEST_POINTS:]
+    latest = points[-MAX_POINTS:]
     return {
         "chart": strength_chart(
             points, threshold=threshold, fades_at=fades_at, archived_at=[at for at, _cause in archivings]
         ),
         "chart_options": json.dumps(CHART_OPTIONS),
-        "points": [(point, POINTS[point.kind]) for point in reversed(latest)],
+        "points": [(point, POINT_LABELS[point.kind]) for point in reversed(latest)],
         "points_left_out": len(points) - len(latest),
         "first_point": points[0],
         "last_point": points[-1],
@@ -178,31 +186,31 @@ def _life(memory: Memory, now: datetime) -> dict[str, Any]:
         "threshold": f"{threshold:,.10g}",
         "fades_at": fades_at,
         "is_faded": fades_at is not None and fades_at <= now,
-        "archivings": archivings[:MOST_ARCHIVINGS],
+        "archivings": archivings[:MAX_ARCHIVINGS],
     }
 
 
 def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
-    """Return when it was archived and by what, the latest first; without what was undone at once."""
+    """Return time and cause of archivings, latest first, except those undone at once."""
     of_memory = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
     undone = of_memory.filter(number=OuterRef("number") + 1, verb="undo")
     archived = of_memory.filter(~Exists(undone), changed_after__status=Status.ARCHIVED)
-    rows = archived.order_by("-number")[:LATEST_MERGES]
+    rows = archived.order_by("-number")[:MAX_MERGES]
     return [
         (
             row.created_at,
-            SLEEP_REASONS.get(row.reason) or row.reason or principal_label(row.who_name, row.who_kind),
+            SLEEP_REASON_LABELS.get(row.reason) or row.reason or principal_label(row.who_name, row.who_kind),
         )
         for row in rows
     ]
 
 
 def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
-    """Return how many of the actor's latest contexts the memory entered, and the last of those."""
+    """Return how many of the actor's latest contexts included the memory, and the latest of them."""
     latest = Receipt.objects.filter(actor_id=memory.actor_id).order_by("-created_at", "-id")
     own = [{"source_id": str(memory.pk), "included": True}]
     in_line = [{"memory_ids": [str(memory.pk)], "included": True}]
-    rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:LATEST_CONTEXTS]))
+    rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:MAX_CONTEXTS]))
     shown = rows.defer("metadata", "query", "items").annotate(
         opening=Left(F("query"), EXCERPT_SOURCE_LENGTH),
         entered=Q(items__contains=own) | Q(items__contains=in_line),
@@ -214,7 +222,7 @@ def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
         "entered_count": len(entered),
         "entered": [
             (each, excerpt(each.opening, 90), relative_time(each.created_at, now))
-            for each in entered[:SHOWN_CONTEXTS]
+            for each in entered[:MAX_CONTEXTS_SHOWN]
         ],
     }
 
@@ -229,30 +237,31 @@ def strength_chart(
     """Return the data of unfold's line chart, as JSON, for at least one point in order of time.
 
     The x axis has slots of equal length: a strength holds until something happens, and of events of one kind in a slot
-    the strongest is marked. `threshold` is the strength at which a memory is archived; it is foreseen to be there at
-    `fades_at`, and the axis goes on to then, at most for as long as the memory has lived, or a month.
+    the strongest is marked. `threshold` is the strength at which a memory is archived, forecast for `fades_at`. The
+    axis extends to then, at most by the memory's age or `MIN_FORECAST`.
     """
     start, now = points[0].at, points[-1].at
-    end = min(max(now, fades_at or now), now + max(now - start, LEAST_FORESEEN))
+    end = min(max(now, fades_at or now), now + max(now - start, MIN_FORECAST))
     span = end - start
     slots = CHART_SLOTS if span else 1
 
     def slot_of(at: datetime) -> int:
         return round((slots - 1) * ((at - start) / span)) if span else 0
 
-    held, marks = _strengths_and_marks(points, slots, slot_of)
+    held, marks = _chart_series(points, slots, slot_of)
     datasets: list[dict[str, Any]] = [
-        {"label": str(POINTS[kind]), "data": values, **MARKS[kind]} for kind, values in marks.items()
+        {"label": str(POINT_LABELS[kind]), "data": values, **POINT_MARKERS[kind]}
+        for kind, values in marks.items()
     ]
-    datasets.append({"label": gettext("strength"), "data": held, **AS_LINE, **LINE})
+    datasets.append({"label": gettext("strength"), "data": held, **LINE_STYLE, **STRENGTH_LINE})
     if archived := {slot_of(at) for at in archived_at if span and start <= at <= now}:
         at_archiving = [held[slot] if slot in archived else None for slot in range(slots)]
-        datasets.append({"label": gettext("archived"), "data": at_archiving, **ARCHIVED_MARK})
+        datasets.append({"label": gettext("archived"), "data": at_archiving, **ARCHIVED_MARKER})
     foreseen = None
     if fades_at is not None and end > now and 0 < threshold < points[-1].strength:
         last = slot_of(now)
         at_fading = last + (slots - 1) * ((fades_at - now) / span)
-        foreseen = _foreseen(points[-1].strength, threshold, last, at_fading, slots)
+        foreseen = _forecast(points[-1].strength, threshold, last, at_fading, slots)
     datasets += _threshold_lines(threshold, foreseen, slots)
     moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
     shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
@@ -262,33 +271,33 @@ def strength_chart(
 
 
 def _threshold_lines(threshold: float, foreseen: list[float | None] | None, slots: int) -> list[Any]:
-    """Return the strength at which it is archived, and the way there, where there is one."""
+    """Return the line of the archive threshold, and the forecast, if any."""
     if threshold <= 0:
         return []
     label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
-    forecast = {"label": gettext("forecast"), "data": foreseen, **AS_LINE, **FORECAST_LINE}
-    line = {"label": label, "data": [threshold] * slots, **AS_LINE, **THRESHOLD_LINE}
+    forecast = {"label": gettext("forecast"), "data": foreseen, **LINE_STYLE, **FORECAST_LINE}
+    line = {"label": label, "data": [threshold] * slots, **LINE_STYLE, **THRESHOLD_LINE}
     return [line] if foreseen is None else [forecast, line]
 
 
-def _foreseen(
+def _forecast(
     strength: float, threshold: float, last: int, at_fading: float, slots: int
 ) -> list[float | None]:
-    """Return the strength of each slot from `last` on, on its way to the threshold at the slot `at_fading`."""
+    """Return the strength of each slot from `last` on, which reaches the threshold at the slot `at_fading`."""
     decline = math.log(threshold / strength) / (at_fading - last)
     return [None if slot < last else strength * math.exp(decline * (slot - last)) for slot in range(slots)]
 
 
-def _strengths_and_marks(
+def _chart_series(
     points: Sequence[Point], slots: int, slot_of: Callable[[datetime], int]
 ) -> tuple[list[float | None], dict[PointKind, list[float | None]]]:
-    """Return the strength of each slot up to the last point, and of each kind of event where it happened."""
+    """Return the strength by slot up to the last point, and the markers by kind of event."""
     line: list[float | None] = [None] * slots
     marks: dict[PointKind, list[float | None]] = {}
     for point in points:
         slot = slot_of(point.at)
         line[slot] = point.strength
-        if point.kind in MARKS:
+        if point.kind in POINT_MARKERS:
             values = marks.setdefault(point.kind, [None] * slots)
             values[slot] = max(values[slot] or 0.0, 0.0 if point.kind is PointKind.SLEPT else point.strength)
     held: list[float | None] = []
@@ -299,7 +308,7 @@ def _strengths_and_marks(
 
 def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     either = Q(kept_id=memory.pk) | Q(absorbed_id=memory.pk)
-    rows = Merge.objects.filter(either, actor_id=memory.actor_id).defer("undo")[:LATEST_MERGES]
+    rows = Merge.objects.filter(either, actor_id=memory.actor_id).defer("undo")[:MAX_MERGES]
     others = {each: each.absorbed_id if each.kept_id == memory.pk else each.kept_id for each in rows}
     superseded_by = memory.superseded_by_id
     if not others and superseded_by is None:
@@ -308,7 +317,7 @@ def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     return {
         "merges": [
             {"merge": each, "other": shown[str(other)], "is_kept": each.kept_id == memory.pk,
-             "state": MERGE_STATES.get(each.state, each.state)}
+             "state": MERGE_STATE_LABELS.get(each.state, each.state)}
             for each, other in others.items()
         ],
         "superseded_by_link": shown.get(str(superseded_by)),
@@ -337,10 +346,10 @@ def memory_links(request: HttpRequest, actor_id: UUID | None, keys: Iterable[Any
     }
 
 
-MOST_SOURCES: Final = 20
-RECEIPTS_AT_ONCE: Final = 20
-LONGEST_QUOTE: Final = 300
-TIMELINE: Final = "admin:conversations_session_timeline"
+MAX_SOURCES: Final = 20
+RECEIPTS_PAGE_SIZE: Final = 20
+MAX_QUOTE_LENGTH: Final = 300
+TIMELINE_PAGE: Final = "admin:conversations_session_timeline"
 
 
 def source_messages(
@@ -356,20 +365,20 @@ def source_messages(
     found = []
     for each in sources:
         message = messages.get(each.message_id)
-        quote = excerpt(message.opening, LONGEST_QUOTE) if message is not None else ""
-        timeline = reverse(TIMELINE, args=[each.session_id])
+        quote = excerpt(message.opening, MAX_QUOTE_LENGTH) if message is not None else ""
+        timeline = reverse(TIMELINE_PAGE, args=[each.session_id])
         href = f"{timeline}?at={each.message_id}#message-{each.message_id}"
         found.append({"source": each, "message": message, "quote": quote, "href": href})
     return found
 
 
-def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
+def retrieval_page(memory: Memory, *, place: int) -> dict[str, Any]:
     """Return a page of the contexts that a memory was a candidate for, latest first, each with its rank and outcome."""
     rows: Any = Receipt.objects.about(memory.actor_id, memory.pk).defer("metadata", "query")
     rows = rows.annotate(opening=Left(F("query"), EXCERPT_SOURCE_LENGTH))
-    found = list(rows[place : place + RECEIPTS_AT_ONCE + 1])
+    found = list(rows[place : place + RECEIPTS_PAGE_SIZE + 1])
     receipts = []
-    for receipt in found[:RECEIPTS_AT_ONCE]:
+    for receipt in found[:RECEIPTS_PAGE_SIZE]:
         own: dict[str, Any] = next(
             (
                 item
@@ -384,7 +393,7 @@ def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
         receipts.append(
             {
                 "receipt": receipt,
-                "query": excerpt(receipt.opening, LONGEST_QUOTE),
+                "query": excerpt(receipt.opening, MAX_QUOTE_LENGTH),
                 "item": own,
                 "layer": LAYERS.get(own.get("layer", ""), own.get("layer", "")),
                 "rank": rivals.index(own) + 1 if own else 0,
@@ -393,17 +402,17 @@ def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
                 "parts": [(name, score) for name, score in parts if isinstance(score, int | float)],
             }
         )
-    has_more = len(found) > RECEIPTS_AT_ONCE
-    return {"receipts": receipts, "next_place": place + RECEIPTS_AT_ONCE if has_more else None}
+    has_more = len(found) > RECEIPTS_PAGE_SIZE
+    return {"receipts": receipts, "next_place": place + RECEIPTS_PAGE_SIZE if has_more else None}
 
 
-LONGEST_VALUE: Final = 300
-DATES: Final = ("valid_from", "valid_to")
-CHOSEN: Final = ("kind", "scope_level")
-"""Fields that hold one of a few words, which have other names for people."""
+MAX_VALUE_LENGTH: Final = 300
+DATE_FIELDS: Final = ("valid_from", "valid_to")
+CHOICE_FIELDS: Final = ("kind", "scope_level")
+"""Fields with choices, shown by their labels."""
 
 
-def changes_of(revision: Revision, deadline: float) -> list[dict[str, Any]]:
+def revision_changes(revision: Revision, deadline: float) -> list[dict[str, Any]]:
     """Return a revision's changes by field; texts are compared until the deadline."""
     before, after = revision.changed_before, revision.changed_after
     changes = []
@@ -411,23 +420,25 @@ def changes_of(revision: Revision, deadline: float) -> list[dict[str, Any]]:
         old, new = before.get(name), after.get(name)
         runs = inline_diff(old or "", new or "", deadline) if name == "content" else None
         texts = (
-            {"before": "", "after": ""} if runs else {"before": _value(name, old), "after": _value(name, new)}
+            {"before": "", "after": ""}
+            if runs
+            else {"before": _format_value(name, old), "after": _format_value(name, new)}
         )
-        changes.append({"name": FIELDS.get(name, name), "runs": runs, **texts})
+        changes.append({"name": FIELD_LABELS.get(name, name), "runs": runs, **texts})
     return changes
 
 
-def _value(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if value is None or value in ("", [], {}):
         return "–"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
-    if name in DATES and (moment := parse_datetime(str(value))):
+    if name in DATE_FIELDS and (moment := parse_datetime(str(value))):
         return full_time(moment)
     if name == "status":
-        return str(STATUSES.get(value, value))
-    if name in CHOSEN:
+        return str(STATUS_LABELS.get(value, value))
+    if name in CHOICE_FIELDS:
         field: Any = Memory._meta.get_field(name)
         return str(dict(field.flatchoices).get(value, value))
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return excerpt(text, LONGEST_VALUE)
+    return excerpt(text, MAX_VALUE_LENGTH)

@@ -20,7 +20,7 @@ from memoryhub.tenancy.domain import actor_id
 from strength.actions.creation import NewMemory
 from strength.actions.curation import EDITABLE
 from strength.actions.tombstones import find_tombstone
-from strength.admin.labels import DECISIONS
+from strength.admin.labels import DECISION_LABELS
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel
 from strength.models import Memory, Tombstone
 
@@ -69,11 +69,11 @@ class NewMemoryForm(MemoryValuesForm, OwnerForm):
     def clean(self) -> dict[str, Any]:
         values = super().clean()
         agent, content = values.get("agent"), values.get("content")
-        if agent is not None and content and not self.data.get(DESPITE):
+        if agent is not None and content and not self.data.get(OVERRIDE_TOMBSTONE):
             user_id = agent.fixed_user_id or values.get("user_id", "")
             decided = find_tombstone(actor_id=actor_id(agent.pk, user_id), text=content)
             if decided is not None:
-                self.add_error("content", _decided_against(decided))
+                self.add_error("content", _tombstone_error(decided))
         return values
 
     def memory(self) -> NewMemory:
@@ -84,26 +84,27 @@ class NewMemoryForm(MemoryValuesForm, OwnerForm):
         return NewMemory(**values)
 
 
-DESPITE: Final = "despite"
-"""Checked where a person writes what was decided against."""
+OVERRIDE_TOMBSTONE: Final = "despite"
+"""Checkbox to write a text despite its tombstone."""
 
 
-def _decided_against(decided: Tombstone) -> SafeString:
+def _tombstone_error(decided: Tombstone) -> SafeString:
     told = gettext("A text that says this was %(decision)s on %(day)s by %(who)s, and is kept out.") % {
-        "decision": DECISIONS[decided.decision],
+        "decision": DECISION_LABELS[decided.decision],
         "day": date_format(localtime(decided.created_at), "DATE_FORMAT"),
         "who": decided.who_name,
     }
     return format_html(
         '{} <a class="hub-link" href="{}">{}</a><label class="block mt-2"><input type="checkbox" name="{}" value="1"> '
         "{}</label>",
-        told, reverse("admin:strength_tombstone_change", args=[decided.pk]), gettext("See the decision"), DESPITE,
+        told, reverse("admin:strength_tombstone_change", args=[decided.pk]), gettext("See the decision"),
+        OVERRIDE_TOMBSTONE,
         gettext("Write it all the same: it may then be written by programs, too"),
     )  # fmt: skip
 
 
 class MemoryForm(VersionedForm, MemoryValuesForm):
-    """An edit: what is left unchanged keeps its stored value."""
+    """Edit form; unchanged fields keep their stored values."""
 
     def values(self) -> dict[str, Any]:
         return self.changed_values(EDITABLE)

@@ -26,32 +26,32 @@ from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, SearchResults, search_memories
 from strength.actions.selection import ALL, MemorySelection, page_by_strength, strengths_of
 from strength.admin.bulk import LABELS
-from strength.admin.labels import STATUSES
+from strength.admin.labels import STATUS_LABELS
 from strength.domain.memories import Kind, Status
 from strength.models import Memory, SavedView
 from strength.models.memory import STRENGTH_OF_MEMORY
 
-BY: Final = "by"
-MEANING: Final = "meaning"
+SEARCH_MODE: Final = "by"
+SEMANTIC_MODE: Final = "meaning"
 AGENT_FILTER: Final = "actor__agent__agent_id__exact"
 USER_FILTER: Final = "user"
 STATUS_FILTER: Final = "status__exact"
-MOST_FOUND: Final = 100
-LONGEST_ASKED: Final = 2_000
+MAX_RESULTS: Final = 100
+MAX_QUERY_LENGTH: Final = 2_000
 LAST_AGENT: Final = "searched_agent"
 PINNED_FILTER: Final = "pinned__exact"
 KIND_FILTER: Final = "kind__exact"
-SUMMARIES: Final = "summaries"
-SHOWN: Final = "shown"
-MOST_AGENTS: Final = 200
-MOST_USERS: Final = 200
-FULL_BAR: Final = 2.0
-"""The strength whose bar is full: twice that of a new memory."""
+SUMMARIES_FILTER: Final = "summaries"
+SUMMARIES_SHOWN: Final = "shown"
+MAX_AGENTS: Final = 200
+MAX_USERS: Final = 200
+FULL_BAR_STRENGTH: Final = 2.0
+"""Strength of a full bar: twice that of a new memory."""
 
 
 @dataclass(frozen=True)
 class SemanticQuery:
-    """A semantic search as the address states it; without an agent there is no memory to search."""
+    """A semantic search as stated by the URL; without an agent it cannot run."""
 
     words: str
     agent_id: str
@@ -66,18 +66,18 @@ class SemanticQuery:
 def requested_search(request: HttpRequest) -> SemanticQuery | None:
     """Return the requested semantic search; None for a search by words or id.
 
-    Where no agent is named it is the one that was searched last, or the only one.
+    The agent defaults to the one searched last, or the only one.
     """
     words = request.GET.get("q", "").replace("\x00", "").strip()
-    if request.GET.get(BY) != MEANING or not words or as_uuid(words) is not None:
+    if request.GET.get(SEARCH_MODE) != SEMANTIC_MODE or not words or as_uuid(words) is not None:
         return None
     if (known := getattr(request, "semantic_query", None)) is not None:
         return known  # type: ignore[no-any-return]
-    agent = request.GET.get(AGENT_FILTER, "") or _usual_agent(request)
+    agent = request.GET.get(AGENT_FILTER, "") or _default_agent(request)
     user = request.GET.get(USER_FILTER, "").replace("\x00", "")[:MAX_USER_ID]
     status = request.GET.get(STATUS_FILTER, "")
     found = SemanticQuery(
-        words[:LONGEST_ASKED],
+        words[:MAX_QUERY_LENGTH],
         agent if AGENT_ID_PATTERN.match(agent) else "",
         user,
         status if status in {*Status} else Status.ACTIVE,
@@ -86,7 +86,7 @@ def requested_search(request: HttpRequest) -> SemanticQuery | None:
     return found
 
 
-def _usual_agent(request: HttpRequest) -> str:
+def _default_agent(request: HttpRequest) -> str:
     agents = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:2])
     last = request.session.get(LAST_AGENT, "")
     if len(agents) == 1:
@@ -97,11 +97,11 @@ def _usual_agent(request: HttpRequest) -> str:
 def search_semantically(
     request: HttpRequest, question: SemanticQuery, *, by: Principal, now: datetime
 ) -> SearchResults:
-    """Search as the agent would for a user, or over all its users where none is named, without marking candidates."""
+    """Search as the agent would for a user, or over all its users, without marking candidates."""
     request.session[LAST_AGENT] = question.agent_id
     tenant = tenant_for_reading(by, question.agent_id, question.user_id)
     search = MemorySearch(
-        query=text_query(question.words, payer=tenant.payer), limit=MOST_FOUND,
+        query=text_query(question.words, payer=tenant.payer), limit=MAX_RESULTS,
         filters=MemorySelection(status=question.status), details=False,
     )  # fmt: skip
     return search_memories(
@@ -109,7 +109,7 @@ def search_semantically(
     )
 
 
-def best_first(rows: QuerySet[Memory], meaning: SearchResults) -> QuerySet[Memory]:
+def order_by_results(rows: QuerySet[Memory], meaning: SearchResults) -> QuerySet[Memory]:
     """Narrow rows to the results, in their order."""
     keys = [each.memory.pk for each in meaning.found]
     if not keys:
@@ -119,7 +119,7 @@ def best_first(rows: QuerySet[Memory], meaning: SearchResults) -> QuerySet[Memor
     return rows.filter(pk__in=keys).order_by(place, "pk")
 
 
-def shown_score(found: FoundMemory | None) -> str | SafeString:
+def score_cell(found: FoundMemory | None) -> str | SafeString:
     if found is None:
         return ""
     parts = found.breakdown
@@ -155,41 +155,46 @@ SHORT_LABELS: Final = {**LABELS, "reject": _("Reject")}
 
 
 class SummariesFilter(DropdownFilter):
-    """Leaves out summaries of conversations, which agents write for themselves, unless they are asked for."""
+    """Hides summaries of conversations unless they are requested."""
 
     title = _("summaries")
-    parameter_name = SUMMARIES
+    parameter_name = SUMMARIES_FILTER
     all_option = ("", _("Hidden"))
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(SHOWN, _("Shown"))]
+        return [(SUMMARIES_SHOWN, _("Shown"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset if shows_summaries(request) else queryset.exclude(kind=Kind.SUMMARY)
 
 
 def shows_summaries(request: HttpRequest) -> bool:
-    """Return whether they are asked for: by the filter, by their kind, an id, or a search by meaning."""
+    """Return whether summaries are requested: by the filter, their kind, an id, or a semantic search."""
     values = request.GET
     is_id = as_uuid(values.get("q", "")) is not None
     by_meaning = requested_search(request) is not None
-    return values.get(SUMMARIES) == SHOWN or bool(values.get(KIND_FILTER)) or is_id or by_meaning
+    return (
+        values.get(SUMMARIES_FILTER) == SUMMARIES_SHOWN
+        or bool(values.get(KIND_FILTER))
+        or is_id
+        or by_meaning
+    )
 
 
 class MemoryList(ChangeList):
-    """A change list with tabs, chips and views above its rows; rows have their scores and permissions."""
+    """Change list with tabs, filter chips and saved views; rows carry scores and permissions."""
 
     result_list: Any
 
     def get_filters_params(self, params: Any = None) -> Any:
         wanted = super().get_filters_params(params)
-        wanted.pop(BY, None)
+        wanted.pop(SEARCH_MODE, None)
         return wanted
 
     def get_filters(self, request: HttpRequest) -> Any:
-        """Return the filters; in a semantic search agent and user say whose it is, and do not filter its results.
+        """Return the filters; in a semantic search agent and user select its scope and do not filter the results.
 
-        It finds what an agent shares with a user, and others with the agent.
+        Results include memories that the agent shares with a user, and other agents with it.
         """
         filters = super().get_filters(request)
         question = requested_search(request)
@@ -210,7 +215,7 @@ class MemoryList(ChangeList):
             row.found, row.may_change = found.get(row.pk), may_change
 
     def _page_by_strength(self, request: HttpRequest) -> QuerySet[Any] | None:
-        """Return the page where the strength alone orders it; a semantic search has few rows, of several actors."""
+        """Return the page of a list ordered by strength alone; None for other orders and semantic searches."""
         ordering = self.queryset.query.order_by
         by: Any = ordering[0] if len(ordering) == 2 and ordering[1] == "-id" else None
         if getattr(by, "expression", None) != STRENGTH_OF_MEMORY or hasattr(request, "meaning"):
@@ -227,12 +232,12 @@ class MemoryList(ChangeList):
 
     @property
     def searched_by(self) -> str:
-        return MEANING if self.params.get(BY) == MEANING else "words"
+        return SEMANTIC_MODE if self.params.get(SEARCH_MODE) == SEMANTIC_MODE else "words"
 
     @property
     def kept_params(self) -> list[tuple[str, str]]:
-        """Return the filters that a new search keeps; its form has fields of its own for agent and user."""
-        own = ("q", BY, AGENT_FILTER, USER_FILTER)
+        """Return the filters that a new search keeps; agent and user are fields of its form."""
+        own = ("q", SEARCH_MODE, AGENT_FILTER, USER_FILTER)
         return [
             (name, value)
             for name, values in self.filter_params.items()
@@ -242,7 +247,7 @@ class MemoryList(ChangeList):
 
 
 def list_context(request: HttpRequest, found: MemoryList) -> dict[str, Any]:
-    """Return what stands above the rows."""
+    """Return the template context above the rows."""
     question = requested_search(request)
     meaning: SearchResults | None = getattr(request, "meaning", None)
     agent, user = request.GET.get(AGENT_FILTER, ""), request.GET.get(USER_FILTER, "")
@@ -251,33 +256,33 @@ def list_context(request: HttpRequest, found: MemoryList) -> dict[str, Any]:
         query.pop(name, None)
     return {
         "tabs": list(_tabs(request, found)),
-        "chips": list(_chips(request, found)),
+        "chips": list(_filter_chips(request, found)),
         "hides_summaries": not shows_summaries(request),
-        "show_summaries": found.get_query_string({SUMMARIES: SHOWN}, ["p"]),
+        "show_summaries": found.get_query_string({SUMMARIES_FILTER: SUMMARIES_SHOWN}, ["p"]),
         "asked": question,
         "meaning": meaning,
         "compares_spellings": question is not None and settings.EMBEDDING.provider == "hashing",
-        "is_cut": meaning is not None and len(meaning.found) >= MOST_FOUND,
+        "is_cut": meaning is not None and len(meaning.found) >= MAX_RESULTS,
         "agent": agent,
         "user": user,
         "agent_filter": AGENT_FILTER,
-        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS]),
-        "users": _users_of(agent),
-        "problem": _unknown_name(agent, user),
+        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MAX_AGENTS]),
+        "users": _user_ids(agent),
+        "problem": _unknown_owner(agent, user),
         "views": list(SavedView.objects.filter(person_id=request.user.pk)),
         "view_query": query.urlencode(),
     }
 
 
-def _users_of(agent: str) -> list[str]:
+def _user_ids(agent: str) -> list[str]:
     if not AGENT_ID_PATTERN.match(agent):
         return []
     rows = Actor.objects.filter(agent_id=agent).exclude(user_id="").order_by("user_id")
-    return list(rows.values_list("user_id", flat=True)[:MOST_USERS])
+    return list(rows.values_list("user_id", flat=True)[:MAX_USERS])
 
 
-def _unknown_name(agent: str, user: str) -> str:
-    """Return what is wrong with the names that were typed; a list of nobody's memories looks like an empty one."""
+def _unknown_owner(agent: str, user: str) -> str:
+    """Return an error for an unknown agent or user, whose list would merely look empty."""
     if agent and not (AGENT_ID_PATTERN.match(agent) and Agent.objects.filter(pk=agent).exists()):
         return gettext("There is no agent “%(agent)s”.") % {"agent": truncated(agent)}
     user = user.replace("\x00", "")
@@ -292,8 +297,8 @@ def _unknown_name(agent: str, user: str) -> str:
 
 
 def _tabs(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
-    """Yield the states with how many each holds under the other filters; a search is not counted once more."""
-    counts = None if found.query else _counts(request, found)
+    """Yield the status tabs with counts under the other filters; searches have no counts."""
+    counts = None if found.query else _tab_counts(request, found)
     chosen = {name: request.GET[name] for name in (STATUS_FILTER, PINNED_FILTER) if request.GET.get(name)}
     for name, params, title in TABS:
         yield {
@@ -306,7 +311,7 @@ def _tabs(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
         }
 
 
-def _counts(request: HttpRequest, found: MemoryList) -> dict[str, int]:
+def _tab_counts(request: HttpRequest, found: MemoryList) -> dict[str, int]:
     rows = Memory.objects.order_by()
     for spec in found.filter_specs:
         if not {STATUS_FILTER, PINNED_FILTER} & set(spec.expected_parameters()):
@@ -316,10 +321,13 @@ def _counts(request: HttpRequest, found: MemoryList) -> dict[str, int]:
     return {"": sum(counts.values()), "pinned": rows.filter(pinned=True).count(), **counts}
 
 
-def _chips(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
-    """Yield each filter that is set, in words, with the address without it; tabs say the state."""
+def _filter_chips(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
+    """Yield each active filter with its label and the URL without it; tabs show the status."""
     if found.query:
-        yield {"text": f"“{truncated(found.query, 40)}”", "href": found.get_query_string({}, ["q", BY, "p"])}
+        yield {
+            "text": f"“{truncated(found.query, 40)}”",
+            "href": found.get_query_string({}, ["q", SEARCH_MODE, "p"]),
+        }
     for spec in found.filter_specs:
         names = [name for name in spec.expected_parameters() if request.GET.get(name)]
         if not names or {STATUS_FILTER, PINNED_FILTER} & set(names):
@@ -327,12 +335,12 @@ def _chips(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
         values = [value for name in names for value in request.GET.getlist(name) if value]
         title = gettext("%(name)s: %(value)s") % {
             "name": spec.title,
-            "value": truncated(" ".join(_shown(spec, value) for value in values), 60),
+            "value": truncated(" ".join(_value_label(spec, value) for value in values), 60),
         }
         yield {"text": title, "href": found.get_query_string({}, [*names, "p"])}
 
 
-def _shown(spec: Any, value: str) -> str:
+def _value_label(spec: Any, value: str) -> str:
     choices = getattr(getattr(spec, "field", None), "flatchoices", ()) or getattr(spec, "lookup_choices", ())
     return str(dict(choices).get(value, value))
 
@@ -341,7 +349,7 @@ def _shown(spec: Any, value: str) -> str:
 
 
 def owner_chips(memory: Any) -> SafeString:
-    """Return agent and user, each a link that narrows the list to it."""
+    """Return agent and user as links that filter the list."""
     actor = memory.actor
     agent = _chip({AGENT_FILTER: actor.agent_id}, actor.agent_id, "")
     if not actor.user_id:
@@ -358,16 +366,16 @@ def _chip(narrowed: dict[str, str], text: str, style: str) -> SafeString:
 
 
 def state_chip(memory: Any) -> str | SafeString:
-    """Return the state; nothing for what is active, as most are."""
+    """Return the status; empty for active memories."""
     if memory.status == Status.ACTIVE:
         return ""
     return format_html(
-        '<span class="hub-state hub-state-{}">{}</span> ', memory.status, STATUSES[memory.status]
+        '<span class="hub-state hub-state-{}">{}</span> ', memory.status, STATUS_LABELS[memory.status]
     )
 
 
 def strength_bar(strength: float) -> SafeString:
-    width = round(100 * min(1.0, strength / FULL_BAR))
+    width = round(100 * min(1.0, strength / FULL_BAR_STRENGTH))
     return format_html(
         '<span class="hub-strength"><svg class="hub-meter" aria-hidden="true"><rect width="{}%" height="6"/></svg> '
         "{}</span>",
@@ -376,14 +384,14 @@ def strength_bar(strength: float) -> SafeString:
 
 
 def row_buttons(memory: Any) -> SafeString:
-    """Return what decides about a memory, for whoever may."""
+    """Return the buttons of a memory's transitions, for users who may change it."""
     verbs = ROW_VERBS[Status(memory.status)] if memory.may_change else ()
     buttons = format_html_join("", "{}", ((row_button(memory, verb),) for verb in verbs))
     return format_html('<span id="row-{}" class="memory-row">{}</span>', memory.pk, buttons)
 
 
 def pin_button(memory: Any) -> str | SafeString:
-    """Return the star; for who may only look, whether it is pinned."""
+    """Return the pin button; a read-only label without permission."""
     if not memory.may_change or memory.status != Status.ACTIVE:
         return gettext("pinned") if memory.pinned else ""
     return row_button(memory, "unpin" if memory.pinned else "pin")
@@ -406,8 +414,8 @@ def row_button(memory: Any, verb: str) -> SafeString:
     )  # fmt: skip
 
 
-def view_of(text: str) -> str:
-    """Return a query string of this list, without what belongs to a moment."""
+def saved_query(text: str) -> str:
+    """Return a query string of this list without page, ordering and error parameters."""
     query = QueryDict(text[:4000].replace("%00", ""), mutable=True)
     for name in ("p", "o", "e", "all"):
         query.pop(name, None)

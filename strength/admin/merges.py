@@ -46,32 +46,32 @@ from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo, undo_merge
 from strength.actions.review import open_merges
-from strength.admin.labels import MERGE_COLOURS, MERGE_STATES, STATUSES
+from strength.admin.labels import MERGE_COLOURS, MERGE_STATE_LABELS, STATUS_LABELS
 from strength.admin.memory_detail import may_read_memories
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, joined
 from strength.models import Memory, Merge
 
-VERBS: Final[Mapping[str, Callable[..., Merge]]] = {
+ACTIONS: Final[Mapping[str, Callable[..., Merge]]] = {
     "accept": merge,
     "dismiss": dismiss_merge,
     "undo": undo_merge,
     "reopen": reopen_merge,
 }
-LABELS: Final = {
+BUTTON_LABELS: Final = {
     "accept": _("Merge"),
     "dismiss": _("Keep apart"),
     "undo": _("Unmerge"),
     "reopen": _("Reopen"),
 }
-RESULTS: Final = {
+RESULT_TEXTS: Final = {
     "accept": _("The two memories were merged."),
     "dismiss": _("The two stay apart, and are not proposed again."),
     "undo": _("The two memories were unmerged."),
     "reopen": _("Reopened: the pair waits for a decision again."),
 }
-ANNOUNCEMENTS: Final = {
+CONFIRM_TEXTS: Final = {
     "accept": ngettext_lazy(
         "%(count)d pair becomes one memory: the other of the two is archived. This can be undone.",
         "%(count)d pairs become one memory each: the other of the two is archived. This can be undone.",
@@ -83,12 +83,12 @@ ANNOUNCEMENTS: Final = {
         "count",
     ),
 }
-DECIDED_ALREADY: Final = ngettext_lazy(
+DECIDED_TEXT: Final = ngettext_lazy(
     "%(count)d is decided already and is left unchanged.",
     "%(count)d are decided already and are left unchanged.",
     "count",
 )
-OUTDATED: Final = ngettext_lazy(
+OUTDATED_TEXT: Final = ngettext_lazy(
     "%(count)d was changed since the comparison and is left to the next sleep run.",
     "%(count)d were changed since the comparison and are left to the next sleep run.",
     "count",
@@ -101,7 +101,7 @@ class MergeStateFilter(DropdownFilter):
     all_option = None
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [*((state.value, MERGE_STATES[state]) for state in MergeState), ("all", _("all"))]
+        return [*((state.value, MERGE_STATE_LABELS[state]) for state in MergeState), ("all", _("all"))]
 
     def value(self) -> str:
         chosen: str = super().value() or MergeState.PROPOSED.value
@@ -163,7 +163,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         lambda proposal: excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id))),
     )
     shown_state, state_in_words = choice_displays(
-        "state", MERGE_STATES, MERGE_COLOURS, description=_("state")
+        "state", MERGE_STATE_LABELS, MERGE_COLOURS, description=_("state")
     )
 
     # Decisions
@@ -191,14 +191,14 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         by, reason, now, batch = principal(request), submitted_reason(request), clock(), new_id()
 
         def act(proposal: Merge) -> None:
-            VERBS[verb](proposal=proposal, by=by, reason=reason, now=now, batch=batch)
+            ACTIONS[verb](proposal=proposal, by=by, reason=reason, now=now, batch=batch)
 
         rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
         done = act_on_each(self, request, rows, act, logged=verb)
         if done:
             text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
             undo = f"{reverse('admin:strength_merge_undo_many')}?{urlencode({'batch': str(batch)})}"
-            report_done(request, text % {"verb": LABELS[verb], "count": done}, undo=undo)
+            report_done(request, text % {"verb": BUTTON_LABELS[verb], "count": done}, undo=undo)
         return None
 
     def undo_many_view(self, request: HttpRequest) -> HttpResponse:
@@ -225,27 +225,27 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
     def decide_view(self, request: HttpRequest, proposal: Merge, reason: str) -> Done:
         """Carry out a decision and show the next proposal, with an undo."""
         verb, stays = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
-        if verb not in VERBS:
+        if verb not in ACTIONS:
             raise WrongState(_("Unknown action. Reload the page and try again."))
         which = {"stays": stays} if verb == "accept" else {}
-        VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
+        ACTIONS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
         if verb not in ("accept", "dismiss"):
-            return Done(RESULTS[verb], logged=verb)
+            return Done(RESULT_TEXTS[verb], logged=verb)
         undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
         open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
         following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
         to = change_url(following) if following else reverse("admin:strength_merge_changelist")
-        return Done(RESULTS[verb], to, undo, logged=verb)
+        return Done(RESULT_TEXTS[verb], to, undo, logged=verb)
 
-    # What a merge's page tells.
+    # The page's context
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        stored = merge_of(row.pk, row.actor_id)
-        verbs = _verbs(stored) if self.has_decide_permission(request) else []
+        stored = get_merge(row.pk, row.actor_id)
+        verbs = _available_verbs(stored) if self.has_decide_permission(request) else []
         return {
-            **pair_of(request, stored),
-            "others": other_merges(stored) if "accept" in verbs else {},
-            "verbs": [(verb, LABELS[verb]) for verb in verbs],
+            **pair_context(request, stored),
+            "others": count_conflicting_merges(stored) if "accept" in verbs else {},
+            "verbs": [(verb, BUTTON_LABELS[verb]) for verb in verbs],
             "may_merge": "accept" in verbs,
         }
 
@@ -257,17 +257,19 @@ def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirm
     return Confirmation(
         title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
         sentences=[
-            ANNOUNCEMENTS[verb] % {"count": len(ready)},
-            *count_sentences((DECIDED_ALREADY, len(rows) - len(open_)), (OUTDATED, len(open_) - len(ready))),
+            CONFIRM_TEXTS[verb] % {"count": len(ready)},
+            *count_sentences(
+                (DECIDED_TEXT, len(rows) - len(open_)), (OUTDATED_TEXT, len(open_) - len(ready))
+            ),
         ],
         examples=[excerpt(row.kept.content if reads else str(row.kept_id)) for row in ready],
-        button=LABELS[verb],
+        button=BUTTON_LABELS[verb],
         can_proceed=bool(ready),
     )
 
 
-def _verbs(proposal: Merge) -> list[str]:
-    """Return the buttons that may work; the action has the last word."""
+def _available_verbs(proposal: Merge) -> list[str]:
+    """Return the verbs that the state allows; the action checks them again."""
     if proposal.state == MergeState.PROPOSED:
         return ["accept", "dismiss"] if is_as_compared(proposal, clock()) else ["dismiss"]
     if proposal.state == MergeState.MERGED and proposal.absorbed.status == Status.ARCHIVED:
@@ -275,31 +277,31 @@ def _verbs(proposal: Merge) -> list[str]:
     return []
 
 
-LONGEST_SHOWN: Final = 20_000
+MAX_SHOWN_LENGTH: Final = 20_000
 
 
-def merge_of(key: UUID, actor_id: UUID) -> Merge:
+def get_merge(key: UUID, actor_id: UUID) -> Merge:
     return Merge.objects.with_memories().select_related("actor__agent").get(pk=key, actor_id=actor_id)
 
 
-def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
+def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     kept, absorbed = merge.kept, merge.absorbed
     reads = may_read_memories(request)
     compared = side_by_side(kept.content, absorbed.content) if reads else None
     rows = compared or []
     if reads and compared is None:
-        rows = [Row(_whole(kept.content), _whole(absorbed.content))]
+        rows = [Row(_undivided(kept.content), _undivided(absorbed.content))]
     policy = effective_policy(StrengthPolicy, merge.actor.agent, merge.actor)
     messages = {source.message_id for memory in (kept, absorbed) for source in memory.sources.all()}
     return {
         "sides": [
-            _side(kept, merge.kept_version, is_kept=True),
-            _side(absorbed, merge.absorbed_version, is_kept=False),
+            _side_context(kept, merge.kept_version, is_kept=True),
+            _side_context(absorbed, merge.absorbed_version, is_kept=False),
         ],
         "rows": rows,
         "reads_memories": reads,
         "is_compared": compared is not None,
-        "is_cut": reads and max(len(kept.content), len(absorbed.content)) > LONGEST_SHOWN,
+        "is_cut": reads and max(len(kept.content), len(absorbed.content)) > MAX_SHOWN_LENGTH,
         "is_outdated": merge.state == MergeState.PROPOSED and not is_as_compared(merge, clock()),
         "as_one": {
             "numbers": joined(
@@ -311,13 +313,13 @@ def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     }
 
 
-def _whole(text: str) -> list[Part]:
-    ending = "…" if len(text) > LONGEST_SHOWN else ""
-    return [Part(text[:LONGEST_SHOWN] + ending, own=False)]
+def _undivided(text: str) -> list[Part]:
+    ending = "…" if len(text) > MAX_SHOWN_LENGTH else ""
+    return [Part(text[:MAX_SHOWN_LENGTH] + ending, own=False)]
 
 
-def other_merges(merge: Merge) -> dict[str, int]:
-    """Return how many other open proposals would be withdrawn, by which of the two stays."""
+def count_conflicting_merges(merge: Merge) -> dict[str, int]:
+    """Count the other open proposals that a merge would withdraw, by which of the two memories is kept."""
     open_ = Merge.objects.filter(actor_id=merge.actor_id, state=MergeState.PROPOSED).exclude(pk=merge.pk)
     about = {
         "as_proposed": Q(kept_id=merge.absorbed_id) | Q(absorbed_id=merge.absorbed_id),
@@ -326,10 +328,10 @@ def other_merges(merge: Merge) -> dict[str, int]:
     return open_.aggregate(**{name: Count("pk", filter=either) for name, either in about.items()})
 
 
-def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
+def _side_context(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
     return {
         "memory": memory,
-        "status": STATUSES.get(memory.status, memory.status),
+        "status": STATUS_LABELS.get(memory.status, memory.status),
         "numbers": memory.numbers.as_numbers(memory.state),
         "is_kept": is_kept,
         "place": "one" if is_kept else "other",

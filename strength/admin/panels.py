@@ -15,14 +15,14 @@ from memoryhub.admin.dashboard import RECENT, Count, Curve, PanelItem, Section, 
 from strength.actions.extraction import unread_messages
 from strength.actions.review import MOST_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
-from strength.admin.labels import STATUS_COLOURS, STATUSES
+from strength.admin.labels import STATUS_COLOURS, STATUS_LABELS
 from strength.admin.nights import last_night
 from strength.domain.memories import FeedChange, Source, Status
 from strength.domain.strength import PointKind
 from strength.models import Memory, MemoryChange, MemorySource, Merge, StrengthPoint, UseReport
 
 
-def tiles(now: datetime) -> list[PanelItem]:
+def memory_panel(now: datetime) -> list[PanelItem]:
     memories = Memory.objects.all()
     # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
     open_ = open_merges(now)[: MOST_COUNTED + 1].count()
@@ -59,29 +59,29 @@ def tiles(now: datetime) -> list[PanelItem]:
     ]  # fmt: skip
 
 
-EXCERPT: Final = 200
-PAGE: Final = "admin:strength_memory_change"
+EXCERPT_LENGTH: Final = 200
+MEMORY_PAGE: Final = "admin:strength_memory_change"
 
 
-def _born(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
+def _created_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = MemorySource.objects.filter(
         actor_id=stretch.actor_id, session_id=stretch.session.pk, message_id__in=stretch.message_ids,
         memory__actor_id=stretch.actor_id,
     )  # fmt: skip
     kinds = dict(Memory._meta.get_field("kind").flatchoices)
-    values = rows.annotate(opening=Left("memory__content", EXCERPT)).order_by("created_at", "id")
+    values = rows.annotate(opening=Left("memory__content", EXCERPT_LENGTH)).order_by("created_at", "id")
     columns = ("message_id", "created_at", "memory_id", "opening", "memory__status", "memory__kind")
     for message_id, at, memory_id, opening, status, kind in values.values_list(*columns)[
         : MAX_ENTRIES_PER_KIND + 1
     ]:
         yield TimelineEntry(
             title=_("A memory was created"), text=opening, at=at, message_id=message_id,
-            state=STATUSES.get(status, status), colour=STATUS_COLOURS.get(status, ""),
-            page=reverse(PAGE, args=[memory_id]), details=(kinds.get(kind, kind),),
+            state=STATUS_LABELS.get(status, status), colour=STATUS_COLOURS.get(status, ""),
+            page=reverse(MEMORY_PAGE, args=[memory_id]), details=(kinds.get(kind, kind),),
         )  # fmt: skip
 
 
-def _used(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
+def _used_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = ChatTurn.objects.filter(
         actor_id=stretch.actor_id, session_id=stretch.session.pk, answer_id__in=stretch.message_ids,
         receipt__isnull=False, use_noted_at__isnull=False,
@@ -93,7 +93,9 @@ def _used(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     memories = Memory.objects.filter(pk__in={key for keys in given.values() for key in keys})
     openings = {
         row["pk"]: row
-        for row in memories.annotate(opening=Left("content", EXCERPT)).values("pk", "actor_id", "opening")
+        for row in memories.annotate(opening=Left("content", EXCERPT_LENGTH)).values(
+            "pk", "actor_id", "opening"
+        )
     }
     whose = {row["actor_id"] for row in openings.values()}
     reports = UseReport.objects.filter(
@@ -105,9 +107,13 @@ def _used(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
             if turn.use_noted_at is not None and (key, tasks[turn]) in used:
                 yield TimelineEntry(
                     title=_("The answer used a memory"), text=openings[key]["opening"], at=turn.use_noted_at,
-                    message_id=turn.answer_id, page=reverse(PAGE, args=[key]),
+                    message_id=turn.answer_id, page=reverse(MEMORY_PAGE, args=[key]),
                 )  # fmt: skip
 
 
-BORN = EntryKind(name="memory", label=_("Memories created"), needs=("strength.view_memory",), events=_born)
-USED = EntryKind(name="use", label=_("Memories used"), needs=("strength.view_memory",), events=_used)
+CREATED_ENTRIES = EntryKind(
+    name="memory", label=_("Memories created"), needs=("strength.view_memory",), events=_created_entries
+)
+USED_ENTRIES = EntryKind(
+    name="use", label=_("Memories used"), needs=("strength.view_memory",), events=_used_entries
+)

@@ -1,4 +1,4 @@
-"""Screen of written profiles: lines with the memories that each rests on; edit, lock, rewrite, restore, delete."""
+"""Screen of written profiles: lines with their source memories; edit, lock, rewrite, restore, delete."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ from strength.domain.policy import ProfilePolicy
 from strength.domain.profile import LONGEST_TEXT
 from strength.models import Profile, ProfileVersion
 
-LISTED_CHARACTERS: Final = 300
+LIST_EXCERPT_LENGTH: Final = 300
 
 
 class ProfileForm(VersionedForm):
@@ -79,7 +79,7 @@ class ProfileAdmin(WrittenTextAdmin):
 
     shown_text = column(
         _("profile"),
-        lambda profile: wide(excerpt(" / ".join(profile.text[:LISTED_CHARACTERS].splitlines())) or "–"),
+        lambda profile: wide(excerpt(" / ".join(profile.text[:LIST_EXCERPT_LENGTH].splitlines())) or "–"),
     )
 
     def title_of(self, row: Any) -> str:

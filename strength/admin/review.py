@@ -42,7 +42,7 @@ from strength.actions.review import (
 )
 from strength.actions.revisions import undo_revision
 from strength.admin.memory_detail import memory_links
-from strength.admin.review_item import about_item
+from strength.admin.review_item import item_context
 from strength.domain.memories import (
     LONGEST_CONTENT,
     MemoryRefused,
@@ -52,32 +52,32 @@ from strength.domain.memories import (
 from strength.domain.review import Item, Order, Round, Sort, item_of, round_of
 from strength.models import Memory, MemoryRevision, Merge
 
-ROUND: Final = "review"
+ROUND_KEY: Final = "review"
 REVISION: Final = "revision"
-NEEDS: Final = ("strength.change_memory", "strength.change_merge")
-MAY_INSTRUCT: Final = "strength.change_reviewinstructions"
-MOST_TRIED: Final = 5
-"""Items that colleagues took at the same moment, before the queue is said to be theirs."""
-MOST_AGENTS: Final = 200
-MOST_ON_THE_BADGE: Final = 99
+PERMISSIONS: Final = ("strength.change_memory", "strength.change_merge")
+INSTRUCTIONS_PERMISSION: Final = "strength.change_reviewinstructions"
+MAX_TRIES: Final = 5
+"""Items reserved by others at the same moment before the queue counts as taken."""
+MAX_AGENTS: Final = 200
+MAX_BADGE_COUNT: Final = 99
 
-SORTS: Final[Mapping[Sort, Any]] = {
+SORT_LABELS: Final[Mapping[Sort, Any]] = {
     Sort.MEMORY: _("Memories that wait"),
     Sort.CORRECTION: _("Memories that would replace others"),
     Sort.MERGE: _("Pairs to merge"),
 }
-ORDERS: Final[Mapping[Order, Any]] = {
+ORDER_LABELS: Final[Mapping[Order, Any]] = {
     Order.OLDEST: _("Oldest first"),
     Order.WEIGHTIEST: _("Most important first"),
 }
-DONE: Final[Mapping[str, Any]] = {
+DECIDED_LABELS: Final[Mapping[str, Any]] = {
     "approve": _("Approved"),
     "reject": _("Rejected"),
     "merge": _("Merged"),
     "dismiss": _("Kept apart"),
 }
 
-TALLY: Final[Mapping[str, Any]] = {
+TALLY_LABELS: Final[Mapping[str, Any]] = {
     "approve": _("approved"),
     "reject": _("rejected"),
     "merge": _("merged"),
@@ -104,7 +104,7 @@ class ReviewRequest:
 
     @property
     def about(self) -> str:
-        """Return the filters as a query string; a round belongs to one set of filters."""
+        """Return the filters as a query string, which identifies a round."""
         narrowed = self.narrowed
         order = "" if narrowed.order is Order.OLDEST else narrowed.order
         values = {
@@ -121,7 +121,7 @@ class AlreadyDecided(DomainError):
     """The item was already decided by another reviewer."""
 
 
-class Changed(DomainError):
+class ItemChanged(DomainError):
     """The item was changed since it was read; it is shown again."""
 
 
@@ -131,107 +131,107 @@ def review_view(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request, asked)
     if submitted_text(request, "verb") == "instruct":
-        return _instruct(request, asked)
+        return _save_instructions(request, asked)
     verb, item = submitted_text(request, "verb"), item_of(submitted_text(request, "item"))
     if verb == "undo":
         return _undo(request, asked)
     if item is None:
         messages.error(request, gettext("There is no such item in the queue."))
-        return _go(request, asked)
+        return _show_item(request, asked)
     if verb not in ("skip", "previous"):
         return _decide(request, asked, verb, item)
-    round_ = _round(request, asked)
+    round_ = _load_round(request, asked)
     if verb == "skip":
-        _store(request, round_.skip(item))
-        return _go(request, asked)
+        _save_round(request, round_.skip(item))
+        return _show_item(request, asked)
     before = round_.before(item)
     if before is None:
         messages.info(request, gettext("Nothing was skipped before this one."))
-        return _go(request, asked, item)
-    _store(request, round_.unskip(before))
-    return _go(request, asked, before)
+        return _show_item(request, asked, item)
+    _save_round(request, round_.unskip(before))
+    return _show_item(request, asked, before)
 
 
-def _go(request: HttpRequest, asked: ReviewRequest, at: Item | None = None) -> HttpResponse:
-    """Go on to an item, or to the next: at once where a script shows it in the page that is open."""
+def _show_item(request: HttpRequest, asked: ReviewRequest, at: Item | None = None) -> HttpResponse:
+    """Respond with an item or the next: as a fragment to a fetch, otherwise by a redirect."""
     return (
         _page(request, replace(asked, at=at))
-        if _is_part(request)
+        if _is_fetch(request)
         else HttpResponseRedirect(asked.address(at))
     )
 
 
-def _is_part(request: HttpRequest) -> bool:
+def _is_fetch(request: HttpRequest) -> bool:
     return request.headers.get("X-Requested-With") == "fetch"
 
 
-def _instruct(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
-    if not request.user.has_perm(MAY_INSTRUCT):
+def _save_instructions(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
+    if not request.user.has_perm(INSTRUCTIONS_PERMISSION):
         raise PermissionDenied
     text = with_plain_line_ends(submitted_text(request, "instructions"))
     write_review_instructions(text=text, by=principal(request), now=clock())
     messages.success(request, gettext("The instructions were saved."))
-    return _go(request, asked, asked.at)
+    return _show_item(request, asked, asked.at)
 
 
-# The round: in the person's session, so that nothing of it is anybody else's.
+# The round is stored in the user's session.
 
 
-def _round(request: HttpRequest, asked: ReviewRequest) -> Round:
-    return round_of(request.session.get(ROUND)).narrowed(asked.about)
+def _load_round(request: HttpRequest, asked: ReviewRequest) -> Round:
+    return round_of(request.session.get(ROUND_KEY)).narrowed(asked.about)
 
 
-def _store(request: HttpRequest, round_: Round) -> None:
-    request.session[ROUND] = round_.as_json()
+def _save_round(request: HttpRequest, round_: Round) -> None:
+    request.session[ROUND_KEY] = round_.as_json()
 
 
 # Decisions
 
 
 def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -> HttpResponse:
-    act = ACTS.get((item.is_merge, verb))
+    act = DECISIONS.get((item.is_merge, verb))
     try:
         if act is None:
             raise WrongState(_("Unknown action. Reload the page and try again."))
         way_back = act(request, item)
     except AlreadyDecided as error:
         messages.warning(request, str(error))
-        return _go(request, asked)
-    except Changed as error:
+        return _show_item(request, asked)
+    except ItemChanged as error:
         messages.warning(request, str(error))
-        return _go(request, asked, item)
+        return _show_item(request, asked, item)
     except DomainError as error:
         messages.error(request, str(error))
         # What was typed is not lost.
         return _page(request, ReviewRequest(asked.narrowed, item), text=_typed_text(request))
-    _store(request, _round(request, asked).decide(item, verb, way_back))
+    _save_round(request, _load_round(request, asked).decide(item, verb, way_back))
     _log(request, item, verb)
-    return _go(request, asked)
+    return _show_item(request, asked)
 
 
-def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
+def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
     memory = Memory.objects.select_related("actor__agent").filter(pk=item.key).first()
     if memory is None or memory.status != Status.PENDING:
         raise _already_decided(memory)
     version = submitted_number(request, "version")
     if version is None:
-        raise Changed(_("The page did not say which version was read; nothing was decided. Reload it."))
+        raise ItemChanged(_("The page did not say which version was read; nothing was decided. Reload it."))
     try:
         decided = apply_transition(
             memory=memory, verb=verb, expected_version=version, by=principal(request), now=clock(),
-            reason=submitted_reason(request), values=_corrected(request, memory) if verb == "approve" else {},
+            reason=submitted_reason(request), values=_corrected_values(request, memory) if verb == "approve" else {},
         )  # fmt: skip
     except VersionMismatch as error:
         current = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if current is None or current.status != Status.PENDING:
             raise _already_decided(current) from error
         problem = _("It was changed since you read it, and nothing was decided: this is how it stands now.")
-        raise Changed(problem) from error
+        raise ItemChanged(problem) from error
     return {REVISION: decided.version}
 
 
-def _corrected(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    """Return the corrected text; nothing where only line ends differ, which browsers change."""
+def _corrected_values(request: HttpRequest, memory: Memory) -> dict[str, Any]:
+    """Return the corrected text as values; empty if only line ends differ, which browsers change."""
     text = _typed_text(request)
     if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
         return {}
@@ -248,13 +248,13 @@ def _typed_text(request: HttpRequest) -> str | None:
     return None if text is None else text.replace("\x00", "")
 
 
-def _merge(request: HttpRequest, item: Item) -> dict[str, Any]:
+def _decide_merge(request: HttpRequest, item: Item) -> dict[str, Any]:
     stays = item_of(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
     key = stays.key if stays else None
-    return _settle(request, item, partial(merge, stays=key))
+    return _decide_proposal(request, item, partial(merge, stays=key))
 
 
-def _settle(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dict[str, Any]:
+def _decide_proposal(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dict[str, Any]:
     waits = open_merges(clock()).filter(pk=item.key)
     proposal = waits.first()
     if proposal is None:
@@ -268,11 +268,11 @@ def _settle(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dic
     return {}
 
 
-ACTS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, Any]]]] = {
-    (False, "approve"): partial(_judge, verb="approve"),
-    (False, "reject"): partial(_judge, verb="reject"),
-    (True, "merge"): _merge,
-    (True, "dismiss"): partial(_settle, verb=dismiss_merge),
+DECISIONS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, Any]]]] = {
+    (False, "approve"): partial(_decide_memory, verb="approve"),
+    (False, "reject"): partial(_decide_memory, verb="reject"),
+    (True, "merge"): _decide_merge,
+    (True, "dismiss"): partial(_decide_proposal, verb=dismiss_merge),
 }
 
 
@@ -289,12 +289,12 @@ def _already_decided(memory: Memory | None) -> AlreadyDecided:
 
 
 def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
-    round_ = _round(request, asked)
+    round_ = _load_round(request, asked)
     last = round_.last
     if last is None or last.number != submitted_number(request, "number"):
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
-        return _go(request, asked)
-    _store(request, round_.undo_last())
+        return _show_item(request, asked)
+    _save_round(request, round_.undo_last())
     by, reason, now = principal(request), submitted_reason(request), clock()
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
@@ -310,10 +310,10 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
             undo_revision(revision=revision, by=by, reason=reason, now=now)
     except DomainError as error:
         messages.error(request, str(error))
-        return _go(request, asked)
+        return _show_item(request, asked)
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it waits again."))
-    return _go(request, asked, last.item)
+    return _show_item(request, asked, last.item)
 
 
 def _log(request: HttpRequest, item: Item, verb: str) -> None:
@@ -324,19 +324,19 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
         screen.log_change(request, model(pk=item.key), verb)
 
 
-# What is shown
+# The page
 
 
 def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None) -> HttpResponse:
-    round_, now, narrowed = _round(request, asked), clock(), asked.narrowed
+    round_, now, narrowed = _load_round(request, asked), clock(), asked.narrowed
     skipped = still_pending(round_.skipped, narrowed, now=now)
     wanted = still_pending([asked.at], QueueFilter(), now=now) if asked.at else []
-    item, held = _reserved(request, wanted, skipped, narrowed, now)
+    item, held = _reserve_item(request, wanted, skipped, narrowed, now)
     # What was typed is about what was asked for, and about nothing else.
-    about = about_item(request, item, text if wanted else None) if item else {}
+    about = item_context(request, item, text if wanted else None) if item else {}
     if about is None:
         messages.warning(request, str(_already_decided(None)))
-        return _go(request, asked)
+        return _show_item(request, asked)
     open_ = count_pending(narrowed, now=now)
     is_elsewhere = bool(wanted and asked.about) and not still_pending(wanted, narrowed, now=now)
     place = None if is_elsewhere else round_.count + 1
@@ -349,16 +349,16 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
         "is_gone": bool(asked.at) and not wanted, "was_skipped": item in skipped,
         "may_go_back": round_.before(item) is not None, "place": place,
         "total": round_.count + min(open_, MOST_COUNTED), "is_more": open_ > MOST_COUNTED,
-        "done": _latest(request, round_), "count": round_.count, "filters": _filters(asked),
-        "tally": [(words, round_.tally[verb]) for verb, words in TALLY.items() if round_.tally.get(verb)],
+        "done": _latest_decision(request, round_), "count": round_.count, "filters": _filters(asked),
+        "tally": [(words, round_.tally[verb]) for verb, words in TALLY_LABELS.items() if round_.tally.get(verb)],
         "here": asked.address(), "whole": reverse("review"), "instructions": review_instructions(),
-        "may_instruct": request.user.has_perm(MAY_INSTRUCT), "open": everything,
+        "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": everything,
         "outside_filter": max(0, everything - open_),
         "holder": held.get(item.key) if item else None,
         "colleagues": sorted(set(held.values())) if item is None else [],
-        "held": [asked.address(each) for each in _items_of(held, narrowed, now)] if item is None else [],
+        "held": [asked.address(each) for each in _held_items(held, narrowed, now)] if item is None else [],
     }  # fmt: skip
-    if _is_part(request):
+    if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **about})
     return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **about)
 
@@ -366,26 +366,26 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
 def _filters(asked: ReviewRequest) -> dict[str, Any]:
     narrowed = asked.narrowed
     return {
-        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS]),
+        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MAX_AGENTS]),
         "agent": narrowed.agent_id,
         "user": narrowed.user_id,
-        "sorts": [(str(sort), words, sort is narrowed.sort) for sort, words in SORTS.items()],
-        "orders": [(str(order), words, order is narrowed.order) for order, words in ORDERS.items()],
+        "sorts": [(str(sort), words, sort is narrowed.sort) for sort, words in SORT_LABELS.items()],
+        "orders": [(str(order), words, order is narrowed.order) for order, words in ORDER_LABELS.items()],
         "are_set": bool(asked.about),
     }
 
 
-def _reserved(
+def _reserve_item(
     request: HttpRequest, wanted: list[Item], skipped: list[Item], narrowed: QueueFilter, now: datetime
 ) -> tuple[Item | None, dict[UUID, str]]:
-    """Return the item to show, reserved for the person, and what others have open.
+    """Return the item to show, reserved for the user, and the items that others hold.
 
-    What was asked for is shown also where somebody else has it open: the decision goes by the version that was read.
+    A requested item is shown even if another user holds it; decisions check the version that was read.
     """
     user: Any = request.user
     held = held_by_others(person_id=user.pk, now=now)
     besides = [*(each.key for each in skipped), *held]
-    for _try in range(0 if wanted else MOST_TRIED):
+    for _try in range(0 if wanted else MAX_TRIES):
         first = next_item(narrowed, now=now, besides=besides)
         if first is None:
             break
@@ -399,12 +399,12 @@ def _reserved(
     return None, held
 
 
-def _items_of(held: Mapping[UUID, str], narrowed: QueueFilter, now: datetime) -> list[Item]:
+def _held_items(held: Mapping[UUID, str], narrowed: QueueFilter, now: datetime) -> list[Item]:
     either = [Item(sort, key) for key in held for sort in (Sort.MEMORY, Sort.MERGE)]
     return still_pending(either, narrowed, now=now)[:1] if either else []
 
 
-def _latest(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
+def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
     last = round_.last
     if last is None:
         return None
@@ -414,19 +414,19 @@ def _latest(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
     else:
         found = Memory.objects.filter(pk=key).values_list("pk", "actor_id").first()
     memory = memory_links(request, found[1], [found[0]])[str(found[0])] if found else ""
-    return {"words": DONE[last.verb], "memory": memory, "number": last.number}
+    return {"words": DECIDED_LABELS[last.verb], "memory": memory, "number": last.number}
 
 
-def badge(request: HttpRequest) -> str:
+def review_badge(request: HttpRequest) -> str:
     user: Any = request.user
-    if not user.has_perms(NEEDS):
+    if not user.has_perms(PERMISSIONS):
         return "0"
-    most = MOST_ON_THE_BADGE + 1
+    most = MAX_BADGE_COUNT + 1
     memories, merges = (
         rows.order_by().values_list("pk")[:most] for rows in (pending_memories(), open_merges(clock()))
     )
     waits = memories.union(merges, all=True).count()  # one statement: every page shows the badge
-    return f"{MOST_ON_THE_BADGE}+" if waits > MOST_ON_THE_BADGE else str(waits)
+    return f"{MAX_BADGE_COUNT}+" if waits > MAX_BADGE_COUNT else str(waits)
 
 
-PAGES = [Page("review/", "review", review_view, NEEDS)]
+PAGES = [Page("review/", "review", review_view, PERMISSIONS)]

@@ -1,4 +1,4 @@
-"""One item of the review queue as the page shows it: a memory with why it waits, or a proposal to merge (SPEC W2)."""
+"""Page context of one review item: a pending memory with its reasons, or a merge proposal (SPEC W2)."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -17,17 +17,17 @@ from memoryhub.tenancy.policies import effective_policy
 from strength.actions.review import near_memories
 from strength.actions.revisions import RESEMBLES, UNCOMPARED
 from strength.actions.tombstones import find_tombstone
-from strength.admin.labels import DECISIONS, alike
-from strength.admin.memory_detail import LONGEST_QUOTE, source_messages
-from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
+from strength.admin.labels import DECISION_LABELS, similarity_label
+from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
+from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
 from strength.domain.memories import RETURN_VERB, TombstoneReason
 from strength.domain.review import Item, PendingReason, pending_reasons
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
-MOST_SOURCES: Final = 5
-MOST_ENDED: Final = 10
+MAX_SOURCES: Final = 5
+MAX_SUPERSEDED: Final = 10
 
-PENDING_REASONS: Final[Mapping[PendingReason, Any]] = {
+PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
     PendingReason.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
     PendingReason.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
@@ -40,16 +40,16 @@ PENDING_REASONS: Final[Mapping[PendingReason, Any]] = {
 }
 
 
-def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
-    """Return what the page shows of an item, with a text that somebody typed for it; None where it is gone."""
+def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
+    """Return the page context of an item, with the text that was typed for it; None if it is gone."""
     if item.is_merge:
         whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
         if whose is None:
             return None
-        proposal = merge_of(item.key, whose)
+        proposal = get_merge(item.key, whose)
         return {
-            "proposal": proposal, "actor": proposal.actor, "alike": alike(proposal.likeness),
-            "others": other_merges(proposal), **pair_of(request, proposal),
+            "proposal": proposal, "actor": proposal.actor, "alike": similarity_label(proposal.likeness),
+            "others": count_conflicting_merges(proposal), **pair_context(request, proposal),
         }  # fmt: skip
     memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
     if memory is None:
@@ -57,38 +57,38 @@ def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, 
     policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
     sources = list(memory.sources.all())
     rows = Memory.objects.of([memory.actor_id]).active().filter(superseded_by=None)
-    ended = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MOST_ENDED])
+    ended = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MAX_SUPERSEDED])
     return {
         "memory": memory,
         "actor": memory.actor,
-        "opening": memory.content[:LONGEST_SHOWN],
-        "is_cut": len(memory.content) > LONGEST_SHOWN,
+        "opening": memory.content[:MAX_SHOWN_LENGTH],
+        "is_cut": len(memory.content) > MAX_SHOWN_LENGTH,
         "text": text,
         "is_edited": text is not None,
-        "whys": _reasons(memory, sources, policy),
+        "whys": _pending_reasons(memory, sources, policy),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
         "sources": [
-            {**each, "marked": _marked(each["message"], memory)}
-            for each in source_messages(request, memory, sources[:MOST_SOURCES])
+            {**each, "marked": _highlighted(each["message"], memory)}
+            for each in source_messages(request, memory, sources[:MAX_SOURCES])
         ],
-        "sources_left_out": max(0, len(sources) - MOST_SOURCES),
+        "sources_left_out": max(0, len(sources) - MAX_SOURCES),
         "ended": [(each, excerpt(each.content, 400)) for each in ended],
         "near": [
-            {"memory": near, "alike": alike(relevance), "is_ended": near in ended,
-             "marked": shared_words(truncated(near.content, 300), memory.content[:LONGEST_SHOWN])}
+            {"memory": near, "alike": similarity_label(relevance), "is_ended": near in ended,
+             "marked": shared_words(truncated(near.content, 300), memory.content[:MAX_SHOWN_LENGTH])}
             for near, relevance in near_memories(memory, now=timezone.now())
         ],
     }  # fmt: skip
 
 
-def _marked(message: Any, memory: Memory) -> list[Marked]:
+def _highlighted(message: Any, memory: Memory) -> list[Marked]:
     if message is None:
         return []
-    return shared_words(truncated(message.opening, LONGEST_QUOTE), memory.content[:LONGEST_SHOWN])
+    return shared_words(truncated(message.opening, MAX_QUOTE_LENGTH), memory.content[:MAX_SHOWN_LENGTH])
 
 
-def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
+def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
     has_untrusted_source = policy.doubts(memory.channel) or any(
         each.trust == Trust.UNTRUSTED or policy.doubts(each.channel) for each in sources
     )
@@ -107,11 +107,11 @@ def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -
         is_uncompared=latest is not None and UNCOMPARED in latest.beside,
         has_returned=latest is not None and latest.verb == RETURN_VERB,
     )
-    return [_why(reason, resembled) for reason in reasons]
+    return [_reason_label(reason, resembled) for reason in reasons]
 
 
-def _why(reason: PendingReason, resembled: tuple[str, str] | None) -> Any:
+def _reason_label(reason: PendingReason, resembled: tuple[str, str] | None) -> Any:
     if reason is not PendingReason.RESEMBLES or resembled is None:
-        return PENDING_REASONS[reason]
-    decided, day = DECISIONS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
-    return format_lazy(PENDING_REASONS[reason], decided=decided, day=date_format(day))
+        return PENDING_REASON_LABELS[reason]
+    decided, day = DECISION_LABELS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
+    return format_lazy(PENDING_REASON_LABELS[reason], decided=decided, day=date_format(day))

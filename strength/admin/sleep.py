@@ -51,12 +51,12 @@ from strength.actions.sleep_runs import (
 )
 from strength.admin.labels import (
     CHANGE_COLOURS,
-    CHANGES,
-    MERGE_STATES,
+    CHANGE_LABELS,
+    MERGE_STATE_LABELS,
     RUN_COLOURS,
-    RUN_STATES,
-    SLEEP_REASONS,
-    TRIGGERS,
+    RUN_STATE_LABELS,
+    SLEEP_REASON_LABELS,
+    TRIGGER_LABELS,
 )
 from strength.admin.memory_detail import memory_links
 from strength.admin.nights import COUNTS, undo_runs
@@ -81,7 +81,7 @@ def _count(name: str) -> Any:
 
 def _state_of(run: SleepRun) -> tuple[str, Any]:
     state = "preview" if run.dry_run else run.state
-    return state, RUN_STATES.get(state, state)
+    return state, RUN_STATE_LABELS.get(state, state)
 
 
 @admin.register(SleepRun)
@@ -123,7 +123,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         _state_of, RUN_COLOURS, description=_("state"), ordering="state"
     )
     shown_trigger = column(
-        _("started by"), lambda run: TRIGGERS.get(run.trigger, run.trigger), ordering="trigger"
+        _("started by"), lambda run: TRIGGER_LABELS.get(run.trigger, run.trigger), ordering="trigger"
     )
 
     faded, archived, levels, merged, proposed = map(_count, COUNTS)
@@ -410,7 +410,7 @@ def change_groups(
     return [
         {
             "kind": str(kind),
-            "label": capfirst(CHANGES[kind]),  # the heading of a card
+            "label": capfirst(CHANGE_LABELS[kind]),  # the heading of a card
             "colour": CHANGE_COLOURS[kind],
             "count": len(by_kind[kind]),
             "changes": [each for each in shown if each["change"] == kind],
@@ -463,10 +463,10 @@ def _shown_changes(
             **change,
             "memory": memories[change["memory_id"]],
             "into": memories.get(change.get("into", "")),
-            "label": CHANGES.get(change["change"], change["change"]),
+            "label": CHANGE_LABELS.get(change["change"], change["change"]),
             "colour": CHANGE_COLOURS.get(change["change"], ""),
-            "why": SLEEP_REASONS.get(change["why"], change["why"]),
-            "decided": MERGE_STATES.get(change.get("state"), "") if _is_decided(change) else "",
+            "why": SLEEP_REASON_LABELS.get(change["why"], change["why"]),
+            "decided": MERGE_STATE_LABELS.get(change.get("state"), "") if _is_decided(change) else "",
             "percent": round(100 * change["likeness"]) if "likeness" in change else None,
             "is_pinned": change["memory_id"] in pinned,
             "may_be_kept": change["change"] in KEPT_BY_PINNING,

@@ -10,12 +10,12 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import OwnedMixin, ReadOnlyAdmin, excerpt, truncated
 from memoryhub.admin.columns import UserFilter, choice_displays, column
-from strength.admin.labels import TASK_COLOURS, TASK_STATES
+from strength.admin.labels import TASK_COLOURS, TASK_STATE_LABELS
 from strength.admin.memory_detail import memory_links
 from strength.models import Task
 
-LONGEST_SHOWN: Final = 20_000
-MOST_SHOWN: Final = 100
+MAX_SHOWN_LENGTH: Final = 20_000
+MAX_MEMORIES: Final = 100
 
 
 @admin.register(Task)
@@ -41,21 +41,25 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
         return truncated(row.query)
 
     shown_query = column(_("query"), lambda task: excerpt(task.opening, 80))
-    whole_query = column(_("query"), lambda task: _prose(task.query))
+    whole_query = column(_("query"), lambda task: _wrapped_text(task.query))
 
     @admin.display(description=_("result"))
     def shown_result(self, task: Task) -> str:
         if task.result is None:
             return "-"
         is_text = isinstance(task.result, str)
-        return _prose(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
+        return _wrapped_text(
+            task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2)
+        )
 
-    shown_state, state_in_words = choice_displays("state", TASK_STATES, TASK_COLOURS, description=_("state"))
+    shown_state, state_in_words = choice_displays(
+        "state", TASK_STATE_LABELS, TASK_COLOURS, description=_("state")
+    )
     used = column(_("memories used"), lambda task: len(task.used_memory_ids))
     problems = column(_("problems"), lambda task: len(task.errors))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        given, used = row.offered[:MOST_SHOWN], row.used_memory_ids[:MOST_SHOWN]
+        given, used = row.offered[:MAX_MEMORIES], row.used_memory_ids[:MAX_MEMORIES]
         offered_ids, used_ids = {each["id"] for each in given}, {str(key) for key in row.used_memory_ids}
         memories = memory_links(request, row.actor_id, [*offered_ids, *used, row.recorded_memory_id])
         shown = []
@@ -71,15 +75,15 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
             "given_left_out": len(row.offered) - len(given),
             "used_besides": [memories[str(key)] for key in used if str(key) not in offered_ids],
             "recorded": memories.get(str(row.recorded_memory_id)),
-            "task_errors": row.errors[:MOST_SHOWN],
-            "errors_left_out": max(0, len(row.errors) - MOST_SHOWN),
+            "task_errors": row.errors[:MAX_MEMORIES],
+            "errors_left_out": max(0, len(row.errors) - MAX_MEMORIES),
         }
 
 
-def _prose(text: str) -> str:
-    ending = "…" if len(text) > LONGEST_SHOWN else ""
+def _wrapped_text(text: str) -> str:
+    ending = "…" if len(text) > MAX_SHOWN_LENGTH else ""
     return format_html(
         '<div dir="auto" class="break-words hub-lines">{}{}</div>',
-        text[:LONGEST_SHOWN],
+        text[:MAX_SHOWN_LENGTH],
         ending,
     )

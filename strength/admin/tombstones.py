@@ -1,4 +1,4 @@
-"""Screen of tombstones: deleted, rejected or edited texts that programs may not write again, and where these stand."""
+"""Screen of tombstones: deleted, rejected or edited texts that programs may not write again."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,8 +18,8 @@ from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action
 from strength.actions.tombstones import kept_out_texts, lift_tombstone, messages_saying
-from strength.admin.labels import DECISION_COLOURS, DECISIONS
-from strength.admin.memory_detail import TIMELINE, may_read_memories, memory_links
+from strength.admin.labels import DECISION_COLOURS, DECISION_LABELS
+from strength.admin.memory_detail import TIMELINE_PAGE, may_read_memories, memory_links
 from strength.domain.duplicates import fingerprint
 from strength.domain.memories import Status
 from strength.models import Memory, Tombstone
@@ -27,7 +27,7 @@ from strength.models import Memory, Tombstone
 
 @admin.register(Tombstone)
 class TombstoneAdmin(OwnedMixin, DecisionAdmin):
-    """Tombstones; what a memory still holds of their texts is shown. Those who may change them may lift them."""
+    """Admin of tombstones; shows their texts where a memory still holds them, and lifts them."""
 
     list_display = (
         "created_at",
@@ -62,7 +62,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
             row.text = kept and link_to("admin:strength_memory_change", kept.memory_id, excerpt(kept.text))
 
     shown_decision, decision_in_words = choice_displays(
-        "decision", DECISIONS, DECISION_COLOURS, description=_("decision")
+        "decision", DECISION_LABELS, DECISION_COLOURS, description=_("decision")
     )
 
     who = column(
@@ -89,13 +89,13 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         }
 
 
-MOST_LINKED: Final = 5
-MOST_OF_MEMORY: Final = 3
+MAX_LINKED_MESSAGES: Final = 5
+MAX_TOMBSTONES: Final = 3
 TOMBSTONE_PAGE: Final = "admin:strength_tombstone_change"
 
 
-def with_old_wording(request: HttpRequest, done: Any, memory: Memory, before: Memory) -> Any:
-    """Return a message about a change, and where the wording that it replaced or rejected is known from now on."""
+def with_former_text(request: HttpRequest, done: Any, memory: Memory, before: Memory) -> Any:
+    """Return a message about a change, with the tombstone and messages that hold the replaced or rejected text."""
     is_rejected = memory.status == Status.REJECTED != before.status
     if not is_rejected and memory.content == before.content:
         return done
@@ -108,11 +108,11 @@ def with_old_wording(request: HttpRequest, done: Any, memory: Memory, before: Me
     if request.user.has_perm("conversations.view_message"):
         instead = "" if is_rejected else memory.content
         found = messages_saying(actor_id=memory.actor_id, text=before.content, instead=instead)
-        parts.extend([_standing_in(found)] if found else [])
+        parts.extend([_remaining_messages(found)] if found else [])
     return format_html_join(" ", "{}", ((part,) for part in parts))
 
 
-def _standing_in(found: Sequence[Message]) -> SafeString:
+def _remaining_messages(found: Sequence[Message]) -> SafeString:
     said = ngettext(
         "It also stands in %(count)d message, which contexts may quote:",
         "It also stands in %(count)d messages, which contexts may quote:",
@@ -122,8 +122,8 @@ def _standing_in(found: Sequence[Message]) -> SafeString:
         " · ",
         '<a class="hub-link" href="{}?at={}#message-{}">{}</a>',
         (
-            (reverse(TIMELINE, args=[each.session_id]), each.pk, each.pk, excerpt(each.content, 60))
-            for each in found[:MOST_LINKED]
+            (reverse(TIMELINE_PAGE, args=[each.session_id]), each.pk, each.pk, excerpt(each.content, 60))
+            for each in found[:MAX_LINKED_MESSAGES]
         ),
     )
     return format_html("{} {}", said, links)
@@ -134,11 +134,11 @@ def _may_see_tombstones(request: HttpRequest) -> bool:
     return bool(user.has_perm("strength.view_tombstone") or user.has_perm("strength.change_tombstone"))
 
 
-def kept_out_of(request: HttpRequest, memory: Memory) -> list[Tombstone]:
-    """Return the latest tombstones of a memory's texts, for whoever may see them."""
+def tombstones_of(request: HttpRequest, memory: Memory) -> list[Tombstone]:
+    """Return the latest tombstones of a memory's texts; empty without permission."""
     if not _may_see_tombstones(request):
         return []
     is_of_it = Q(memory_id=memory.pk)
     if memory.status == Status.REJECTED:
         is_of_it |= Q(digest=fingerprint(memory.content).digest)
-    return list(Tombstone.objects.filter(is_of_it, actor_id=memory.actor_id)[:MOST_OF_MEMORY])
+    return list(Tombstone.objects.filter(is_of_it, actor_id=memory.actor_id)[:MAX_TOMBSTONES])

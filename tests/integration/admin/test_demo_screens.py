@@ -17,7 +17,7 @@ from memoryhub.importexport.demo import load_demo
 from memoryhub.tenancy.models import Actor
 from memoryhub.unfold import PAGES
 from strength.actions.sleep import SleepRequest, sleep
-from strength.admin.review import badge
+from strength.admin.review import review_badge
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryHistory, Merge, SleepRun
 from tests.integration.admin.conftest import BY, list_of, logged_in
@@ -77,7 +77,7 @@ def test_review_calendar_spending_and_playground_have_something_to_show(browser:
 def test_the_badge_counts_memories_and_proposals(browser: Client, rf: Any) -> None:
     request = rf.get("/")
     request.user = User.objects.get(username="boss")
-    assert badge(request) == "7"
+    assert review_badge(request) == "7"
 
 
 def test_every_page_opens(browser: Client) -> None:

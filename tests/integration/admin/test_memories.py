@@ -690,7 +690,7 @@ def test_all_that_match_are_exported_loss_free_up_to_a_cap(
 ) -> None:
     rows = [hub.remember(f"memory {number}") for number in range(3)]
     supersede_memory(memory=rows[0], new=NewMemory(content="another"), at=NOW, by=BY, reason="", now=NOW)
-    monkeypatch.setattr("strength.admin.bulk.MOST_EXPORTED", 4)
+    monkeypatch.setattr("strength.admin.bulk.MAX_EXPORTED", 4)
     page = ask(boss, "export", rows[0], select_across="1")
     assert (
         "4 memories will be in the file" in page.content.decode()
@@ -755,7 +755,7 @@ def test_why_it_was_retrieved_is_a_part_and_a_page(boss: Client, hub: Hub) -> No
 
 
 def test_contexts_are_read_some_at_a_time(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strength.admin.memory_detail.RECEIPTS_AT_ONCE", 1)
+    monkeypatch.setattr("strength.admin.memory_detail.RECEIPTS_PAGE_SIZE", 1)
     hub.ask("Some ice cream?")
     page = page_of(hub.memory, "retrieved")
     assert "Some ice cream?" in text_of(boss, page) and "?from=1" in text_of(boss, page)

@@ -23,7 +23,7 @@ from memoryhub.ids import new_id
 from strength.actions.curation import delete_memory, edit_memory
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
-from strength.admin.review import AlreadyDecided, _settle
+from strength.admin.review import AlreadyDecided, _decide_proposal
 from strength.domain.memories import Source
 from strength.domain.review import Item, Sort
 from strength.domain.sleep import Trigger
@@ -757,7 +757,7 @@ def test_a_post_needs_its_token(hub: Hub, boss: Client) -> None:
 
 def test_what_is_refused_is_told_from_a_template(boss: Client, hub: Hub) -> None:
     with translation.override("ja"), pytest.raises(AlreadyDecided) as caught:
-        _settle(None, Item(Sort.MERGE, new_id()), Merge.objects.get)  # type: ignore[arg-type]
+        _decide_proposal(None, Item(Sort.MERGE, new_id()), Merge.objects.get)  # type: ignore[arg-type]
     assert "does not wait any more" in str(caught.value)
 
 

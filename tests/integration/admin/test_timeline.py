@@ -23,7 +23,7 @@ from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
-from strength.admin.panels import USED
+from strength.admin.panels import USED_ENTRIES
 from strength.models import Memory, UseReport
 from summaries.actions.routing import route_message
 from summaries.actions.summaries import SUMMARIES
@@ -108,7 +108,7 @@ def test_memories_that_an_answer_used_are_told_at_the_answer(boss: Client, hub: 
     UseReport.objects.create(actor=hub.actor, memory=hub.memory, task=task)
     ((seq, used),) = events(timeline(boss, hub.session))["The answer used a memory"]
     assert seq == answer.seq and used.page == page_of(hub.memory)
-    assert USED.needs == ("strength.view_memory",)
+    assert USED_ENTRIES.needs == ("strength.view_memory",)
 
 
 def test_a_long_session_is_read_a_page_at_a_time(boss: Client, long: Session) -> None:

@@ -114,7 +114,7 @@ def test_kinds_are_called_as_their_screens() -> None:
 
 WRITERS = {
     "the trail": ((audit.record, audit.record_each, audit.record_rows), VERBS),
-    "a memory's story": ((new_revision,), labels.VERBS),
+    "a memory's story": ((new_revision,), labels.VERB_LABELS),
 }
 
 

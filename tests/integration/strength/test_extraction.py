@@ -27,7 +27,7 @@ from strength.actions.extraction import (
     unread_messages,
 )
 from strength.actions.memories import NewMemory, write_memory
-from strength.admin.panels import tiles
+from strength.admin.panels import memory_panel
 from strength.domain.extraction import MOST_ITEMS, Lesson, Strategy
 from strength.domain.memories import Kind
 from strength.models import Memory, MemorySource, StrategyCursor
@@ -363,7 +363,7 @@ def test_doctor_and_dashboard_say_what_waits(actor: Actor, llm: LLMServer, setti
         return finding.level, finding.detail
 
     def tile() -> str:
-        return next(str(each.figure) for each in tiles(NOW) if str(each.title) == "Extraction")
+        return next(str(each.figure) for each in memory_panel(NOW) if str(each.title) == "Extraction")
 
     assert said() == ("ok", "every message was read")
     session = talk(actor, "Hello.", "Hello?")
