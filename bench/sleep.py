@@ -148,12 +148,12 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
 
 def _compare(actor: Any, now: datetime) -> dict[str, Any]:
     """Time how long it takes to look for near-duplicates of one memory among an actor's."""
-    from strength.actions.duplicates import pairs_among
+    from strength.actions.duplicates import duplicate_pairs
     from strength.models import Memory
 
     memories = list(Memory.objects.of([actor.pk]).active().select_related("numbers")[:COMPARED])
     started = time.perf_counter()
-    pairs = pairs_among(actor, memories, now=now)
+    pairs = duplicate_pairs(actor, memories, now=now)
     each = (time.perf_counter() - started) / len(memories)
     return {"memories": len(memories), "milliseconds_each": round(each * 1000, 2), "pairs": len(pairs)}
 

@@ -18,15 +18,15 @@ class StrengthConfig(AppConfig):
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.unfold import PAGES
         from strength.actions import importexport
-        from strength.actions.extraction import backfill_pieces, diagnose
+        from strength.actions.extraction import backfill_jobs, diagnose
         from strength.admin import nights, panels, review
 
-        SOURCES["extraction"] = backfill_pieces
+        SOURCES["extraction"] = backfill_jobs
         DIAGNOSES.append(diagnose)
         LEFT_OUT["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
         WRITERS[ImportedMemory] = importexport.write_imported
-        UNDOERS[importexport.KIND] = importexport.undo_memories
-        UNDONE.append(importexport.undo_drawn)
+        UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
+        UNDONE.append(importexport.undo_extracted)
         TREE_EXPORTS.append(importexport.export_notes)
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv
         PAGES.extend([*review.PAGES, *nights.PAGES])

@@ -14,7 +14,7 @@ from memoryhub.prepared import PreparedQuery
 from memoryhub.zones import local_day
 from strength.actions.profiles import profile_entries
 from strength.actions.search import (
-    FEWEST_TOKENS,
+    MIN_LINE_TOKENS,
     MemorySearch,
     pinned_memories,
     search_memories,
@@ -48,7 +48,7 @@ def semantic(request: LayerRequest) -> LayerResult:
         query=request.query, perspective=request.asked.perspective, project=request.project,
         limit=policy.semantic_memory_limit,
         filters=MemorySelection(pinned=False if policy.include_pinned else None),
-        relevance_floor=policy.semantic_relevance_floor, telling=True, details=False,
+        relevance_floor=policy.semantic_relevance_floor, only_informative=True, details=False,
     )  # fmt: skip
     mark = Scope.WRITE in request.by.scopes and not request.dry_run
     results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)
@@ -74,7 +74,7 @@ def profile(request: LayerRequest) -> LayerResult:
     if not policy.include_profile or not tenant.user_id:
         return LayerResult()
     rows = standing_memories(
-        tenant=tenant, project=request.project, now=request.now, most=policy.profile_max_tokens // FEWEST_TOKENS
+        tenant=tenant, project=request.project, now=request.now, most=policy.profile_max_tokens // MIN_LINE_TOKENS
     )  # fmt: skip
     written, entries = profile_entries(tenant=tenant, standing=rows, project=request.project, now=request.now)
     return LayerResult(tuple(_of_profile(entry, written, request.zone) for entry in entries))

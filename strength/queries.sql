@@ -377,10 +377,10 @@ LIMIT %(most)s
 -- The index rows that are most relevant to each of several texts, in one scan: reading a row costs more than comparing it.
 -- `OFFSET 0` keeps the subquery, so that each score is computed once.
 WITH sought AS MATERIALIZED (
-    SELECT place, namespace, besides::uuid[], vector::halfvec, words::sparsevec, reachable, low, high, weight
-    FROM unnest(%(namespaces)s::text[], %(besides)s::text[], %(vectors)s::text[], %(words)s::text[],
+    SELECT place, namespace, excluded_ids::uuid[], vector::halfvec, words::sparsevec, reachable, low, high, weight
+    FROM unnest(%(namespaces)s::text[], %(excluded_ids)s::text[], %(vectors)s::text[], %(words)s::text[],
         %(reachable)s::float8[], %(lows)s::float8[], %(highs)s::float8[], %(weights)s::float8[])
-        WITH ORDINALITY AS text (namespace, besides, vector, words, reachable, low, high, weight, place)
+        WITH ORDINALITY AS text (namespace, excluded_ids, vector, words, reachable, low, high, weight, place)
 )
 SELECT place, memory_id FROM (
     SELECT place, memory_id, row_number() OVER (
@@ -392,7 +392,7 @@ SELECT place, memory_id FROM (
                 CASE WHEN found.vector IS NOT NULL AND sought.vector IS NOT NULL THEN 0 END) AS similarity,
             CASE WHEN sought.reachable > 0 THEN -(found.words <#> sought.words) / sought.reachable ELSE 0 END AS word_score
         FROM strength_memoryindex AS found JOIN sought
-            ON sought.namespace = found.namespace AND found.memory_id <> ALL(sought.besides)
+            ON sought.namespace = found.namespace AND found.memory_id <> ALL(sought.excluded_ids)
         WHERE found.actor_id = %(actor_id)s AND found.space_id = %(space_id)s AND found.status = ANY(%(among)s)
             AND (found.valid_to IS NULL OR found.valid_to > %(now)s)
         OFFSET 0

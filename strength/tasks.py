@@ -109,9 +109,9 @@ def extract(job: JobContext) -> None:
         )
 
 
-@job(large_batches.KIND, deadline_seconds=1800)
+@job(large_batches.JOB_KIND, deadline_seconds=1800)
 def curate_memories(job: JobContext) -> None:
-    large_batches.run_order(job)
+    large_batches.run_batch(job)
 
 
 @job("reflect")
@@ -137,11 +137,11 @@ def write_profiles_due(job: JobContext) -> None:
     now = timezone.now()
     earlier = Job.objects.filter(kind=job.kind, state=State.DONE).order_by("-created_at", "-id")
     last = earlier.values_list("created_at", flat=True).first()
-    due = profiles.orders_due(since=(last or now - LOOKED_BACK) - OVERLAP, now=now)
+    due = profiles.due_profiles(since=(last or now - LOOKED_BACK) - OVERLAP, now=now)
     for place in range(0, len(due), AT_ONCE):
         with job.step():
             for actor_id, seconds in due[place : place + AT_ONCE]:
-                enqueue(PROFILE_KIND, actor_id=actor_id, key=profiles.KEY, delay_seconds=seconds)
+                enqueue(PROFILE_KIND, actor_id=actor_id, key=profiles.JOB_KEY, delay_seconds=seconds)
 
 
 @job("remember_summary", deadline_seconds=60, after=[After("summary")])
@@ -150,7 +150,7 @@ def remember_summary(job: JobContext) -> Writes | None:
     if actor is None:
         return None
     by, session_id = job_principal(job.kind, job.id), UUID(job.payload["session_id"])
-    return lambda: summary_memories.remember_summary(
+    return lambda: summary_memories.write_summary_memory(
         actor=actor, session_id=session_id, by=by, now=timezone.now()
     )
 

@@ -30,7 +30,7 @@ class Hit:
     document: Mapping[int, float]
 
 
-def telling(
+def informative_hits(
     hits: Sequence[Hit], words: QueryWords, bounds: SpaceBounds, policy: FusionPolicy = DEFAULT_POLICY
 ) -> list[int]:
     """Return the places of the hits to keep, the first among them; `hits` come most relevant first."""

@@ -22,26 +22,26 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.creation import (
     Draft,
     NewMemory,
-    complete_new,
-    entry_of,
-    judged_draft,
+    build_draft,
+    complete_memories,
+    index_entry_of,
     source_messages,
     sources_of,
 )
 from strength.actions.duplicates import near_duplicates
-from strength.actions.memories import SAME_SORT, WRITTEN_AGAIN, may_be_retry, write_memory
+from strength.actions.memories import REPEATABLE, SCOPE_FIELDS, looks_like_retry, write_memory
 from strength.actions.usage import reinforce
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, wording_digest
 from strength.domain.memories import Source, Status
 from strength.models import Memory, MemorySource, Tombstone
 from strength.models.locks import lock_shared
 
-MOST_AT_ONCE: Final = 1_000
-COMPARED_AT_ONCE: Final = 50
-"""Extracted texts whose near-duplicates one statement looks for, as a night does."""
+MAX_BATCH_SIZE: Final = 1_000
+COMPARISON_BATCH_SIZE: Final = 50
+"""Extracted texts compared with known memories by one statement."""
 
-MOST_TOMBSTONES: Final = 2_000
-"""Tombstones that a batch is held against by words; an actor with more has each text compared by itself."""
+MAX_TOMBSTONES: Final = 2_000
+"""Most tombstones compared in memory; with more, each text is compared separately."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class BatchItem:
 
 
 @dataclass(frozen=True, eq=False)
-class _Draft(Draft):
+class _BatchDraft(Draft):
     item: BatchItem
 
     @property
@@ -66,69 +66,75 @@ class _Draft(Draft):
 def write_memories(
     *, actor: Actor, news: Sequence[NewMemory], by: Principal, now: datetime
 ) -> list[BatchItem]:
-    """Write memories as `write_memory` would one after the other; what is wrong with one keeps no other out.
+    """Write memories with the results of successive `write_memory` calls; an invalid one does not affect the others.
 
     Raises UnknownRow where the actor was erased meanwhile.
     """
     spaces, items = writing_spaces(), [BatchItem(new) for new in news]
-    drafts = _drafts(actor, items, spaces, by, now)
+    drafts = _build_drafts(actor, items, spaces, by, now)
     with transaction.atomic():
         lock_shared(actor.pk)
-        _repeat_known(actor, drafts, now)
-        plain = _plain(actor, [draft for draft in drafts if draft.item.memory is None], spaces, now)
+        _reinforce_repeated(actor, drafts, now)
+        plain = _without_conflicts(
+            actor, [draft for draft in drafts if draft.item.memory is None], spaces, now
+        )
         # Where another request has written one of the texts meanwhile, each is looked at by itself.
         with suppress(IntegrityError), transaction.atomic():
             _insert(plain, spaces, by, now)
         for draft in drafts:
             if draft.item.memory is None:
-                _write_alone(actor, draft.item, by, now)
+                _write_one(actor, draft.item, by, now)
     return items
 
 
-def _drafts(
+def _build_drafts(
     actor: Actor, items: Sequence[BatchItem], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime
-) -> list[_Draft]:
+) -> list[_BatchDraft]:
     known = source_messages(actor, [key for item in items for key in item.new.source_message_ids])
     entries = index_entries([item.new.content for item in items], spaces)
     drafts = []
     for item, entry in zip(items, entries, strict=True):
         try:
-            memory, messages = judged_draft(actor, item.new, by, now, known)
+            memory, messages = build_draft(actor, item.new, by, now, known)
             memory.wording_digest = wording_digest(memory.content)
-            drafts.append(_Draft(memory, item.new, messages, entry_of(item.new, entry, spaces), item))
+            drafts.append(
+                _BatchDraft(memory, item.new, messages, index_entry_of(item.new, entry, spaces), item)
+            )
         except DomainError as error:
             item.error = error
     return drafts
 
 
-def _repeat_known(actor: Actor, drafts: Sequence[_Draft], now: datetime) -> None:
-    """Let drafts reinforce the active memories whose texts they repeat, as `write_memory` does, in a few statements.
+def _reinforce_repeated(actor: Actor, drafts: Sequence[_BatchDraft], now: datetime) -> None:
+    """Reinforce the active memories whose texts drafts repeat, as `write_memory` does, in a few statements.
 
-    What repeats another draft too, or a memory that waits, is left to be written by itself.
+    Repetitions of other drafts or of pending memories are left to be written one by one.
     """
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent", "numbers")
     same = defaultdict[bytes, list[Memory]](list)
-    for memory in rows.filter(_same_texts(actor, drafts)).filter(WRITTEN_AGAIN).order_by("id"):
+    for memory in rows.filter(_same_text_filter(actor, drafts)).filter(REPEATABLE).order_by("id"):
         for digest in {bytes(memory.content_digest), bytes(memory.wording_digest or b"")}:
             same[digest].append(memory)
-    met, found = set[bytes](), list[tuple[_Draft, Memory]]()
+    met, found = set[bytes](), list[tuple[_BatchDraft, Memory]]()
     for draft in drafts:
         among = {each.pk: each for digest in draft.digests for each in same.get(digest, ())}
-        known = _first_of_text(draft.memory, draft.new.unlike, among.values())
+        known = _same_text_among(draft.memory, draft.new.contradicted_ids, among.values())
         if known is not None and known.status == Status.ACTIVE and met.isdisjoint(draft.digests):
             found.append((draft, known))
         met.update(draft.digests)
     used = []
     for (draft, known), is_new_evidence in zip(found, _add_sources(actor, found, now), strict=True):
-        is_meant = draft.new.is_told_from_retries or not may_be_retry(known, draft.messages, now)
+        is_meant = draft.new.has_idempotency_key or not looks_like_retry(known, draft.messages, now)
         if draft.memory.status == Status.ACTIVE and is_new_evidence and is_meant:
             used.append(known)
         draft.item.memory = known
     reinforce(used, now=now)
 
 
-def _first_of_text(draft: Memory, unlike: Iterable[UUID], among: Iterable[Memory]) -> Memory | None:
-    """Return the first of what `of_text` finds."""
+def _same_text_among(
+    draft: Memory, contradicted_ids: Iterable[UUID], among: Iterable[Memory]
+) -> Memory | None:
+    """Return what `memories_with_text` would find first."""
 
     def is_same(memory: Memory) -> bool:
         return bytes(memory.content_digest) == bytes(draft.content_digest)
@@ -136,10 +142,10 @@ def _first_of_text(draft: Memory, unlike: Iterable[UUID], among: Iterable[Memory
     def is_alike(memory: Memory) -> bool:
         return (
             not (draft.valid_to or draft.valid_from)
-            and memory.pk not in unlike
+            and memory.pk not in contradicted_ids
             and memory.wording_digest is not None
             and bytes(memory.wording_digest) == wording_digest(draft.content)
-            and all(getattr(memory, name) == getattr(draft, name) for name in SAME_SORT)
+            and all(getattr(memory, name) == getattr(draft, name) for name in SCOPE_FIELDS)
         )
 
     of_it = [
@@ -148,7 +154,7 @@ def _first_of_text(draft: Memory, unlike: Iterable[UUID], among: Iterable[Memory
     return min(of_it, key=lambda each: (not is_same(each), each.created_at), default=None)
 
 
-def _add_sources(actor: Actor, repeated: Sequence[tuple[_Draft, Memory]], now: datetime) -> list[bool]:
+def _add_sources(actor: Actor, repeated: Sequence[tuple[_BatchDraft, Memory]], now: datetime) -> list[bool]:
     """Add the sources of repetitions; return for each whether it is new evidence: has a new source, or none."""
     said = MemorySource.objects.filter(
         actor_id=actor.pk, memory__in=[known for draft, known in repeated if draft.messages]
@@ -162,19 +168,21 @@ def _add_sources(actor: Actor, repeated: Sequence[tuple[_Draft, Memory]], now: d
     ]
 
 
-def _same_texts(actor: Actor, drafts: Sequence[_Draft]) -> Q:
+def _same_text_filter(actor: Actor, drafts: Sequence[_BatchDraft]) -> Q:
     digests = [digest for draft in drafts for digest in draft.digests]
     return Q(actor_id=actor.pk) & (Q(content_digest__in=digests) | Q(wording_digest__in=digests))
 
 
-def _plain(
-    actor: Actor, drafts: Sequence[_Draft], spaces: Sequence[EmbeddingSpace], now: datetime
-) -> list[_Draft]:
-    """Return the drafts that no memory, no tombstone and no earlier draft has anything to do with."""
-    known = Memory.objects.filter(_same_texts(actor, drafts)).values_list("content_digest", "wording_digest")
+def _without_conflicts(
+    actor: Actor, drafts: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], now: datetime
+) -> list[_BatchDraft]:
+    """Return the drafts that match no memory, tombstone or earlier draft."""
+    known = Memory.objects.filter(_same_text_filter(actor, drafts)).values_list(
+        "content_digest", "wording_digest"
+    )
     met = {bytes(digest) for pair in known for digest in pair if digest is not None}
-    held = _held_against(actor, drafts)
-    alike = _near_others(actor, drafts, spaces, now)
+    held = _matching_tombstones(actor, drafts)
+    alike = _near_duplicates(actor, drafts, spaces, now)
     plain = []
     for draft in drafts:
         if met.isdisjoint(draft.digests) and draft.memory.content not in held and draft not in alike:
@@ -183,8 +191,8 @@ def _plain(
     return plain
 
 
-class _Prints:
-    """Texts by their terms, to find in one pass which of many may be near a text."""
+class _TermIndex:
+    """Inverted index of texts by terms, which tells whether any may be a near duplicate of a text."""
 
     def __init__(self, terms: Iterable[Iterable[int]], weights: Mapping[int, float]) -> None:
         self.weights, self.sizes = weights, list[float]()
@@ -206,18 +214,18 @@ class _Prints:
         return any(2 * both >= NEAR * (size + self.sizes[place]) for place, both in shared.items())
 
 
-def _held_against(actor: Actor, drafts: Sequence[_Draft]) -> set[str]:
-    """Return the texts that may say what a tombstone says; each is then written by itself, which decides."""
+def _matching_tombstones(actor: Actor, drafts: Sequence[_BatchDraft]) -> set[str]:
+    """Return the texts that may match a tombstone; these are written one by one, with an exact check."""
     tombstones = Tombstone.objects.filter(actor_id=actor.pk).values_list("digest", "terms", "message_ids")
-    rows = list(tombstones[: MOST_TOMBSTONES + 1])
+    rows = list(tombstones[: MAX_TOMBSTONES + 1])
     texts = {draft.memory.content for draft in drafts}
-    if not rows or len(rows) > MOST_TOMBSTONES:
+    if not rows or len(rows) > MAX_TOMBSTONES:
         return texts if rows else set()
     written = {text: fingerprint(text) for text in texts}
     weights = idf(
         chain.from_iterable([*(row[1] for row in rows), *(each.terms for each in written.values())])
     )
-    digests, prints = {bytes(row[0]) for row in rows}, _Prints((row[1] for row in rows), weights)
+    digests, prints = {bytes(row[0]) for row in rows}, _TermIndex((row[1] for row in rows), weights)
     held = {text for text, known in written.items() if known.digest in digests or prints.may_have_near(known)}
     # Of the same messages something was deleted: what is extracted from them again is compared by itself.
     messages = {key for row in rows for key in row[2]}
@@ -228,22 +236,22 @@ def _held_against(actor: Actor, drafts: Sequence[_Draft]) -> set[str]:
     }
 
 
-def _near_others(
-    actor: Actor, drafts: Sequence[_Draft], spaces: Sequence[EmbeddingSpace], now: datetime
-) -> set[_Draft]:
-    """Return the extracted drafts that say, or may say, what a memory or an earlier draft says."""
+def _near_duplicates(
+    actor: Actor, drafts: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], now: datetime
+) -> set[_BatchDraft]:
+    """Return the extracted drafts that may be near duplicates of a memory or an earlier draft."""
     extracted = [draft for draft in drafts if draft.new.source is Source.EXTRACTION]
     if not extracted:
         return set()
-    found = set[_Draft]()
-    for place in range(0, len(extracted), COMPARED_AT_ONCE):
-        some = extracted[place : place + COMPARED_AT_ONCE]
-        sought = [each.sought(spaces[0]) for each in some]
+    found = set[_BatchDraft]()
+    for place in range(0, len(extracted), COMPARISON_BATCH_SIZE):
+        some = extracted[place : place + COMPARISON_BATCH_SIZE]
+        duplicate_query = [each.duplicate_query(spaces[0]) for each in some]
         among = [Status.ACTIVE, Status.PENDING, Status.ARCHIVED]
-        near = near_duplicates(sought, actor_id=actor.pk, space=spaces[0], now=now, among=among)
+        near = near_duplicates(duplicate_query, actor_id=actor.pk, space=spaces[0], now=now, among=among)
         found.update(draft for draft, alike in zip(some, near, strict=True) if alike)
     written = {draft: fingerprint(draft.memory.content) for draft in drafts}
-    prints = _Prints((), idf(chain.from_iterable(each.terms for each in written.values())))
+    prints = _TermIndex((), idf(chain.from_iterable(each.terms for each in written.values())))
     for draft in drafts:
         if draft.new.source is Source.EXTRACTION and prints.may_have_near(written[draft]):
             found.add(draft)
@@ -251,16 +259,18 @@ def _near_others(
     return found
 
 
-def _insert(plain: Sequence[_Draft], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime) -> None:
+def _insert(
+    plain: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime
+) -> None:
     if not plain:
         return
     copy_models([draft.memory for draft in plain])
-    complete_new(plain, spaces, by=by, now=now)
+    complete_memories(plain, spaces, by=by, now=now)
     for draft in plain:
         draft.item.memory, draft.item.is_new = draft.memory, True
 
 
-def _write_alone(actor: Actor, item: BatchItem, by: Principal, now: datetime) -> None:
+def _write_one(actor: Actor, item: BatchItem, by: Principal, now: datetime) -> None:
     try:
         with transaction.atomic():
             item.memory, item.is_new = write_memory(actor=actor, new=item.new, by=by, now=now)

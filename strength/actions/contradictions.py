@@ -72,26 +72,26 @@ from strength.domain.memories import (
 from strength.models import Memory, MemoryIndex, MemoryRevision, MemorySource, Tombstone
 from strength.models.locks import lock_numbers, lock_shared
 
-NEAREST: Final = 6
-NEAREST_REJECTED: Final = 20
-"""Known statements compared with each new one: the most relevant, and those that people rejected or edited."""
+MAX_NEAREST: Final = 6
+MAX_NEAREST_REJECTED: Final = 20
+"""Most known statements compared with each new one: relevant ones, and those that people rejected or edited."""
 
-NEAR_MEANING: Final = 0.15
-"""The relevance of a cosine alone of what may say the same: of most models that of a middling paraphrase."""
+SIMILARITY_FLOOR: Final = 0.15
+"""Minimum relevance by cosine alone of a possible paraphrase."""
 
-MOST_KNOWN: Final = 60
+MAX_KNOWN: Final = 60
 """Known statements in one question; further questions hold the rest."""
 
-TOGETHER: Final = (Kind.FACT, Kind.PREFERENCE)
-COMPARED: Final = frozenset({*TOGETHER, Kind.REFLECTION})
-"""Kinds that are compared; episodes are not, for each of them happened."""
+MERGED_KINDS: Final = (Kind.FACT, Kind.PREFERENCE)
+COMPARED_KINDS: Final = frozenset({*MERGED_KINDS, Kind.REFLECTION})
+"""Kinds that are compared; each episode is an event of its own."""
 
-MOST_CORRECTIONS: Final = 200
-MOST_WAITING: Final = 20
+MAX_CORRECTIONS: Final = 200
+MAX_UNCOMPARED: Final = 20
 """Memories compared later in one question."""
 
-REASON: Final = "What was said later contradicts it."
-COMPARED_REASON: Final = "It is not what people rejected or edited."
+CONTRADICTION_REASON: Final = "What was said later contradicts it."
+COMPARISON_REASON: Final = "It is not what people rejected or edited."
 
 Step = Callable[[], AbstractContextManager[None]]
 
@@ -112,32 +112,32 @@ class ExtractedMemory:
     tags: tuple[str, ...] = ()
 
 
-def resolutions(
-    *, actor: Actor, extracted: Sequence[ExtractedMemory], now: datetime, is_patient: bool = True
+def resolve_extracted(
+    *, actor: Actor, extracted: Sequence[ExtractedMemory], now: datetime, retries_bad_answers: bool = True
 ) -> dict[int, Resolution]:
-    """Decide what becomes of extracted memories, by their places; one that is missing is simply written.
+    """Return resolutions of extracted memories by place; those without one are written as new.
 
     Network, so outside any transaction. No model is asked where nothing similar is known. Raises ProviderError where
-    another attempt helps, for unusable answers only while the caller `is_patient`; otherwise near duplicates are
+    another attempt helps, for unusable answers only if `retries_bad_answers`; otherwise near duplicates are
     detected at writing, without the model.
     """
     space, about = active_space(), dict[int, dict[KnownMemory, bool]]()
     for place, new in enumerate(extracted):
-        known_to = known_memories(actor, new, space, now=now) if new.kind in COMPARED else {}
+        known_to = known_memories(actor, new, space, now=now) if new.kind in COMPARED_KINDS else {}
         # Writing detects an exact duplicate without a model.
         if not any(
             each.text.strip() == new.content and each.state is KnownState.CURRENT for each in known_to
         ):
             about[place] = known_to
-    return _judged(actor, extracted, about, is_patient=is_patient)
+    return _resolve_by_model(actor, extracted, about, retries_bad_answers=retries_bad_answers)
 
 
-def _judged(
+def _resolve_by_model(
     actor: Actor,
     extracted: Sequence[ExtractedMemory],
     about: Mapping[int, Mapping[KnownMemory, bool]],
     *,
-    is_patient: bool,
+    retries_bad_answers: bool,
 ) -> dict[int, Resolution]:
     related: dict[int, dict[KnownMemory, Relation]] = {}
     uncompared = defaultdict[int, list[KnownMemory]](list)
@@ -148,7 +148,7 @@ def _judged(
         try:
             data = complete_json(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
         except ProviderError as error:
-            if not error.permanent and (is_patient or not isinstance(error, BadAnswer)):
+            if not error.permanent and (retries_bad_answers or not isinstance(error, BadAnswer)):
                 raise
             log.warning("no model judged contradictions, near duplicates decide", extra={"code": error.code})
             data = None
@@ -181,7 +181,7 @@ def _questions(
         places, known = list[int](), dict[KnownMemory, None]()
         for place in (each for each in about if extracted[each].is_trusted is new_is_trusted):
             more = {each: None for each in about[place] if known_is_trusted in (None, each.is_trusted)}
-            if len(known | more) > MOST_KNOWN and places:
+            if len(known | more) > MAX_KNOWN and places:
                 yield places, list(known)
                 places, known = [], {}
             if more:
@@ -199,7 +199,7 @@ def known_memories(
     True for those that a person decided against and the new one resembles, in words or meaning. Memories of another
     project are neither reinforced nor ended from here.
     """
-    kinds = TOGETHER if new.kind in TOGETHER else (new.kind,)
+    kinds = MERGED_KINDS if new.kind in MERGED_KINDS else (new.kind,)
     names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
     namespaces = [expand_namespace(default_namespace(kind), **names) for kind in kinds]
     own = Q(actor_id=actor.id, namespace__in=namespaces)
@@ -210,11 +210,11 @@ def known_memories(
     if project := actor.agent.current_project:
         seen &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project]))
     # Without a threshold: another language shares no word.
-    near = nearest_memories(rejected, query, limit=NEAREST_REJECTED) + nearest_memories(
-        seen, query, limit=NEAREST
+    near = nearest_memories(rejected, query, limit=MAX_NEAREST_REJECTED) + nearest_memories(
+        seen, query, limit=MAX_NEAREST
     )
     found = [memory for memory, _relevance in near]
-    said, alike = _last_said(found, now), _alike(rejected, query)
+    said, alike = _last_said(found, now), _similar_rejected(rejected, query)
     known = {
         each: resembles(new.content, each.text) for each in _corrected_texts(actor, namespaces, new.content)
     }
@@ -232,17 +232,17 @@ def known_memories(
     return known
 
 
-def _alike(rejected: Q, query: SearchQuery) -> set[UUID]:
-    """Return the rejected memories that mean nearly what a query means, by its vector."""
+def _similar_rejected(rejected: Q, query: SearchQuery) -> set[UUID]:
+    """Return the rejected memories whose vectors are near the query's."""
     bounds = query.bounds
     near = candidates(
-        MemoryIndex, rejected, query, similarity_threshold=0.0, word_floor=0.0, limit=NEAREST_REJECTED
+        MemoryIndex, rejected, query, similarity_threshold=0.0, word_floor=0.0, limit=MAX_NEAREST_REJECTED
     ).best
     return {
         each.owner_id
         for each in near
         if each.similarity_raw is not None
-        and bounds.vector_weight * scaled_similarity(each.similarity_raw, bounds) >= NEAR_MEANING
+        and bounds.vector_weight * scaled_similarity(each.similarity_raw, bounds) >= SIMILARITY_FLOOR
     }
 
 
@@ -271,7 +271,7 @@ def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list
     tombstones = Tombstone.objects.filter(
         actor_id=actor.id, decision=TombstoneReason.EDITED, memory_id__isnull=False
     )
-    edited = list(tombstones.values_list("memory_id", "digest")[:MOST_CORRECTIONS])
+    edited = list(tombstones.values_list("memory_id", "digest")[:MAX_CORRECTIONS])
     digests = {bytes(digest) for _, digest in edited}
     revisions = MemoryRevision.objects.filter(
         actor_id=actor.id, memory__in=[each for each, _ in edited], memory__namespace__in=namespaces,
@@ -288,11 +288,11 @@ def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list
     ]
     wanted = set(term_ids(analyse(text)))
     corrected.sort(key=lambda each: -len(wanted.intersection(term_ids(analyse(each.text)))))
-    return corrected[:NEAREST_REJECTED]
+    return corrected[:MAX_NEAREST_REJECTED]
 
 
 Outcome = Literal["new", "known", "blocked", "refused"]
-"""What became of an extracted memory: written, said before, kept out by a person's decision, or not valid."""
+"""Outcome of an extracted memory: written, a duplicate, blocked by a tombstone, or invalid."""
 
 
 def write_extracted(
@@ -349,9 +349,9 @@ def _write(
             return "blocked"
         repeat_memory(memory=about[0], new=new, by=by, now=now)
         return "known"
-    new = replace(new, unlike=frozenset(keys))
+    new = replace(new, contradicted_ids=frozenset(keys))
     if resolution.resembles is not None:
-        new = replace(new, resembles=_decision(resolution.resembles, actor, now))
+        new = replace(new, resembles=_resembled_decision(resolution.resembles, actor, now))
     new = replace(new, is_uncompared=resolution.is_uncompared)
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
@@ -362,16 +362,18 @@ def _write(
             along = [each for each in about if each.pk != old.pk]
             # It has changed since the model was asked: what is new is written, and nothing ends.
             with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
-                supersede_memory(memory=old, new=new, at=at, by=by, reason=REASON, now=now, along=along)
+                supersede_memory(
+                    memory=old, new=new, at=at, by=by, reason=CONTRADICTION_REASON, now=now, also_ended=along
+                )
                 return "new"
     _memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
     return "new" if is_new else "known"
 
 
-def compare_waiting(*, actor: Actor, by: Principal, now: datetime, step: Step) -> None:
-    """Compare what waits because no model had compared it, and let in what is not what people decided against.
+def compare_pending(*, actor: Actor, by: Principal, now: datetime, step: Step) -> None:
+    """Compare pending memories with rejected ones by a model, and activate those that resemble none.
 
-    Network. Where no model answers, it waits for the next extraction.
+    Network. Without an answer they wait for the next extraction.
     """
     revisions = MemoryRevision.objects.filter(
         actor_id=actor.id,
@@ -379,7 +381,7 @@ def compare_waiting(*, actor: Actor, by: Principal, now: datetime, step: Step) -
         number=F("memory__version"),
         beside__has_key=UNCOMPARED,
     )
-    waiting = list(revisions.select_related("memory").order_by("created_at", "pk")[:MOST_WAITING])
+    waiting = list(revisions.select_related("memory").order_by("created_at", "pk")[:MAX_UNCOMPARED])
     if not waiting:
         return
     extracted = [_as_extracted(each.memory) for each in waiting]
@@ -388,7 +390,7 @@ def compare_waiting(*, actor: Actor, by: Principal, now: datetime, step: Step) -
         known = known_memories(actor, new, space, now=now)
         about[place] = {each: near for each, near in known.items() if each.state in DECIDED_AGAINST}
     try:
-        resolved = _judged(actor, extracted, about, is_patient=False)
+        resolved = _resolve_by_model(actor, extracted, about, retries_bad_answers=False)
     except ProviderError as error:
         log.warning("no model compared what waits", extra={"code": error.code})
         return
@@ -397,7 +399,7 @@ def compare_waiting(*, actor: Actor, by: Principal, now: datetime, step: Step) -
         for place, revision in enumerate(waiting):
             resolution = resolved.get(place, Resolution(Action.WRITE))
             if not resolution.is_uncompared:
-                _settle_compared(actor, revision, resolution, by=by, now=now)
+                _apply_comparison(actor, revision, resolution, by=by, now=now)
 
 
 def _as_extracted(memory: Memory) -> ExtractedMemory:
@@ -407,10 +409,10 @@ def _as_extracted(memory: Memory) -> ExtractedMemory:
     )
 
 
-def _settle_compared(
+def _apply_comparison(
     actor: Actor, revision: MemoryRevision, resolution: Resolution, *, by: Principal, now: datetime
 ) -> None:
-    """Activate a compared memory that waits for nothing else; what is the same goes on waiting, for a person."""
+    """Activate a compared memory without other reasons to wait; a similar one waits for a person."""
     memory = Memory.objects.of([actor.id]).locked([revision.memory_id]).get(revision.memory_id)
     if memory is None or memory.version != revision.number or memory.status != Status.PENDING:
         return
@@ -418,15 +420,15 @@ def _settle_compared(
     revision.beside.pop(RESEMBLES, None)  # by likeness, while no model had compared it
     doubt = resolution.about[0] if resolution.action is Action.BLOCK else resolution.resembles
     if doubt is not None:
-        decision, day = _decision(doubt, actor, now)
+        decision, day = _resembled_decision(doubt, actor, now)
         revision.beside[RESEMBLES] = [decision, day.isoformat()]
     revision.save(update_fields=["beside"])
     floor = effective_policy(TrustPolicy, actor.agent, actor).confidence_floor
     is_sure = memory.confidence is None or memory.confidence >= floor
     if doubt is None and waited_alone and is_sure and memory.trust == Trust.TRUSTED:
-        confirm_pending(memory, by=by, reason=COMPARED_REASON, now=now)
+        confirm_pending(memory, by=by, reason=COMPARISON_REASON, now=now)
 
 
-def _decision(decided: KnownMemory, actor: Actor, now: datetime) -> tuple[TombstoneReason, date]:
+def _resembled_decision(decided: KnownMemory, actor: Actor, now: datetime) -> tuple[TombstoneReason, date]:
     day = local_day(decided.decided_at or now, zone_of(actor.agent, actor))
     return DECIDED_AGAINST[decided.state], day

@@ -1,4 +1,4 @@
-"""New memories: their values, drafts of them, and the rows beside what is inserted, a statement for each table."""
+"""New memories: their values, unsaved drafts, and bulk insertion of their related rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
-from strength.actions.duplicates import Sought
-from strength.actions.revisions import MARK, RESEMBLES, STRENGTH, UNCOMPARED, keep_creations
+from strength.actions.duplicates import DuplicateQuery
+from strength.actions.revisions import MARK, RESEMBLES, STRENGTH, UNCOMPARED, store_creations
 from strength.actions.search import index_new_memories
 from strength.domain.memories import (
     Kind,
@@ -65,52 +65,54 @@ class NewMemory:
     valid_to: datetime | None = None
     needs_approval: bool = False
     resembles: tuple[TombstoneReason, date] | None = None
-    """A decision against a text that this one may repeat, and its day: it waits for approval."""
+    """Decision against a similar text, and its day; the memory waits for approval."""
     is_uncompared: bool = False
-    """No model has compared it with what people decided against: it waits for that, or for approval."""
-    is_told_from_retries: bool = False
-    """The client names its retries by keys, so that a repetition within a minute is meant."""
-    unlike: frozenset[UUID] = frozenset()
-    """Memories that it contradicts: however near their words are, they are no duplicates of it."""
+    """Not yet compared by a model with rejected texts; it waits for that or for approval."""
+    has_idempotency_key: bool = False
+    """The client sent an idempotency key, so a repetition within a minute is intended."""
+    contradicted_ids: frozenset[UUID] = frozenset()
+    """Memories that it contradicts, which are never its duplicates."""
 
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A memory that is not saved yet, the values that it was made of, its source messages and its index entry."""
+    """An unsaved memory with its input values, source messages and index entry."""
 
     memory: Memory
     new: NewMemory
     messages: Sequence[Message]
     entry: IndexEntry
 
-    def sought(self, space: EmbeddingSpace) -> Sought:
+    def duplicate_query(self, space: EmbeddingSpace) -> DuplicateQuery:
         vector = self.entry.vectors.get(space.id)
         numbers = None if vector is None else list(vector)
-        return Sought(self.memory.content, self.memory.namespace, numbers, besides=self.new.unlike)
+        return DuplicateQuery(
+            self.memory.content, self.memory.namespace, numbers, excluded_ids=self.new.contradicted_ids
+        )
 
     @property
-    def beside(self) -> dict[str, Any]:
-        """Return what its first revision holds beside its values."""
-        beside: dict[str, Any] = {}
+    def revision_extras(self) -> dict[str, Any]:
+        """Return the first revision's data beyond the values."""
+        extras: dict[str, Any] = {}
         if self.new.resembles is not None:
-            beside[RESEMBLES] = [self.new.resembles[0], self.new.resembles[1].isoformat()]
+            extras[RESEMBLES] = [self.new.resembles[0], self.new.resembles[1].isoformat()]
         if self.new.is_uncompared:
-            beside[UNCOMPARED] = {"alone": not self.new.needs_approval}
-        return beside
+            extras[UNCOMPARED] = {"alone": not self.new.needs_approval}
+        return extras
 
 
 def source_messages(actor: Actor, ids: Iterable[UUID]) -> dict[UUID, Message]:
     return Message.objects.of([actor.id]).select_related("session").in_bulk(set(ids)) if ids else {}
 
 
-def judged_draft(
+def build_draft(
     actor: Actor,
     new: NewMemory,
     by: Principal,
     now: datetime,
     known: Mapping[UUID, Message] | None = None,
 ) -> tuple[Memory, list[Message]]:
-    """Return the unsaved memory, no more trusted than its source messages, and these. Raises MemoryRefused.
+    """Return an unsaved memory, no more trusted than its source messages, and the messages. Raises MemoryRefused.
 
     The messages may be `known` already.
     """
@@ -164,8 +166,8 @@ def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
     )  # fmt: skip
 
 
-def entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
-    """Return an index entry with the vector that was stated, if any. Raises MemoryRefused."""
+def index_entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
+    """Return an index entry, with the client's vector if one was given. Raises MemoryRefused."""
     if new.embedding is None:
         return entry
     try:
@@ -175,7 +177,7 @@ def entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]
     return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: given})
 
 
-def complete_new(
+def complete_memories(
     written: Sequence[Draft],
     spaces: Sequence[EmbeddingSpace],
     *,
@@ -184,13 +186,13 @@ def complete_new(
     now: datetime,
 ) -> None:
     """Add numbers, sources, index rows and first revisions of one actor's new memories, a statement for each table."""
-    besides = _add_numbers(written, now)
+    extras = _add_numbers(written, now)
     MemorySource.objects.bulk_create(
         source for each in written for source in sources_of(each.memory, each.messages, now)
     )
     index_new_memories([(each.memory, each.entry) for each in written], spaces)
-    keep_creations(
-        [(each.memory, reason, {**besides[each.memory.pk], **each.beside}) for each in written],
+    store_creations(
+        [(each.memory, reason, {**extras[each.memory.pk], **each.revision_extras}) for each in written],
         by=by,
         now=now,
     )

@@ -22,7 +22,7 @@ from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.duplicates import likeness_of
+from strength.actions.duplicates import text_likeness
 from strength.actions.memories import end_superseded
 from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import (
@@ -30,10 +30,10 @@ from strength.actions.revisions import (
     BatchResult,
     last_verb,
     parsed_dates,
+    raise_if_duplicate,
     snapshot,
-    state_beside,
     store_change,
-    unique_text,
+    unversioned_state,
 )
 from strength.actions.search import index_memory
 from strength.actions.tombstones import BlockedByTombstone, find_tombstone, leave_tombstone, lift_tombstones
@@ -149,7 +149,7 @@ def report_use(
     """
     usable = []
     for memory in _in_lock_order(memories):
-        if memory.status == Status.ARCHIVED and _comes_back(memory, now):
+        if memory.status == Status.ARCHIVED and _reactivates_on_use(memory, now):
             with suppress(WrongState, DuplicateMemory, UnknownRow):
                 reason = "It was used."
                 usable.append(
@@ -160,7 +160,7 @@ def report_use(
     return usable, use_memories(memories=usable, perspective=perspective, task=task, by=by, now=now)
 
 
-def _comes_back(memory: Memory, now: datetime) -> bool:
+def _reactivates_on_use(memory: Memory, now: datetime) -> bool:
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
     has_ended = memory.valid_to is not None and memory.valid_to <= now
     return policy.archived_use == "reactivate" and not has_ended and last_verb(memory) == SLEEP_VERB
@@ -204,12 +204,12 @@ def _change(
 ) -> Memory:  # fmt: skip
     spaces = writing_spaces()
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
-    with unique_text(DuplicateMemory(_("Another memory in this namespace has the same text."))):
+    with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text."))):
         locked = _lock(memory, expected_version, by)
         _check_state(locked, verb, allowed)
         has_tombstones = bool(values.keys() & {"content", "status"})
         texts = {locked.content, values.get("content", locked.content)} if has_tombstones else set()
-        before, beside = snapshot(locked), state_beside(locked, texts)
+        before, beside = snapshot(locked), unversioned_state(locked, texts)
         _apply(locked, values, by)
         if snapshot(locked) == before:
             return locked
@@ -238,7 +238,7 @@ def _change(
 
 
 def reactivated_strength(memory: Memory) -> float:
-    """Return the strength that an archived memory comes back with: the policy's where a sleep has archived it."""
+    """Return the strength after reactivation: the policy's if a sleep archived the memory."""
     archived = MemoryHistory.objects.filter(
         actor_id=memory.actor_id, memory=memory, changed_after__status=Status.ARCHIVED
     ).order_by("-number")
@@ -261,9 +261,10 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
     if memory.status == Status.REJECTED != before["status"]:
         leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.REJECTED, by=by, now=now)
     # The tombstone of a near duplicate would match the new text as well.
-    if is_rewritten and likeness_of(memory.content, before["content"]) < NEAR:
+    if is_rewritten and text_likeness(memory.content, before["content"]) < NEAR:
         leave_tombstone(
-            memory=memory, text=before["content"], decision=TombstoneReason.EDITED, stands_in=memory.pk, by=by, now=now
+            memory=memory, text=before["content"], decision=TombstoneReason.EDITED,
+            replacement_id=memory.pk, by=by, now=now
         )  # fmt: skip
     if memory.status == Status.ACTIVE and (is_rewritten or memory.status != before["status"]):
         lift_tombstones(actor_id=memory.actor_id, text=memory.content)
@@ -319,7 +320,7 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
 
 
 def plan_many(memories: Iterable[Memory], verb: str) -> BatchResult:
-    """Return what `curate_many` would change as the memories are now; changes nothing."""
+    """Return what `curate_many` would change, without changing it."""
     plan = BatchResult()
     for memory in memories:
         with plan.collect(memory):
@@ -336,8 +337,8 @@ def check_transition(memory: Memory, verb: str) -> None:
         raise WrongState(format_lazy(_("Its state ({state}) does not allow it."), state=_(memory.status)))
 
 
-def check_was_read(verb: str, version: int | None) -> None:
-    """Raise WrongState for an approval without a version: it is bound to the text that was read (SPEC M10)."""
+def require_version(verb: str, version: int | None) -> None:
+    """Raise WrongState for an approval without a version; approvals are bound to the text that was read (SPEC M10)."""
     if verb == "approve" and version is None:
         raise WrongState(_("The page did not say which version was read; nothing was decided. Reload it."))
 
@@ -359,7 +360,7 @@ def curate_many(
         with done.collect(memory):
             check_transition(memory, verb)
             seen = versions.get(str(memory.pk))
-            check_was_read(verb, seen)
+            require_version(verb, seen)
             apply_transition(
                 memory=memory, verb=verb, by=by, reason=reason, now=now, expected_version=seen, batch=done.batch
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Find memories that say the same as a text, and pairs of them (SPEC M8, S5)."""
+"""Find near duplicates of texts, and pairs of duplicate memories (SPEC M8, S5)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from strength.domain.sleep import keep_rank
 from strength.models import Memory, MemoryIndex, SleepState
 from strength.sql import QUERIES, run_query
 
-MOST_CANDIDATES: Final = 8
-"""Memories that are compared word for word: duplicates are among the most relevant."""
+MAX_CANDIDATES: Final = 8
+"""Most relevant memories whose words are compared."""
 
 # Two texts below both floors have too little in common.
 WORD_FLOOR: Final = 0.3
@@ -31,7 +31,7 @@ SIMILARITY_FLOOR: Final = 0.8
 NO_WORDS: Final = QueryWords({}, 0.0)
 
 SAME_SCOPE: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
-"""What must be equal to merge: a memory that fewer see, or that ends, cannot replace the other."""
+"""Fields that must be equal for a merge, so that the kept memory has the same visibility and validity."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Sought:
-    """A text whose duplicates are looked for in its namespace, `besides` some memories."""
+class DuplicateQuery:
+    """A text whose duplicates are searched for in its namespace."""
 
     text: str
     namespace: str
     vector: Sequence[float] | None
-    besides: Collection[UUID] = ()
+    excluded_ids: Collection[UUID] = ()
 
 
 def near_duplicates(
-    texts: Sequence[Sought],
+    texts: Sequence[DuplicateQuery],
     *,
     actor_id: UUID,
     space: EmbeddingSpace,
@@ -70,12 +70,12 @@ def near_duplicates(
     written = [fingerprint(each.text) if near else None for each, near in zip(texts, nearest, strict=True)]
     known = idf(frozenset().union(*(each.terms for each in (*prints.values(), *written) if each)))
     return [
-        _alike(text, [(memory, prints[memory.pk]) for memory in near], known) if text else []
+        _compare_candidates(text, [(memory, prints[memory.pk]) for memory in near], known) if text else []
         for text, near in zip(written, nearest, strict=True)
     ]
 
 
-def _alike(
+def _compare_candidates(
     text: Fingerprint, near: Sequence[tuple[Memory, Fingerprint]], known: Mapping[int, float]
 ) -> list[tuple[Memory, float]]:
     # A term that no text has is as rare as the rarest of those compared.
@@ -85,7 +85,12 @@ def _alike(
 
 
 def _nearest(
-    texts: Sequence[Sought], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, among: Sequence[Status]
+    texts: Sequence[DuplicateQuery],
+    *,
+    actor_id: UUID,
+    space: EmbeddingSpace,
+    now: datetime,
+    among: Sequence[Status],
 ) -> list[list[Memory]]:
     """Return for each text the most relevant memories."""
     queries = build_queries([(QueryText.of(each.text), each.vector) for each in texts], space=space)
@@ -93,13 +98,13 @@ def _nearest(
     values = {
         "actor_id": actor_id, "space_id": space.pk, "now": now, "among": [str(status) for status in among],
         "namespaces": [each.namespace for each in texts],
-        "besides": [f"{{{','.join(map(str, each.besides))}}}" for each in texts],
+        "excluded_ids": [f"{{{','.join(map(str, each.excluded_ids))}}}" for each in texts],
         "vectors": [query.vector and vector_text(query.vector) for query in queries],
         "words": [words_text(each) for each in words], "reachable": [float(each.reachable) for each in words],
         "lows": [query.bounds.cosine_low for query in queries],
         "highs": [query.bounds.cosine_high for query in queries],
         "weights": [query.bounds.vector_weight for query in queries],
-        "similarity_floor": SIMILARITY_FLOOR, "word_floor": WORD_FLOOR, "most": MOST_CANDIDATES,
+        "similarity_floor": SIMILARITY_FLOOR, "word_floor": WORD_FLOOR, "most": MAX_CANDIDATES,
     }  # fmt: skip
     found = run_query(QUERIES["nearest_of_each"], values)
     rows = Memory.objects.of([actor_id]).select_related("numbers", "actor__sleep_state")
@@ -111,7 +116,7 @@ def _nearest(
     return nearest
 
 
-def to_compare(state: SleepState, most: int, *, now: datetime) -> list[Memory]:
+def memories_to_compare(state: SleepState, most: int, *, now: datetime) -> list[Memory]:
     """Return the next memories that were not compared yet, in the order of their changes."""
     rows = Memory.objects.of([state.actor_id]).active().filter(Q(valid_to=None) | Q(valid_to__gt=now))
     if state.compared_until is not None:
@@ -122,15 +127,16 @@ def to_compare(state: SleepState, most: int, *, now: datetime) -> list[Memory]:
     return list(rows.select_related("numbers", "actor__sleep_state").order_by("updated_at", "id")[:most])
 
 
-def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> list[Pair]:
+def duplicate_pairs(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> list[Pair]:
     """Return each memory's pair with its nearest duplicate, where it has one; reads only, and calls no provider."""
     space = active_space()
     rows = MemoryIndex.objects.filter(actor_id=actor.id, space=space, memory__in=memories)
     vectors = dict(rows.values_list("memory_id", "vector"))
-    sought = [
-        Sought(each.content, each.namespace, vectors.get(each.pk), besides=[each.pk]) for each in memories
+    duplicate_query = [
+        DuplicateQuery(each.content, each.namespace, vectors.get(each.pk), excluded_ids=[each.pk])
+        for each in memories
     ]
-    found = near_duplicates(sought, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
+    found = near_duplicates(duplicate_query, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
     pairs = []
     for memory, alike in zip(memories, found, strict=True):
         for other, share in alike:
@@ -152,6 +158,6 @@ def kept_and_absorbed(one: Memory, other: Memory) -> tuple[Memory, Memory]:
     return (one, other) if rank(one) <= rank(other) else (other, one)
 
 
-def likeness_of(one: str, other: str) -> float:
+def text_likeness(one: str, other: str) -> float:
     first, second = fingerprint(one), fingerprint(other)
     return min(1.0, max(0.0, likeness(first, second, idf(first.terms | second.terms))))

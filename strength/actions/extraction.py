@@ -39,8 +39,8 @@ from strength.actions.contradictions import (
     ExtractedMemory,
     Outcome,
     Step,
-    compare_waiting,
-    resolutions,
+    compare_pending,
+    resolve_extracted,
     write_extracted,
 )
 from strength.domain.extraction import (
@@ -82,7 +82,7 @@ log = logging.getLogger(__name__)
 
 REFLECT_KIND: Final = "reflect"
 REFLECT_KEY: Final = "actor"
-MOST_SOURCES: Final = 100
+MAX_SOURCES: Final = 100
 
 
 def enqueue_reflection(*, actor: Actor) -> None:
@@ -126,7 +126,9 @@ def reflect(
         about = {"memory": str(read[0].pk), "code": error.code}
         log.warning("an episode was skipped: no model would read it", extra=about)
     extracted = [_extracted_lesson(actor, lesson, now) for lesson in lessons or []]
-    resolved = resolutions(actor=actor, extracted=extracted, now=now, is_patient=may_retry(bad_attempts))
+    resolved = resolve_extracted(
+        actor=actor, extracted=extracted, now=now, retries_bad_answers=may_retry(bad_attempts)
+    )
     with step():
         _move_cursor(actor, until=read[-1].updated_at, after=read[-1].pk, has_passed=error is not None)
         result = write_extracted(
@@ -155,7 +157,7 @@ def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedM
         .filter(pk__in=sources.values("message_id"))
         .order_by("-created_at", "-pk")
     )
-    messages = list(said[:MOST_SOURCES])
+    messages = list(said[:MAX_SOURCES])
     episodes = Memory.objects.of([actor.id]).filter(pk__in=lesson.episode_ids)
     times = [each.created_at for each in messages] or episodes.values_list("updated_at", flat=True)
     return ExtractedMemory(
@@ -177,7 +179,7 @@ def _move_cursor(actor: Actor, *, until: datetime, after: UUID | None, has_passe
 
 
 EXTRACT_KEY: Final = "actor"
-MOST_MESSAGES: Final = 200
+MAX_MESSAGES: Final = 200
 """Messages loaded to choose a slice from; tokens nearly always end it sooner."""
 
 
@@ -225,7 +227,7 @@ def extract(
             return total
         total += _extract_slice(run, session, on, step)
     if may_go_on():
-        compare_waiting(actor=actor, by=run.by, now=run.now, step=step)
+        compare_pending(actor=actor, by=run.by, now=run.now, step=step)
     with step():
         if is_on(actor.agent.strategies, Strategy.REFLECTION):
             enqueue_reflection(actor=actor)
@@ -300,8 +302,8 @@ def _extract_slice(
     if span is None:
         return Counter()
     extracted, until, skipped = _read_slice(run, session, span)
-    resolved = resolutions(
-        actor=actor, extracted=extracted, now=run.now, is_patient=may_retry(run.bad_attempts)
+    resolved = resolve_extracted(
+        actor=actor, extracted=extracted, now=run.now, retries_bad_answers=may_retry(run.bad_attempts)
     )
     with step():
         if not _move_cursors(actor, session, span, until, skipped):
@@ -317,13 +319,13 @@ def _read_slice(
     """Return what a slice yields, the message up to which it was read, and the one that was skipped, if any."""
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
     rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).with_tools().order_by("seq")
-    messages = _source_messages(list(rows[:MOST_MESSAGES]), run.actor)
-    until = messages[-1].seq if len(messages) == MOST_MESSAGES else span.until
+    messages = _source_messages(list(rows[:MAX_MESSAGES]), run.actor)
+    until = messages[-1].seq if len(messages) == MAX_MESSAGES else span.until
     count = counter_in_use(Operation.EXTRACT).count
     piece = next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
 
     def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
-        return _ask(run, session, span, replace(piece, lines=tuple(lines)))
+        return _extract_items(run, session, span, replace(piece, lines=tuple(lines)))
 
     lines, extracted, error = complete_in_halves(
         piece.lines, ask, bad_attempts=run.bad_attempts, control=lambda: ask(harmless_lines(piece))
@@ -337,7 +339,7 @@ def _read_slice(
     return [], until, seq
 
 
-def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[ExtractedMemory]:
+def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[ExtractedMemory]:
     """Ask a model about a slice, and show it the messages before; with a trusted slice only trusted ones."""
     if not piece.has_user_message:
         return []
@@ -376,12 +378,12 @@ def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list
 
 
 def unread_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
-    return _counted(QUERIES["unread_messages"], actor)
+    return _count_by_strategy(QUERIES["unread_messages"], actor)
 
 
-def passed_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
-    """Count the messages that each strategy passed over, disabled or refused: `rewind` goes back for them."""
-    return _counted(QUERIES["passed_messages"], actor)
+def skipped_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
+    """Count the messages that each strategy skipped while disabled or refused; `rewind` returns to them."""
+    return _count_by_strategy(QUERIES["passed_messages"], actor)
 
 
 @transaction.atomic
@@ -406,12 +408,12 @@ def rewind(
     return waiting
 
 
-def _counted(statement: str, actor: Actor | None) -> dict[Strategy, int]:
+def _count_by_strategy(statement: str, actor: Actor | None) -> dict[Strategy, int]:
     values = {"actor_id": actor.id if actor else None, "strategies": list(FROM_MESSAGES)}
     return {Strategy(name): int(number) for name, number in run_query(statement, values)}
 
 
-def backfill_pieces(scope: Scope) -> Iterator[Piece]:
+def backfill_jobs(scope: Scope) -> Iterator[Piece]:
     """Yield a job for each actor with messages or episodes to read. Raises ProviderMisconfigured without a model."""
     actors = Actor.objects.select_related("agent").order_by("id")
     if scope.agent_id is not None:
@@ -422,7 +424,7 @@ def backfill_pieces(scope: Scope) -> Iterator[Piece]:
     for actor in actors.iterator(chunk_size=1000):
         switches = actor.agent.strategies
         left = [*unread_messages(actor=actor).values()]
-        left += [size for each, size in passed_messages(actor=actor).items() if is_on(switches, each)]
+        left += [size for each, size in skipped_messages(actor=actor).items() if is_on(switches, each)]
         passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
         if is_on(switches, Strategy.REFLECTION) and passed.exists():
             left.append(Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count())
@@ -436,8 +438,8 @@ def backfill_pieces(scope: Scope) -> Iterator[Piece]:
         raise ProviderMisconfigured(message, code="no_model")
 
 
-MOST_UNREAD: Final = 1_000
-"""Unread messages of a strategy; fewer are a busy hour."""
+MAX_UNREAD: Final = 1_000
+"""Unread messages of a strategy from which on `doctor` warns."""
 
 
 def diagnose() -> Iterator[Finding]:
@@ -453,7 +455,7 @@ def diagnose() -> Iterator[Finding]:
     if unread and settings.LLM.provider == "none":
         advice = "set ANTHROPIC_API_KEY or OPENAI_API_KEY for the server, then run `manage.py backfill --extraction`"
         text = f"messages wait for a language model: {counts}; {advice}"
-    elif max(unread.values(), default=0) >= MOST_UNREAD:
+    elif max(unread.values(), default=0) >= MAX_UNREAD:
         advice = "see whether jobs of the kind `extract` end, and whether a cap is reached"
         text = f"many messages wait: {counts}; {advice}"
     else:

@@ -60,10 +60,10 @@ from strength.models import (
 from strength.models.locks import lock_shared
 from strength.models.memory import STRENGTH_OF_MEMORY
 
-KIND: Final = "memory"
-SAME: Final = "a memory with the same words is here already."
-WAITS: Final = "waits for a curator."
-CHANGED: Final = "was edited in the file, and changed here since it was exported; what is here is kept."
+MEMORY_KIND: Final = "memory"
+DUPLICATE_TEXT: Final = "a memory with the same words is here already."
+PENDING_TEXT: Final = "waits for a curator."
+CONFLICT_TEXT: Final = "was edited in the file, and changed here since it was exported; what is here is kept."
 EDIT_REASON: Final = "Edited in a Markdown file."
 
 
@@ -81,10 +81,10 @@ def write_imported(records: Sequence[LocatedRecord], *, writing: ImportContext) 
         raise CannotImport("The file holds memories of several users; without --user each gets their own.")
     for user_id, memories in by_user.items():
         actor = writing.actor(user_id)
-        _write_new(actor, _without_edits(actor, memories, writing), writing)
+        _write_new(actor, _apply_edits(actor, memories, writing), writing)
 
 
-def _without_edits(
+def _apply_edits(
     actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], writing: ImportContext
 ) -> list[tuple[LocatedRecord, ImportedMemory]]:
     """Take over the edits of memories that are here; return the others."""
@@ -96,14 +96,14 @@ def _without_edits(
         row = here.get(memory.id)
         if row is None:
             rest.append((located, memory))
-        elif not (values := _edits(row, memory)):
+        elif not (values := _edited_values(row, memory)):
             writing.know(located)
         else:
-            _edit(row, values, memory, located, writing)
+            _apply_edit(row, values, memory, located, writing)
     return rest
 
 
-def _edits(row: Memory, memory: ImportedMemory) -> dict[str, Any]:
+def _edited_values(row: Memory, memory: ImportedMemory) -> dict[str, Any]:
     """Return the values that a line of an exported note says otherwise; a tag is compared as it stands in the line."""
     known = {tag_in_line(tag): tag for tag in row.tags}
     tags = [known.get(tag, tag) for tag in memory.tags]
@@ -117,7 +117,7 @@ def _edits(row: Memory, memory: ImportedMemory) -> dict[str, Any]:
     return values
 
 
-def _edit(
+def _apply_edit(
     row: Memory,
     values: dict[str, Any],
     memory: ImportedMemory,
@@ -125,7 +125,7 @@ def _edit(
     writing: ImportContext,
 ) -> None:
     if memory.version < row.version:
-        writing.refuse(located, CHANGED)
+        writing.refuse(located, CONFLICT_TEXT)
         return
     try:
         edited = edit_memory(
@@ -135,7 +135,7 @@ def _edit(
         writing.refuse(located, str(error))
         return
     writing.report.made[MEMORIES] += 1
-    writing.note_row(row.actor, KIND, row.pk, version=edited.version)
+    writing.note_row(row.actor, MEMORY_KIND, row.pk, version=edited.version)
 
 
 def _write_new(
@@ -150,7 +150,7 @@ def _write_new(
             default_namespace(Kind(memory.kind)), agent_id=actor.agent_id, user_id=actor.user_id
         )
         if (namespace, digest) in known:
-            writing.know(located, SAME)
+            writing.know(located, DUPLICATE_TEXT)
             continue
         known.add((namespace, digest))
         fresh.append((located, _new_memory(memory, writing)))
@@ -161,12 +161,12 @@ def _write_new(
         if item.memory is None:
             writing.refuse(located, str(item.error))
         elif not item.is_new:
-            writing.know(located, SAME)
+            writing.know(located, DUPLICATE_TEXT)
         else:
             writing.report.made[MEMORIES] += 1
-            writing.note_row(actor, KIND, item.memory.pk)
+            writing.note_row(actor, MEMORY_KIND, item.memory.pk)
             if item.memory.status == Status.PENDING:
-                writing.note(located, WAITS)
+                writing.note(located, PENDING_TEXT)
 
 
 def _new_memory(memory: ImportedMemory, writing: ImportContext) -> NewMemory:
@@ -191,7 +191,7 @@ def _new_memory(memory: ImportedMemory, writing: ImportContext) -> NewMemory:
 def undo_memories(
     rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
 ) -> int:
-    """Delete imported memories, and take back edits; what a person has edited since stays. Return how many stay.
+    """Delete imported memories and undo their edits, except what a person edited since; return how many stay.
 
     No tombstone keeps a deleted one away: nobody said that it is wrong, and a later import may bring it again.
     """
@@ -208,14 +208,14 @@ def undo_memories(
         except WrongState:
             kept += 1
     going = [memory.pk for key, memory in held.items() if key not in edits and not memory.locked]
-    delete_untold(actor=actor, memory_ids=going, by=by, reason=reason, now=now)
+    delete_without_tombstones(actor=actor, memory_ids=going, by=by, reason=reason, now=now)
     return kept + sum(memory.locked for key, memory in held.items() if key not in edits)
 
 
-def delete_untold(
+def delete_without_tombstones(
     *, actor: Actor, memory_ids: Sequence[UUID], by: Principal, reason: str, now: datetime
 ) -> None:
-    """Delete memories with their texts in receipts, and without tombstones."""
+    """Delete memories, with their texts in receipts, without leaving tombstones."""
     if not memory_ids:
         return
     forget_sources(memory_ids)
@@ -227,7 +227,7 @@ def delete_untold(
     )
 
 
-def undo_drawn(
+def undo_extracted(
     *,
     actor: Actor,
     sessions: Mapping[UUID, int],
@@ -252,7 +252,7 @@ def undo_drawn(
     ]
     gone = (Q(pk__in=set(drawn)) & ~Q(pk__in=others)) | Q(pk__in=[cursor.memory_id for cursor in summarised])
     keys = list(Memory.objects.of([actor.pk]).filter(gone, locked=False).values_list("pk", flat=True))
-    delete_untold(actor=actor, memory_ids=keys, by=by, reason=reason, now=now)
+    delete_without_tombstones(actor=actor, memory_ids=keys, by=by, reason=reason, now=now)
     # Without its memory, a cursor would say that a person deleted it.
     forgotten = [cursor.session_id for cursor in summarised if cursor.memory_id in keys]
     cursors.filter(session_id__in=forgotten, strategy=Strategy.SUMMARY).delete()
@@ -275,8 +275,8 @@ COLUMNS = {
 }  # fmt: skip
 CSV_CHUNK_ROWS = 500
 # Spreadsheets run a cell that begins so as a formula, which may send data elsewhere.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-MARK = "\ufeff"
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
+BYTE_ORDER_MARK = "\ufeff"
 """Byte order mark; without it spreadsheets decode Japanese wrongly. Python reads it as `utf-8-sig`."""
 
 
@@ -285,18 +285,18 @@ def memories_as_csv(whose: Selection) -> Iterator[bytes]:
 
 
 CSV_DECIMALS: Final = 3
-"""As pages show numbers; an export as JSON Lines holds them whole."""
+"""Decimals as on screens; JSON Lines exports keep full precision."""
 
 
 def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
     """Yield memories as CSV with a header; formulas are escaped by a `'`."""
-    yield (MARK + _line(list(COLUMNS))).encode()
+    yield (BYTE_ORDER_MARK + _csv_line(list(COLUMNS))).encode()
     rows = memories.annotate(strength_now=STRENGTH_OF_MEMORY).order_by(
         "actor__agent_id", "actor__user_id", "id"
     )
     with snapshot():
         for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=CSV_CHUNK_ROWS):
-            yield _line(list(map(_cell, values))).encode()
+            yield _csv_line(list(map(_cell, values))).encode()
 
 
 def _cell(value: Any) -> Any:
@@ -307,24 +307,24 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, CSV_DECIMALS)
     text = ", ".join(value) if isinstance(value, list) else value
-    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
+    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA_PREFIXES) else text
 
 
-def _line(cells: list[Any]) -> str:
+def _csv_line(cells: list[Any]) -> str:
     text = io.StringIO()
     csv.writer(text).writerow(cells)
     return text.getvalue()
 
 
-BELONGING: Final = (MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint)
+DEPENDENT_MODELS: Final = (MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint)
 """Rows that belong to a memory."""
 
 
-def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
+def rows_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
     """Yield memories with their agents, actors and rows for `import`; no reference leads outside the file."""
     wanted, digest = list(keys), Digest()
     memories = Table(Memory)
-    belonging = [table for table in exported_tables() if table.model in BELONGING]
+    belonging = [table for table in exported_tables() if table.model in DEPENDENT_MODELS]
     with snapshot():
         rows = memories.rows.filter(pk__in=wanted)
         actors = Actor.objects.filter(pk__in=rows.values("actor_id"))
@@ -347,11 +347,11 @@ def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
     yield digest.end()
 
 
-FOLDER: Final = "memories"
-TITLES: Final = {Kind.SUMMARY: "summaries"}
-"""Of notes whose kind takes no plain s."""
+NOTES_FOLDER: Final = "memories"
+NOTE_TITLES: Final = {Kind.SUMMARY: "summaries"}
+"""Irregular plurals of kinds."""
 
-EDITED: Final = "was edited since the last export; import it first."
+UNIMPORTED_EDIT_TEXT: Final = "was edited since the last export; import it first."
 
 
 def export_notes(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[str]:
@@ -359,7 +359,7 @@ def export_notes(*, actor: Actor, root: Path, by: Principal, now: datetime) -> l
 
     Raises OSError.
     """
-    folder = root / FOLDER
+    folder = root / NOTES_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     manifest = folder / MANIFEST
     known: dict[str, str] = {}
@@ -371,12 +371,12 @@ def export_notes(*, actor: Actor, root: Path, by: Principal, now: datetime) -> l
         digest = _digest(text)
         current = _digest(file.read_bytes().decode("utf-8", "replace")) if file.exists() else None
         if current not in (None, digest, known.get(name)):
-            left.append(f"{FOLDER}/{name}: {EDITED}")
+            left.append(f"{NOTES_FOLDER}/{name}: {UNIMPORTED_EDIT_TEXT}")
             continue
         if current != digest:
-            _replace(file, text)
+            _write_atomically(file, text)
         exported[name] = digest
-    _replace(manifest, json.dumps(exported, indent=1, sort_keys=True) + "\n")
+    _write_atomically(manifest, json.dumps(exported, indent=1, sort_keys=True) + "\n")
     audit.record_each(by=by, verb="export", object_kind="memories", actor=actor, now=now)
     return left
 
@@ -392,7 +392,7 @@ def _notes(actor: Actor) -> Iterator[tuple[str, str]]:
                 for content, tags, key, version in columns.filter(kind=kind).iterator(chunk_size=500)
             ]
             if lines:
-                title = TITLES.get(kind, f"{kind}s")
+                title = NOTE_TITLES.get(kind, f"{kind}s")
                 yield f"{title}.md", note_of(title, lines)
 
 
@@ -400,8 +400,8 @@ def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def _replace(file: Path, text: str) -> None:
-    """Write a file whole or not at all, for its owner's eyes alone."""
+def _write_atomically(file: Path, text: str) -> None:
+    """Write a file atomically, readable by its owner only."""
     part = file.with_name(f".{file.name}.part")
     part.touch(mode=0o600)
     part.write_bytes(text.encode("utf-8", "surrogatepass"))

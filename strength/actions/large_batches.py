@@ -1,4 +1,4 @@
-"""Curation of more memories than a page can wait for: ordered once, applied by a job in slices, undone as one batch.
+"""Curation of large selections: enqueued once, applied by a job in slices, undone as one batch.
 
 What was deleted is gone: such a batch has no undo.
 
@@ -32,17 +32,17 @@ from strength.actions.merges import undo_revisions
 from strength.domain.memories import WrongState
 from strength.models import Memory, MemoryQuerySet, MemoryRevision
 
-KIND: Final = "curate_memories"
+JOB_KIND: Final = "curate_memories"
 UNDO: Final = "undo"
 DELETE: Final = "delete"
 OBJECT_KIND: Final = "batch"
-SLICE: Final = 100
-MOST_IN_BATCH: Final = 100_000
+SLICE_SIZE: Final = 100
+MAX_BULK_SIZE: Final = 100_000
 SECONDS_PER_SLICE: Final = 60.0
 
 
 @transaction.atomic
-def order_curation(
+def enqueue_curation(
     *,
     memory_ids: Sequence[UUID],
     verb: str,
@@ -55,21 +55,23 @@ def order_curation(
     """Enqueue a transition of many memories, or their deletion, and return its batch.
 
     What was changed after `seen_at` stays as it is. All are the `actor`'s, where one is named. Raises WrongState for
-    more than MOST_IN_BATCH, Forbidden for an untrusted key.
+    more than MAX_BULK_SIZE, Forbidden for an untrusted key.
     """
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change many memories at once; a curator can."))
-    if len(memory_ids) > MOST_IN_BATCH:
+    if len(memory_ids) > MAX_BULK_SIZE:
         text = _("Choose at most {most} memories at once; nothing was changed.")
-        raise WrongState(format_lazy(text, most=f"{MOST_IN_BATCH:,}"))
+        raise WrongState(format_lazy(text, most=f"{MAX_BULK_SIZE:,}"))
     batch = new_id()
     payload = {"seen_at": seen_at.isoformat(), "memory_ids": [str(key) for key in memory_ids]}
-    _order(batch, verb, by, reason, now, actor, **payload)
+    _enqueue(batch, verb, by, reason, now, actor, **payload)
     return batch
 
 
 @transaction.atomic
-def order_undo(*, batch: UUID, by: Principal, reason: str, now: datetime, actor: Actor | None = None) -> None:
+def enqueue_undo(
+    *, batch: UUID, by: Principal, reason: str, now: datetime, actor: Actor | None = None
+) -> None:
     """Enqueue the undo of a batch; it waits for the job that still applies it.
 
     Raises WrongState for one that has not begun, that is undone already, or that deleted, Forbidden for an untrusted
@@ -83,10 +85,10 @@ def order_undo(*, batch: UUID, by: Principal, reason: str, now: datetime, actor:
     is_undone = job is not None and job.verb == UNDO and job.state not in ENDED_BADLY
     if is_undone or (job is not None and job.state == State.QUEUED):
         raise WrongState(_("The batch is not applied yet, or it is undone already; look at its state."))
-    _order(batch, UNDO, by, reason, now, actor)
+    _enqueue(batch, UNDO, by, reason, now, actor)
 
 
-def _order(
+def _enqueue(
     batch: UUID, verb: str, by: Principal, reason: str, now: datetime, actor: Actor | None, **more: object
 ) -> None:
     order = new_id()
@@ -95,10 +97,10 @@ def _order(
         details={"batch": str(batch)}, now=now,
     )  # fmt: skip
     payload = {"batch": str(batch), "verb": verb, "order": str(order), **more}
-    enqueue(KIND, actor_id=actor.pk if actor else None, key=str(batch), payload=payload)
+    enqueue(JOB_KIND, actor_id=actor.pk if actor else None, key=str(batch), payload=payload)
 
 
-def changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
+def filter_changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
     """Filter by what a transition would change; a deletion changes all."""
     if verb == DELETE:
         return rows
@@ -106,7 +108,7 @@ def changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
     return rows.filter(status__in=transition.allowed).exclude(**transition.sets)
 
 
-def changed_by(job: Job, batch: UUID) -> int:
+def count_changed(job: Job, batch: UUID) -> int:
     """Count the memories that a batch has changed, or deleted, so far."""
     whose = Q(actor_id=job.actor_id) if job.actor_id else Q()
     if job.payload["verb"] == DELETE:
@@ -117,11 +119,13 @@ def changed_by(job: Job, batch: UUID) -> int:
 
 def latest_job(batch: UUID) -> Any:
     """Return the job that applies or undoes a batch, annotated with its `verb`; None for an unknown batch."""
-    rows = Job.objects.filter(kind=KIND, key=str(batch)).defer("payload")  # a batch's ids may be megabytes
+    rows = Job.objects.filter(kind=JOB_KIND, key=str(batch)).defer(
+        "payload"
+    )  # a batch's ids may be megabytes
     return rows.annotate(verb=KeyTextTransform("verb", "payload")).order_by("-created_at", "-id").first()
 
 
-def run_order(job: JobContext) -> None:
+def run_batch(job: JobContext) -> None:
     """Apply or undo a batch from where the last attempt stopped, a slice in a transaction."""
     batch, verb = UUID(job.payload["batch"]), job.payload["verb"]
     order = AuditEntry.objects.get(object_kind=OBJECT_KIND, object_id=job.payload["order"])
@@ -130,8 +134,8 @@ def run_order(job: JobContext) -> None:
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id", "number")
     memory_ids = job.payload.get("memory_ids", [])
     total = revisions.count() if verb == UNDO else len(memory_ids)
-    for place in range(job.cursor or 0, total, SLICE):
-        following = min(place + SLICE, total)
+    for place in range(job.cursor or 0, total, SLICE_SIZE):
+        following = min(place + SLICE_SIZE, total)
         with job.step(cursor=following, done=following, total=total):
             if verb == UNDO:
                 undo_revisions(

@@ -21,7 +21,14 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.creation import Draft, NewMemory, complete_new, entry_of, judged_draft, sources_of
+from strength.actions.creation import (
+    Draft,
+    NewMemory,
+    build_draft,
+    complete_memories,
+    index_entry_of,
+    sources_of,
+)
 from strength.actions.duplicates import near_duplicates
 from strength.actions.revisions import awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
@@ -50,7 +57,7 @@ from strength.domain.policy import REVIEW, StrengthPolicy
 from strength.models import Memory, MemorySource
 from strength.models.locks import lock_shared
 
-RETRIED_WITHIN: Final = timedelta(minutes=1)
+RETRY_WINDOW: Final = timedelta(minutes=1)
 
 
 def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
@@ -65,11 +72,11 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
     """
     spaces = writing_spaces()
-    memory, messages = judged_draft(actor, new, by, now)
-    draft = Draft(memory, new, messages, entry_of(new, index_entries([new.content], spaces)[0], spaces))
+    memory, messages = build_draft(actor, new, by, now)
+    draft = Draft(memory, new, messages, index_entry_of(new, index_entries([new.content], spaces)[0], spaces))
     with atomic_but_for_tombstones():
         lock_shared(actor.id)
-        known, reason = _same_text(memory, new.unlike), ""
+        known, reason = _current_with_text(memory, new.contradicted_ids), ""
         if known is None or known.status != Status.ACTIVE:
             replacement, reason = _match_tombstones(memory, new, by, now)
             if replacement is not None:
@@ -77,19 +84,19 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
         # Active drafts meet no pending ones: those are approved by exact text.
         among = [Status.ACTIVE] if memory.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING]
         known = known or _near_duplicate(draft, spaces[0], among)
-        known = known or _returning(draft, spaces[0], by, now)
+        known = known or _reactivate_archived(draft, spaces[0], by, now)
         known = known or _insert_or_find(memory)
         if known is not None:
-            is_meant = new.is_told_from_retries or not may_be_retry(known, messages, now)
+            is_meant = new.has_idempotency_key or not looks_like_retry(known, messages, now)
             return _repeat(known, memory, messages, by=by, now=now, counts=is_meant), False
-        complete_new([draft], spaces, by=by, reason=reason, now=now)
+        complete_memories([draft], spaces, by=by, reason=reason, now=now)
     return memory, True
 
 
 @transaction.atomic
 def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -> Memory:
-    """Reinforce an active memory that was said again; a pending one gets the sources only. Raises MemoryRefused."""
-    draft, messages = judged_draft(memory.actor, new, by, now)
+    """Reinforce an active memory, or add the sources to a pending one. Raises MemoryRefused."""
+    draft, messages = build_draft(memory.actor, new, by, now)
     lock_shared(memory.actor_id)
     known = Memory.objects.of([memory.actor_id]).locked([memory.pk]).get(memory.pk)
     if known is None:
@@ -129,20 +136,24 @@ def _near_duplicate(draft: Draft, space: EmbeddingSpace, among: Sequence[Status]
     if draft.new.source is not Source.EXTRACTION:
         return None
     actor_id, now = draft.memory.actor_id, draft.memory.created_at
-    [alike] = near_duplicates([draft.sought(space)], actor_id=actor_id, space=space, now=now, among=among)
+    [alike] = near_duplicates(
+        [draft.duplicate_query(space)], actor_id=actor_id, space=space, now=now, among=among
+    )
     keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
     return next(iter(Memory.objects.of([actor_id]).locked(keys).values()), None)
 
 
-def _returning(draft: Draft, space: EmbeddingSpace, by: Principal, now: datetime) -> Memory | None:
-    """Return the archived memory that says the same, active again or waiting for a curator.
+def _reactivate_archived(draft: Draft, space: EmbeddingSpace, by: Principal, now: datetime) -> Memory | None:
+    """Return the archived duplicate, reactivated or pending for a curator.
 
     What a sleep archived comes back with the policy's strength, and what a curator writes again; else the policy says
     what becomes of what a person archived. A draft whose memory waits is pending as well.
     """
     if draft.memory.status != Status.ACTIVE:
         return None
-    archived = of_text(draft.memory, draft.new.unlike).filter(status=Status.ARCHIVED).first()
+    archived = (
+        memories_with_text(draft.memory, draft.new.contradicted_ids).filter(status=Status.ARCHIVED).first()
+    )
     archived = archived or _near_duplicate(draft, space, [Status.ARCHIVED])
     if archived is None:
         return None
@@ -164,29 +175,31 @@ def _insert_or_find(draft: Memory) -> Memory | None:
         with transaction.atomic():
             draft.save(force_insert=True)
     except IntegrityError:
-        if known := _same_text(draft):
+        if known := _current_with_text(draft):
             return known
         raise
     return None
 
 
-SAME_SORT: Final = ("kind", "scope_level", "scope_domain", "scope_project")
-"""What must be equal where texts differ in punctuation or emphasis."""
+SCOPE_FIELDS: Final = ("kind", "scope_level", "scope_domain", "scope_project")
+"""Fields that must be equal for texts that differ in punctuation or emphasis to be duplicates."""
 
 
-def _same_text(draft: Memory, unlike: Iterable[UUID] = ()) -> Memory | None:
-    return of_text(draft, unlike).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
+def _current_with_text(draft: Memory, contradicted_ids: Iterable[UUID] = ()) -> Memory | None:
+    return (
+        memories_with_text(draft, contradicted_ids).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
+    )
 
 
-WRITTEN_AGAIN: Final = Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None, valid_to=None)
-"""Memories that a repetition of their text adds to, in place of a new one."""
+REPEATABLE: Final = Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None, valid_to=None)
+"""Memories that a repetition of their text reinforces."""
 
 
-def of_text(draft: Memory, unlike: Iterable[UUID] = ()) -> QuerySet[Memory]:
+def memories_with_text(draft: Memory, contradicted_ids: Iterable[UUID] = ()) -> QuerySet[Memory]:
     """Return the memories of the same text, or of the same kind and scope that differ in punctuation or emphasis."""
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
-    alike = Q(wording_digest=wording_digest(draft.content)) & ~Q(pk__in=list(unlike))
-    alike &= Q(**{name: getattr(draft, name) for name in SAME_SORT})
+    alike = Q(wording_digest=wording_digest(draft.content)) & ~Q(pk__in=list(contradicted_ids))
+    alike &= Q(**{name: getattr(draft, name) for name in SCOPE_FIELDS})
     is_same = Q(content_digest=draft.content_digest)
     return rows.filter(
         is_same if draft.valid_to or draft.valid_from else is_same | alike,
@@ -194,12 +207,12 @@ def of_text(draft: Memory, unlike: Iterable[UUID] = ()) -> QuerySet[Memory]:
     ).order_by(Case(When(is_same, then=0), default=1), "created_at")  # fmt: skip
 
 
-def may_be_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
-    """Say whether a repetition without sources follows a write or use so closely that a client may have retried."""
+def looks_like_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
+    """Return whether a repetition without sources follows a write or use within RETRY_WINDOW."""
     if messages:
         return False
     latest = max(memory.created_at, memory.numbers.last_accessed_at or memory.created_at)
-    return now - latest < RETRIED_WITHIN
+    return now - latest < RETRY_WINDOW
 
 
 def _repeat(
@@ -246,8 +259,8 @@ def end_memory(old: Memory, new: Memory, at: datetime, *, by: Principal, reason:
     store_change(old, verb="supersede", before=before, by=by, reason=reason, now=now)
 
 
-def note_superseded(pending: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
-    """Store what ends once a pending memory is approved; a former approval must not cover it: its version rises."""
+def store_superseded(pending: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
+    """Store what a pending memory supersedes once approved; its version rises, so that it must be read again."""
     known = list(pending.supersedes or [])
     more = [old.pk for old in olds if old.pk not in known]
     if not more:
@@ -259,7 +272,7 @@ def note_superseded(pending: Memory, olds: Sequence[Memory], *, is_new: bool, no
 
 
 def end_superseded(approved: Memory, *, by: Principal, now: datetime) -> None:
-    """End what an activated memory supersedes and still holds; a job ends nothing that a person pinned or edited."""
+    """End the still valid memories that an activated one supersedes; jobs spare what a person pinned or edited."""
     keys, at = approved.supersedes or [], min(approved.valid_from or now, now)
     rows = Memory.objects.of([approved.actor_id]).active().filter(superseded_by=None)
     for old in rows.locked(keys).values():
@@ -282,17 +295,17 @@ def supersede_memory(
     by: Principal,
     reason: str,
     now: datetime,
-    along: Sequence[Memory] = (),
+    also_ended: Sequence[Memory] = (),
     expected_version: int | None = None,
 ) -> Memory:
     """Write a memory that holds from `at` on, end the old one then, and return the new one.
 
-    Values that the new one does not state are the old one's. Those `along` end with it where they can. Where the new
+    Values that the new one does not state are the old one's. Those `also_ended` end with it where possible. If the new
     one is pending, or a job would end what a person has edited, the old ones hold until it is approved. Raises
     VersionMismatch, WrongState for a memory that has ended or is not active, MemoryRefused, BlockedByTombstone.
     """
     lock_shared(memory.actor_id)
-    held = Memory.objects.of([memory.actor_id]).locked([memory.pk, *(each.pk for each in along)])
+    held = Memory.objects.of([memory.actor_id]).locked([memory.pk, *(each.pk for each in also_ended)])
     old = held.pop(memory.pk, None)
     if old is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
@@ -312,7 +325,7 @@ def supersede_memory(
         for each in ending:
             end_memory(each, written, at, by=by, reason=reason, now=now)
     elif written.status == Status.PENDING and by.is_trusted:
-        note_superseded(written, ending, is_new=is_new, now=now)
+        store_superseded(written, ending, is_new=is_new, now=now)
     return written
 
 
@@ -339,5 +352,5 @@ def _successor(new: NewMemory, olds: Sequence[Memory], at: datetime, by: Princip
         valid_from=at,
         needs_approval=new.needs_approval
         or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds)),
-        unlike=new.unlike.union(each.pk for each in olds),
+        contradicted_ids=new.contradicted_ids.union(each.pk for each in olds),
     )

@@ -15,8 +15,8 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.duplicates import SAME_SCOPE, Pair, likeness_of
-from strength.actions.revisions import BatchResult, snapshot, store_change, undo_revision, unique_text
+from strength.actions.duplicates import SAME_SCOPE, Pair, text_likeness
+from strength.actions.revisions import BatchResult, raise_if_duplicate, snapshot, store_change, undo_revision
 from strength.actions.tombstones import find_tombstone
 from strength.actions.usage import write_numbers
 from strength.domain.memories import Status, WrongState
@@ -61,9 +61,9 @@ def merge(
     if is_turned:
         if stays != proposal.absorbed_id:
             raise CannotMerge(_("The memory to keep must be one of the two."))
-        _turn(proposal)
+        _swap_sides(proposal)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
-    if not is_as_compared(proposal, now):
+    if not is_unchanged(proposal, now):
         raise CannotMerge(
             _("One of the two was changed since they were compared; the next sleep compares them anew.")
         )
@@ -91,7 +91,7 @@ def _absorb(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime) -> d
     return undo
 
 
-def _turn(proposal: Merge) -> None:
+def _swap_sides(proposal: Merge) -> None:
     proposal.kept_id, proposal.absorbed_id = proposal.absorbed_id, proposal.kept_id
     proposal.kept_version, proposal.absorbed_version = proposal.absorbed_version, proposal.kept_version
 
@@ -132,7 +132,7 @@ def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) 
         _reopen_other_proposals(decided)
         proposal = _lock_proposal(decided, MergeState.UNDONE, by)
         if proposal.undo.get("is_turned"):
-            _turn(proposal)
+            _swap_sides(proposal)
         proposal.kept_version, proposal.absorbed_version = (each.version for each in _lock_pair(proposal))
     else:
         proposal = _lock_proposal(decided, MergeState.DISMISSED, by)
@@ -166,15 +166,15 @@ def _reopen_other_proposals(decided: Merge) -> None:
 
 
 def undo_merge(
-    *, proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState = MergeState.UNDONE
+    *, proposal: Merge, by: Principal, reason: str, now: datetime, new_state: MergeState = MergeState.UNDONE
 ) -> Merge:
     """Undo a merge; what the kept memory was used for since stays with it.
 
-    The proposal gets the state `leaves`: a person's undo is a decision, a sleep's undo lets the pair be proposed again.
+    The proposal gets `new_state`: a person's undo is a decision; after a sleep's undo the pair may be proposed again.
     Raises WrongState where they were not merged, CannotMerge where the absorbed one was changed since, or another has
     its text by now.
     """
-    with unique_text(CannotMerge(_("Another memory has the text of the absorbed one by now."))):
+    with raise_if_duplicate(CannotMerge(_("Another memory has the text of the absorbed one by now."))):
         proposal = _lock_proposal(proposal, MergeState.MERGED, by)
         kept, absorbed = _lock_pair(proposal)
         undo = proposal.undo
@@ -196,7 +196,7 @@ def undo_merge(
         absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
         for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
             store_change(memory, verb="unmerge", before=before, by=by, reason=reason, now=now)
-        return _decide(proposal, leaves, by, reason, now)
+        return _decide(proposal, new_state, by, reason, now)
 
 
 def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
@@ -222,8 +222,8 @@ def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
     return found[proposal.kept_id], found[proposal.absorbed_id]
 
 
-def is_as_compared(proposal: Merge, now: datetime) -> bool:
-    """Return whether both are unchanged since they were compared, and the one to keep still holds."""
+def is_unchanged(proposal: Merge, now: datetime) -> bool:
+    """Return whether both memories are unchanged since the comparison and the one to keep is still valid."""
     kept, absorbed = proposal.kept, proposal.absorbed
     versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
     holds = kept.valid_to is None or kept.valid_to > now
@@ -265,8 +265,8 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime
     }
 
 
-def _share_left(kept: Memory, undo: dict[str, Any]) -> float:
-    """Return how much of a merge's gain is left, by the level that the memory had."""
+def _remaining_share(kept: Memory, undo: dict[str, Any]) -> float:
+    """Return the share of a merge's gain that has not decayed, by the memory's level."""
     if undo.get("mark") is None or kept.state is None:
         return 1.0
     return strength_now(1.0, mark=undo["mark"], clock=kept.state.clock[undo["level"]])
@@ -275,7 +275,7 @@ def _share_left(kept: Memory, undo: dict[str, Any]) -> float:
 def _restore_numbers(kept: Memory, undo: dict[str, Any], now: datetime) -> None:
     row, policy = kept.numbers, effective_policy(StrengthPolicy, kept.agent, kept.actor)
     # The gain has faded since, like the rest. A strength that somebody has set since stays.
-    share = _share_left(kept, undo)
+    share = _remaining_share(kept, undo)
     left = max(kept.strength - undo["strength"] * share, min(kept.strength, undo["before"] * share))
     removed = {
         "uses": -undo["access_count"], "candidates": -undo["candidate_count"], "impact": -undo["impact_score"],
@@ -345,7 +345,7 @@ def _restore_perspectives(kept: Memory, undo: dict[str, Any]) -> None:
             strength, mark, as_of = values["own"]
             rows.update(strength=strength, mark=NEVER if mark is None else mark, as_of=_from_iso(as_of))
         else:
-            left = numbers.of_perspective(row, kept.state) - values["gained"] * _share_left(kept, undo)
+            left = numbers.of_perspective(row, kept.state) - values["gained"] * _remaining_share(kept, undo)
             rows.update(strength=max(0.0, left), mark=numbers.mark)
 
 
@@ -358,7 +358,7 @@ def _from_iso(text: str | None) -> datetime | None:
 
 
 def check_mergeable(one: Memory, other: Memory) -> None:
-    """Raise WrongState where a person may not merge the two; that their kinds differ is no reason."""
+    """Raise WrongState if a person may not merge the two; different kinds are allowed."""
     if one.actor_id != other.actor_id:
         raise WrongState(_("Two memories of one user, or of one agent, can be merged; these are not."))
     if not one.status == other.status == Status.ACTIVE:
@@ -377,12 +377,12 @@ def merge_pair(
     for memory in (kept, absorbed):
         if versions.get(str(memory.pk), memory.version) != memory.version:
             raise CannotMerge(_("One of the two was changed since you saw it."))
-    _of_pair(kept, absorbed).exclude(state=MergeState.MERGED).delete()
+    _merges_of_pair(kept, absorbed).exclude(state=MergeState.MERGED).delete()
     proposal, _is_new = Merge.objects.update_or_create(
         actor_id=kept.actor_id, kept=kept, absorbed=absorbed,
         defaults={
             "run": None, "kept_version": kept.version, "absorbed_version": absorbed.version,
-            "likeness": likeness_of(kept.content, absorbed.content), "state": MergeState.PROPOSED, "created_at": now,
+            "likeness": text_likeness(kept.content, absorbed.content), "state": MergeState.PROPOSED, "created_at": now,
         },
     )  # fmt: skip
     return merge(proposal=proposal, by=by, reason=reason, now=now)
@@ -400,9 +400,9 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple
         kept, absorbed = pair.kept, pair.absorbed
         if any(versions.get(memory.pk) != memory.version for memory in (kept, absorbed)):
             continue
-        if any(_stands(each, pair) for each in _of_pair(kept, absorbed)):
+        if any(_blocks_pair(each, pair) for each in _merges_of_pair(kept, absorbed)):
             continue
-        _of_pair(kept, absorbed).delete()
+        _merges_of_pair(kept, absorbed).delete()
         proposal = Merge.objects.create(
             actor_id=run.actor_id, run=run, kept=kept, kept_version=kept.version, absorbed=absorbed,
             absorbed_version=absorbed.version, likeness=pair.likeness, created_at=run.now,
@@ -419,12 +419,12 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple
     return proposed, merged
 
 
-def _of_pair(one: Memory, other: Memory) -> QuerySet[Merge]:
+def _merges_of_pair(one: Memory, other: Memory) -> QuerySet[Merge]:
     rows = Merge.objects.filter(actor_id=one.actor_id)
     return rows.filter(Q(kept=one, absorbed=other) | Q(kept=other, absorbed=one))
 
 
-def _stands(known: Merge, pair: Pair) -> bool:
+def _blocks_pair(known: Merge, pair: Pair) -> bool:
     if known.state == MergeState.PROPOSED:
         versions = {known.kept_id: known.kept_version, known.absorbed_id: known.absorbed_version}
         return versions == {memory.pk: memory.version for memory in (pair.kept, pair.absorbed)}

@@ -24,7 +24,7 @@ from memoryhub.llm.client import complete_json, llm_provider
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.search import held_memories, standing_of
+from strength.actions.search import all_standing_memories, select_profile_memories
 from strength.domain.memories import WrongState
 from strength.domain.policy import ProfilePolicy
 from strength.domain.profile import (
@@ -44,12 +44,12 @@ from strength.domain.profile import (
 )
 from strength.models import MemoryChange, Profile, ProfileVersion
 
-KEY: Final = "actor"
-REST: Final = timedelta(hours=1)
-"""Time from one writing to the next: each costs a call of the model."""
+JOB_KEY: Final = "actor"
+MIN_INTERVAL: Final = timedelta(hours=1)
+"""Minimum time between writings; each costs a model call."""
 
-BEGINS_AFTER: Final = timedelta(minutes=5)
-"""Time from the first change to the writing, so that what is told at once is read at once."""
+START_DELAY: Final = timedelta(minutes=5)
+"""Delay after the first change, so that memories written together are read together."""
 
 
 class ProfileLocked(WrongState):
@@ -58,7 +58,7 @@ class ProfileLocked(WrongState):
     code = "profile_locked"
 
 
-def profile_of(actor_id: UUID) -> Profile | None:
+def get_profile(actor_id: UUID) -> Profile | None:
     return Profile.objects.select_related("actor__agent").filter(actor_id=actor_id).first()
 
 
@@ -68,14 +68,14 @@ def profile_entries(
     """Return the written profile, if one is to be shown, and the entries that contexts are offered, best first."""
     profile = None
     if tenant.actor is not None and effective_policy(ProfilePolicy, tenant.agent, tenant.actor).write_profile:
-        profile = profile_of(tenant.actor_id)
+        profile = get_profile(tenant.actor_id)
     lines = profile.written if profile else []
     missing = {key for line in lines for key in line.memory_ids} - {each.pk for each in standing}
-    held = held_memories(tenant=tenant, memory_ids=missing, project=project, now=now)
+    held = select_profile_memories(tenant=tenant, memory_ids=missing, project=project, now=now)
     return profile, list(entries_of(lines, standing, held))
 
 
-def orders_due(*, since: datetime, now: datetime) -> list[tuple[UUID, float]]:
+def due_profiles(*, since: datetime, now: datetime) -> list[tuple[UUID, float]]:
     """Return the actors whose profiles may be due, since memories of theirs changed, and in how many seconds."""
     if settings.LLM.provider == "none":
         return []
@@ -86,7 +86,7 @@ def orders_due(*, since: datetime, now: datetime) -> list[tuple[UUID, float]]:
     for actor in Actor.objects.select_related("agent").filter(pk__in=ids).order_by("pk"):
         if effective_policy(ProfilePolicy, actor.agent, actor).write_profile:
             last = written.get(actor.pk)
-            at = max(now + BEGINS_AFTER, last + REST) if last else now + BEGINS_AFTER
+            at = max(now + START_DELAY, last + MIN_INTERVAL) if last else now + START_DELAY
             due.append((actor.pk, (at - now).total_seconds()))
     return due
 
@@ -105,7 +105,7 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
         or not effective_policy(ProfilePolicy, actor.agent, actor).write_profile
     ):
         raise WrongState(_("No language model is configured, or the policy `write_profile` is off."))
-    profile = profile_of(actor.pk)
+    profile = get_profile(actor.pk)
     if profile is not None and profile.locked:
         raise ProfileLocked(_("A person edited this profile, which locked it; unlock it first."))
     audit.record_each(by=by, verb="order", object_kind="profile", object_ids=[actor.pk], actor=actor, now=now)
@@ -120,8 +120,8 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None or settings.LLM.provider == "none":
         return None
-    policy, profile = effective_policy(ProfilePolicy, actor.agent, actor), profile_of(actor.pk)
-    standing = standing_of(actor, now=now)
+    policy, profile = effective_policy(ProfilePolicy, actor.agent, actor), get_profile(actor.pk)
+    standing = all_standing_memories(actor, now=now)
     sources = [Source.of(each) for each in standing]
     fresh = changed(profile.sources if profile else [], sources)
     enough = 1 if job.payload.get("is_asked_for") else policy.write_profile_after
@@ -131,15 +131,15 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
         actor, Operation.SUMMARIZE, "profile", memory_blocks(standing, language=actor.agent.language), SCHEMA,
         most=MOST_LINES,
     )  # fmt: skip
-    lines, base = lines_of(data, standing), _base_of(profile)
-    return lambda: _store(job, actor, lines, sources, base, now)
+    lines, base = lines_of(data, standing), _profile_version(profile)
+    return lambda: _write_profile(job, actor, lines, sources, base, now)
 
 
-def _base_of(profile: Profile | None) -> tuple[UUID | None, int]:
+def _profile_version(profile: Profile | None) -> tuple[UUID | None, int]:
     return (profile.pk, profile.version) if profile else (None, 0)
 
 
-def _store(
+def _write_profile(
     job: JobContext,
     actor: Actor,
     lines: list[Line],
@@ -149,7 +149,7 @@ def _store(
 ) -> None:
     """Write the profile and its version, in the transaction that completes the job."""
     profile = _locked_profile(actor.pk)
-    if _base_of(profile) != base:
+    if _profile_version(profile) != base:
         reason = "The profile changed while it was written; it is looked at again."
         raise Postponed(reason, seconds=FIRST_PAUSE_SECONDS)
     profile = profile or Profile(actor=actor, created_at=now, version=0)

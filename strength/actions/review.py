@@ -28,12 +28,12 @@ from strength.models import Memory, MemoryIndex, Merge, ReviewHold, ReviewInstru
 from strength.models.memory import STRENGTH_OF_MEMORY
 from strength.models.revision import LONGEST_INSTRUCTIONS, LONGEST_NAME, LONGEST_QUERY
 
-MOST_COUNTED: Final = 1_000
-MOST_NEAR: Final = 5
-LEAST_NEAR: Final = 0.05  # below it two texts share little but a word that everybody uses
-LONGEST_COMPARED: Final = 2_000  # characters
+MAX_COUNTED: Final = 1_000
+MAX_NEAR: Final = 5
+MIN_RELEVANCE: Final = 0.05  # below it two texts share little but a word that everybody uses
+MAX_COMPARED_LENGTH: Final = 2_000  # characters
 
-CORRECTIONS_WEIGH: Final = 3.0
+CORRECTION_WEIGHT: Final = 3.0
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class QueueFilter:
     order: Order = Order.OLDEST
 
 
-def next_item(queue: QueueFilter, *, now: datetime, besides: Collection[UUID] = ()) -> Item | None:
+def next_item(queue: QueueFilter, *, now: datetime, excluded_ids: Collection[UUID] = ()) -> Item | None:
     firsts = []
-    for rows in _rows(queue, now):
-        row = rows.exclude(pk__in=list(besides)).order_by("rank", "created_at", "pk").first()
+    for rows in _queue_rows(queue, now):
+        row = rows.exclude(pk__in=list(excluded_ids)).order_by("rank", "created_at", "pk").first()
         if row is not None:
             memory_sort = Sort.CORRECTION if row.get("supersedes") is not None else Sort.MEMORY
             sort = memory_sort if "supersedes" in row else Sort.MERGE
@@ -58,14 +58,16 @@ def next_item(queue: QueueFilter, *, now: datetime, besides: Collection[UUID] = 
 
 
 def count_pending(queue: QueueFilter, *, now: datetime) -> int:
-    counts: list[int] = [rows[: MOST_COUNTED + 1].count() for rows in _rows(queue, now)]
-    return min(sum(counts), MOST_COUNTED + 1)
+    counts: list[int] = [rows[: MAX_COUNTED + 1].count() for rows in _queue_rows(queue, now)]
+    return min(sum(counts), MAX_COUNTED + 1)
 
 
 def still_pending(items: Collection[Item], queue: QueueFilter, *, now: datetime) -> list[Item]:
     """Return those of the items that are still pending, in the order given."""
     keys = [item.key for item in items]
-    waiting = {row["pk"] for rows in _rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
+    waiting = (
+        {row["pk"] for rows in _queue_rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
+    )
     return [item for item in items if item.key in waiting]
 
 
@@ -83,7 +85,7 @@ def open_merges(now: datetime) -> QuerySet[Merge]:
     )  # fmt: skip
 
 
-def _rows(queue: QueueFilter, now: datetime) -> list[Any]:
+def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
     """Return the rows of each table; by weight: corrections, then stronger memories, and the most alike merges."""
     whose = Q()
     if queue.agent_id:
@@ -97,7 +99,7 @@ def _rows(queue: QueueFilter, now: datetime) -> list[Any]:
         if queue.sort is not None:
             memories = memories.filter(supersedes__isnull=queue.sort is Sort.MEMORY)
         weight = Case(
-            When(supersedes__isnull=False, then=Value(-CORRECTIONS_WEIGH)),
+            When(supersedes__isnull=False, then=Value(-CORRECTION_WEIGHT)),
             default=-Least(Coalesce(STRENGTH_OF_MEMORY, 0.0) / 2.0, 1.0),
             output_field=FloatField(),
         )
@@ -114,21 +116,21 @@ def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]
     space, whose = active_space(), {memory.actor_id, actor_id(memory.actor.agent_id, "")}
     own = MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory, space=space)
     vector = own.values_list("vector", flat=True).first()
-    query = build_query(QueryText.of(memory.content[:LONGEST_COMPARED]), vector, space=space)
+    query = build_query(QueryText.of(memory.content[:MAX_COMPARED_LENGTH]), vector, space=space)
     where = Q(actor_id__in=whose, status=Status.ACTIVE) & (Q(valid_to=None) | Q(valid_to__gt=now))
     policy = effective_policy(SearchPolicy, memory.agent, memory.actor)
     near = nearest_memories(
-        where & ~Q(memory_id=memory.pk), query, limit=MOST_NEAR,
+        where & ~Q(memory_id=memory.pk), query, limit=MAX_NEAR,
         similarity_threshold=policy.similarity_threshold, word_floor=policy.word_floor,
     )  # fmt: skip
-    return [(other, relevance) for other, relevance in near if relevance >= LEAST_NEAR]
+    return [(other, relevance) for other, relevance in near if relevance >= MIN_RELEVANCE]
 
 
-HELD_FOR: Final = timedelta(minutes=10)
-MOST_VIEWS: Final = 20
+HOLD_DURATION: Final = timedelta(minutes=10)
+MAX_VIEWS: Final = 20
 
 # One statement: of two curators at the same moment one gets the item, and the other is told so by no row.
-TAKE: Final = """
+HOLD_STATEMENT: Final = """
 WITH released AS (DELETE FROM strength_reviewhold WHERE person_id = %(person)s AND key <> %(key)s)
 INSERT INTO strength_reviewhold (key, person_id, ends_at) VALUES (%(key)s, %(person)s, %(ends_at)s)
 ON CONFLICT (key) DO UPDATE SET person_id = excluded.person_id, ends_at = excluded.ends_at
@@ -149,9 +151,9 @@ def held_by_others(*, person_id: int, now: datetime) -> dict[UUID, str]:
 
 def hold_item(*, key: UUID, person_id: int, now: datetime) -> bool:
     """Reserve an item and release what the person held before; return False where another curator has it."""
-    values: dict[str, Any] = {"key": key, "person": person_id, "ends_at": now + HELD_FOR, "now": now}
+    values: dict[str, Any] = {"key": key, "person": person_id, "ends_at": now + HOLD_DURATION, "now": now}
     with connection.cursor() as cursor:
-        cursor.execute(TAKE, values)
+        cursor.execute(HOLD_STATEMENT, values)
         return cursor.fetchone() is not None
 
 
@@ -182,7 +184,7 @@ def save_view(*, person_id: int, name: str, query: str) -> None:
     if len(query) > LONGEST_QUERY:
         raise UnusableView(_("These filters are too long to be saved."))
     own = SavedView.objects.filter(person_id=person_id)
-    if own.exclude(name=name).count() >= MOST_VIEWS:
+    if own.exclude(name=name).count() >= MAX_VIEWS:
         raise UnusableView(_("There are 20 saved views; delete one first."))
     SavedView.objects.update_or_create(person_id=person_id, name=name, defaults={"query": query})
 

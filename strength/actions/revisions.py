@@ -48,7 +48,7 @@ from strength.sql import QUERIES, execute_all, run_query
 UNDOABLE: Final = frozenset(
     {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "restore", "supersede"}
 )
-"""Merges and sleeps are undone as wholes; nothing came before the first revision."""
+"""Verbs of single undoable revisions; merges and sleeps are undone as a whole."""
 
 # Keys of `MemoryRevision.beside`.
 TRUST: Final = "trust"
@@ -124,10 +124,10 @@ def write_archivings(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
     execute_all(QUERIES["write_archivings"], {"actor_id": actor_id, "memory_ids": list(memory_ids)})
 
 
-def keep_creations(
+def store_creations(
     created: Sequence[tuple[Memory, str, Mapping[str, Any]]], *, by: Principal, now: datetime
 ) -> None:
-    """Store the first revisions of one actor's memories, each with its reason and what stands beside its values."""
+    """Store the first revisions of one actor's memories, each with its reason and extra data."""
     revisions = [
         new_revision(memory, verb="create", before={}, by=by, reason=reason, now=now, beside=beside)
         for memory, reason, beside in created
@@ -162,14 +162,14 @@ def last_verb(memory: Memory) -> str | None:
 
 
 def awaits_person(memory: Memory) -> bool:
-    """Say whether a pending memory waits because of a person's decision, which repetition does not outweigh."""
+    """Return whether a pending memory needs a person's decision, which repetition does not replace."""
     revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
     verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
     return verb == RETURN_VERB or RESEMBLES in beside or UNCOMPARED in beside
 
 
-def state_beside(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:
-    """Return what a change alters besides curated values, as JSON types; tombstones by their texts' digests."""
+def unversioned_state(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:
+    """Return the state outside curated values, as JSON types; tombstones by their texts' digests."""
     tombstones = {
         content_digest(text).hex(): values
         for text in set(texts)
@@ -183,7 +183,7 @@ def state_beside(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def unique_text(refusal: DomainError) -> Iterator[None]:
+def raise_if_duplicate(refusal: DomainError) -> Iterator[None]:
     """Run in a transaction, and raise `refusal` where another memory of the namespace has the text."""
     try:
         with transaction.atomic():
@@ -206,7 +206,7 @@ def undo_revision(*, revision: Revision, by: Principal, reason: str, now: dateti
     if revision.verb not in UNDOABLE:
         raise WrongState(_("This kind of change cannot be undone here."))
     superseded = _superseded(revision)
-    with unique_text(DuplicateMemory(_("Another memory in this namespace has the same text by now."))):
+    with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text by now."))):
         lock_shared(revision.actor_id)
         rows = Memory.objects.of([revision.actor_id])
         memory = rows.locked([revision.memory_id, *superseded]).get(revision.memory_id)
@@ -243,7 +243,7 @@ def _revert(memory: Memory, revision: Revision, *, by: Principal, reason: str, n
     for text in {str(before["content"]), memory.content}:
         restore_tombstone(
             actor_id=memory.actor_id, text=text, kept=tombstones.get(content_digest(text).hex()),
-            left_at=revision.created_at,
+            created_at=revision.created_at,
         )  # fmt: skip
     store_change(memory, verb="undo", before=before, by=by, reason=reason, now=now)
     if STRENGTH in revision.beside:
@@ -255,8 +255,8 @@ def parsed_dates(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, **dates}
 
 
-MOST_NIGHTS: Final = 1_000
-KEPT_IN_FULL: Final = timedelta(days=400)
+MAX_NIGHTS: Final = 1_000
+FULL_RETENTION: Final = timedelta(days=400)
 
 
 def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
@@ -272,7 +272,7 @@ def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
         kept,
         created=_created(memory, kept, strength),
         now=Point(now, PointKind.NOW, strength, strength, None, level),
-        nights=sorted(nights.values_list("now", "clock")[:MOST_NIGHTS]),
+        nights=sorted(nights.values_list("now", "clock")[:MAX_NIGHTS]),
     )
 
 
@@ -287,7 +287,7 @@ def _created(memory: Memory, kept: Iterable[Point], strength: float) -> Point:
 def thin_history(*, now: datetime, most: int) -> int:
     """Thin out old points, of at most `most` groups of a memory, kind and month; return how many rows went."""
     with connection.cursor() as cursor:
-        cursor.execute(QUERIES["thin_history"], {"before": (now - KEPT_IN_FULL).date(), "most": most})
+        cursor.execute(QUERIES["thin_history"], {"before": (now - FULL_RETENTION).date(), "most": most})
         return int(cursor.rowcount)
 
 
@@ -306,10 +306,10 @@ def changes_after(cursor: int, *, whose: Q, most: int) -> list[MemoryChange]:
     return list(rows.order_by("pk")[:most])
 
 
-MOST_STEPS: Final = 20  # in either direction
+MAX_STEPS: Final = 20  # in either direction
 
 
 def succession_of(memory: Memory) -> list[tuple[UUID, int]]:
     """Return ids and steps in order: what the memory replaced (below 0), itself (0), its replacements (above 0)."""
-    keys: dict[str, Any] = {"actor_id": memory.actor_id, "memory_id": memory.pk, "most": MOST_STEPS}
+    keys: dict[str, Any] = {"actor_id": memory.actor_id, "memory_id": memory.pk, "most": MAX_STEPS}
     return [(key, int(step)) for key, step in run_query(QUERIES["succession"], keys)]

@@ -15,7 +15,7 @@ from memoryhub.bulk import copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
 from memoryhub.prepared import PreparedQuery
-from memoryhub.search.companions import LEAST_SHARE, Hit, telling
+from memoryhub.search.companions import LEAST_SHARE, Hit, informative_hits
 from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
@@ -23,7 +23,13 @@ from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.selection import MemorySelection, facets_match, metadata_matches, of_status, valid_at
+from strength.actions.selection import (
+    MemorySelection,
+    facets_match,
+    metadata_matches,
+    status_filter,
+    validity_filter,
+)
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import STANDING, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
@@ -34,13 +40,13 @@ from strength.models.locks import settle
 from strength.models.memory import STRENGTH_OF_MEMORY, load_memories
 from strength.sql import QUERIES, run_query
 
-EMBEDDER_AWAY = "embedder"
-STRONGEST = PreparedQuery(
+EMBEDDER_UNAVAILABLE = "embedder"
+STRONGEST_MEMORIES = PreparedQuery(
     lambda: Memory.objects.order_by(STRENGTH_OF_MEMORY.desc(), "id"), server_prepared=False
 )
 
-MOST_OF_LEVEL = 100
-"""The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
+MAX_PER_LEVEL = 100
+"""Strongest memories of each consolidation level among which a profile selects its kinds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +62,8 @@ class MemorySearch:
     filters: MemorySelection = field(default_factory=MemorySelection)
     """Those of the fields that index rows repeat, and of the metadata."""
     relevance_floor: float = 0.0
-    telling: bool = False
-    """Whether what says no more of the query than better ones do, or much less, is left out; see `companions`."""
+    only_informative: bool = False
+    """Whether results that add nothing to better ones, or are much less relevant, are dropped; see `companions`."""
     details: bool = True
     """Whether numbers and sources are loaded as well; a context needs the text only."""
 
@@ -103,10 +109,10 @@ def search_memories(
     if all_users:
         actors = Actor.objects.filter(agent_id=tenant.agent_id).values_list("pk", flat=True)
         whose |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
-    found, candidate_count = _found(whose, search, policy, now)
+    found, candidate_count = _search_rows(whose, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for each in found], by_search=True)
-    return SearchResults(found, candidate_count, (EMBEDDER_AWAY,) if search.query.degraded else ())
+    return SearchResults(found, candidate_count, (EMBEDDER_UNAVAILABLE,) if search.query.degraded else ())
 
 
 def retrieve_memories(
@@ -126,7 +132,9 @@ def retrieve_memories(
     found = {}
     for each in wanted:
         if each.order == BY_STRENGTH:
-            rows = Memory.objects.filter(visible, valid_at(now), namespace__startswith=each.prefix).active()
+            rows = Memory.objects.filter(
+                visible, validity_filter(now), namespace__startswith=each.prefix
+            ).active()
             found[each.prefix] = _strongest(rows, each.top_k, policy, now)
             continue
         search = MemorySearch(
@@ -134,7 +142,7 @@ def retrieve_memories(
             filters=MemorySelection(namespace=each.prefix),
         )  # fmt: skip
         whose = visible & _matching(tenant, search, now)
-        found[each.prefix], _count = _found(whose, search, policy, now)
+        found[each.prefix], _count = _search_rows(whose, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for group in found.values() for each in group], by_search=True)
     return found
@@ -156,8 +164,8 @@ def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datet
 def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
-    where = _visible(tenant, by, project) & valid_at(now) & Q(pinned=True, status=Status.ACTIVE)
-    return STRONGEST.rows(where, most=most)
+    where = _visible(tenant, by, project) & validity_filter(now) & Q(pinned=True, status=Status.ACTIVE)
+    return STRONGEST_MEMORIES.rows(where, most=most)
 
 
 def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
@@ -168,8 +176,8 @@ def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
     return memory
 
 
-FEWEST_TOKENS: Final = 8
-"""Of a line of the profile: its tokens hold no more lines than so."""
+MIN_LINE_TOKENS: Final = 8
+"""Minimum tokens of a profile line, which bounds the number of lines."""
 
 
 def standing_memories(
@@ -183,44 +191,44 @@ def standing_memories(
     return _standing(tenant.actor_id, _current_project(tenant, project), now, most)
 
 
-def most_shown(actor: Actor) -> int:
+def max_profile_memories(actor: Actor) -> int:
     """Return the most memories that a profile of the user may hold."""
     policy = effective_policy(ContextPolicy, actor.agent, actor)
-    return policy.profile_max_tokens // FEWEST_TOKENS if policy.include_profile and actor.user_id else 0
+    return policy.profile_max_tokens // MIN_LINE_TOKENS if policy.include_profile and actor.user_id else 0
 
 
-def standing_of(actor: Actor, *, now: datetime) -> list[StandingMemory]:
+def all_standing_memories(actor: Actor, *, now: datetime) -> list[StandingMemory]:
     """Return the memories that a profile of the user may hold, in any project: fading does not archive them."""
-    most = most_shown(actor)
+    most = max_profile_memories(actor)
     return _standing(actor.pk, "", now, most) if most else []
 
 
 def _standing(actor_id: UUID, project: str, now: datetime, most: int) -> list[StandingMemory]:
     values = {
         "actor_id": actor_id, "kinds": list(STANDING), "project": project, "now": now, "most": most,
-        "most_of_level": MOST_OF_LEVEL,
+        "most_of_level": MAX_PER_LEVEL,
     }  # fmt: skip
     return [
         StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values, server_prepared=True)
     ]
 
 
-def held_memories(
+def select_profile_memories(
     *, tenant: Tenant, memory_ids: Collection[UUID], project: str | None, now: datetime
 ) -> list[StandingMemory]:
     """Return those of the given memories that a profile may hold, however weak they are."""
     if not memory_ids:
         return []
-    where = Q(actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=STANDING, pinned=False) & valid_at(
-        now
-    )
+    where = Q(
+        actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=STANDING, pinned=False
+    ) & validity_filter(now)
     if in_project := _current_project(tenant, project):
         where &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
     rows = Memory.objects.filter(where).active().order_by("id")
     return [StandingMemory(*row) for row in rows.values_list(*StandingMemory._fields)]
 
 
-def _found(
+def _search_rows(
     whose: Q, search: MemorySearch, policy: SearchPolicy, now: datetime
 ) -> tuple[list[FoundMemory], int]:
     limit = policy.top_k_results if search.limit is None else search.limit
@@ -234,15 +242,15 @@ def _found(
         limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
     )
     floor = search.relevance_floor
-    if search.telling and among.best:
+    if search.only_informative and among.best:
         floor = max(floor, LEAST_SHARE * among.best[0].relevance)
     relevant = [each for each in among.best if each.relevance >= floor]
-    return _best(search, relevant, limit, policy, now), among.count
+    return _rank(search, relevant, limit, policy, now), among.count
 
 
 def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
     filters = search.filters
-    at = valid_at(filters.as_of or now) & of_status(filters.status, as_of=filters.as_of, now=now)
+    at = validity_filter(filters.as_of or now) & status_filter(filters.status, as_of=filters.as_of, now=now)
     return at & facets_match(tenant, filters) & metadata_matches("memory__metadata", filters.metadata)
 
 
@@ -266,14 +274,14 @@ def _current_project(tenant: Tenant, project: str | None) -> str:
     return project or (tenant.agent.current_project if tenant.agent else "")
 
 
-def _best(
+def _rank(
     search: MemorySearch, among: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
 ) -> list[FoundMemory]:
     """Return the best by score: all are scored by a few numbers, and whole memories loaded for the best only."""
     if not among:
         return []
     query, actor_ids = search.query, list({each.actor_id for each in among})
-    words = query.words if search.telling else None
+    words = query.words if search.only_informative else None
     keys = {"actor_ids": actor_ids, "memory_ids": [each.owner_id for each in among], "space_id": query.space_id,
             "perspective": search.perspective or "", "with_words": words is not None}  # fmt: skip
     rows = run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)
@@ -283,7 +291,7 @@ def _best(
         hits = [
             Hit(each.relevance, each.similarity_raw, weights_of(numbers[each.owner_id][-1])) for each in among
         ]
-        among = [among[place] for place in telling(hits, words, query.bounds, query.policy)]
+        among = [among[place] for place in informative_hits(hits, words, query.bounds, query.policy)]
     scored: dict[UUID, ScoreBreakdown] = {}
     for each in among:
         strength, last_used_at, _document = numbers[each.owner_id]

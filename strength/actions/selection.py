@@ -17,10 +17,10 @@ from strength.models import Memory, MemoryNumbers, MemoryQuerySet
 from strength.models.memory import STRENGTH_OF_MEMORY
 
 ALL = "all"
-"""As a status: all of them."""
+"""Status filter that matches all."""
 
-READ_BY_STRENGTH: Final = 200
-"""Memories to find by their strength besides those of a page; filters may leave out some of them."""
+STRENGTH_LOOKAHEAD: Final = 200
+"""Memories read by strength beyond a page, as filters may drop some."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def page_by_strength(
 
     Where filters leave out too many of the first by strength, all memories are read after all.
     """
-    wanted = skipped + most + READ_BY_STRENGTH
+    wanted = skipped + most + STRENGTH_LOOKAHEAD
     keys = list(strengths.values_list("memory_id", flat=True)[:wanted])
     page = rows.filter(pk__in=keys)[skipped : skipped + most]
     is_enough = len(page) == most or len(keys) < wanted
@@ -120,12 +120,14 @@ def page_by_strength(
 
 def _status_and_validity(selection: MemorySelection, now: datetime) -> Q:
     if selection.as_of is not None:
-        return of_status(selection.status, as_of=selection.as_of, now=now) & valid_at(selection.as_of)
+        return status_filter(selection.status, as_of=selection.as_of, now=now) & validity_filter(
+            selection.as_of
+        )
     is_any = Q() if selection.status == ALL else Q(status=selection.status)
     return is_any if selection.ended else is_any & (Q(valid_to=None) | Q(valid_to__gt=now))
 
 
-def of_status(status: str, *, as_of: datetime | None, now: datetime) -> Q:
+def status_filter(status: str, *, as_of: datetime | None, now: datetime) -> Q:
     """Filter by status; as of a time, active ones include those that were archived when their validity had ended."""
     if status == ALL:
         return Q()
@@ -134,7 +136,7 @@ def of_status(status: str, *, as_of: datetime | None, now: datetime) -> Q:
     return Q(status=status) | Q(status=Status.ARCHIVED, valid_to__lte=now)
 
 
-def valid_at(at: datetime) -> Q:
+def validity_filter(at: datetime) -> Q:
     return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))
 
 
@@ -155,13 +157,13 @@ def _condition(column: str, condition: MetadataCondition) -> Q:
         Value(json.dumps(condition.value)), template="%(expressions)s::jsonb", output_field=JSONField()
     )
     if condition.operator == "$ne":
-        return Q(_compared(found, "IS DISTINCT FROM", value))
-    compared = Q(_compared(found, OPERATORS[condition.operator], value))
+        return Q(_comparison(found, "IS DISTINCT FROM", value))
+    compared = Q(_comparison(found, OPERATORS[condition.operator], value))
     kinds = [Func(each, function="jsonb_typeof", output_field=TextField()) for each in (found, value)]
-    return compared & Q(_compared(kinds[0], "=", kinds[1]))
+    return compared & Q(_comparison(kinds[0], "=", kinds[1]))
 
 
-def _compared(left: Expression, operator: str, right: Expression) -> Func:
+def _comparison(left: Expression, operator: str, right: Expression) -> Func:
     return Func(
         left, right, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=BooleanField()
     )

@@ -29,10 +29,10 @@ from memoryhub.prepared import PreparedQuery
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.duplicates import Pair, pairs_among, to_compare
+from strength.actions.duplicates import Pair, duplicate_pairs, memories_to_compare
 from strength.actions.merges import record_pairs
 from strength.actions.revisions import FEED_LOCK
-from strength.actions.search import MOST_OF_LEVEL, most_shown
+from strength.actions.search import MAX_PER_LEVEL, max_profile_memories
 from strength.actions.usage import write_numbers
 from strength.domain.memories import STANDING
 from strength.domain.policy import StrengthPolicy
@@ -129,8 +129,8 @@ def sleep(
     while run.state == RunState.RUNNING:
         most = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
         seen = SleepState.of(actor.id)
-        batch = to_compare(seen, most, now=run.now)
-        pairs = pairs_among(actor, batch, now=run.now)
+        batch = memories_to_compare(seen, most, now=run.now)
+        pairs = duplicate_pairs(actor, batch, now=run.now)
         left = None if left is None else left - len(batch)
         is_all = len(batch) < most
         goes_on = not is_all and left != 0 and may_go_on()
@@ -337,8 +337,9 @@ def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) ->
     return {
         "actor_ids": [actor.pk for actor, _policy in actors], "dues": [due_of(policy) for _actor, policy in actors],
         "archive_thresholds": [float(policy.archive_threshold) for _actor, policy in actors],
-        "most_shown": [most_shown(actor) for actor, _policy in actors], "kinds": list(STANDING), "project": "",
-        "most_of_level": MOST_OF_LEVEL, "most": SLICE, "now": now,
+        "most_shown": [max_profile_memories(actor) for actor, _policy in actors],
+        "kinds": list(STANDING), "project": "",
+        "most_of_level": MAX_PER_LEVEL, "most": SLICE, "now": now,
     }  # fmt: skip
 
 
@@ -359,7 +360,7 @@ def _compare_on(
     if batch:
         state.compared_until, state.compared_after = batch[-1].updated_at, batch[-1].pk
     if not goes_on:
-        leaves_some = not is_all and bool(to_compare(state, 1, now=run.now))
+        leaves_some = not is_all and bool(memories_to_compare(state, 1, now=run.now))
         if leaves_some:
             run.errors = [*run.errors, NOT_ALL_COMPARED]
         _end([run])

@@ -18,7 +18,7 @@ from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
-from strength.actions.duplicates import pairs_among, to_compare
+from strength.actions.duplicates import duplicate_pairs, memories_to_compare
 from strength.actions.merges import CannotMerge, record_pairs, undo_merge
 from strength.actions.revisions import write_archivings
 from strength.actions.sleep import (
@@ -79,13 +79,13 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
     hold(actor.id)
     changed = []
     if NOT_ALL_COMPARED in run.errors:
-        changed = to_compare(SleepState.of(actor.id), MOST_COMPARED + 1 + len(gone), now=run.now)
+        changed = memories_to_compare(SleepState.of(actor.id), MOST_COMPARED + 1 + len(gone), now=run.now)
     batch = [memory for memory in changed if memory.pk not in gone]
     run.errors = [NOT_ALL_COMPARED] if len(batch) > MOST_COMPARED else []
     run.pk, run.dry_run, run.processed_at = new_id(), True, request.now
     run.number, run.clock, run.before = None, None, {}
     run.save(force_insert=True)
-    found = pairs_among(actor, batch[:MOST_COMPARED], now=run.now)
+    found = duplicate_pairs(actor, batch[:MOST_COMPARED], now=run.now)
     pairs = [pair for pair in found if gone.isdisjoint((pair.kept.pk, pair.absorbed.pk))]
     with _rolled_back():
         run.proposed_count, run.merged_count = record_pairs(
@@ -357,7 +357,7 @@ def _undo_merges(merges: list[Merge], by: Principal, reason: str, now: datetime)
     problems = []
     for each in merges:
         try:
-            undo_merge(proposal=each, by=by, reason=reason, now=now, leaves=MergeState.WITHDRAWN)
+            undo_merge(proposal=each, by=by, reason=reason, now=now, new_state=MergeState.WITHDRAWN)
         except CannotMerge as error:
             rows.filter(pk__in=[each.kept_id, each.absorbed_id]).update(slept_in=None)
             problems.append(f"{each.absorbed_id}: {error}")

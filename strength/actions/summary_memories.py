@@ -26,12 +26,12 @@ from strength.domain.memories import SLEEP_VERB, Kind, LockedByPerson, Source, S
 from strength.models import Memory, StrategyCursor
 from strength.models.locks import lock_shared
 
-REASON = "The session's summary was rewritten."
-DELETED = "The session's summary was deleted."
+REWRITE_REASON = "The session's summary was rewritten."
+DELETE_REASON = "The session's summary was deleted."
 
 
 @transaction.atomic
-def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> Memory | None:
+def write_summary_memory(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> Memory | None:
     """Write a session's summary as its memory; None where there is none, or a person decided otherwise."""
     lock_shared(actor.id)
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
@@ -42,9 +42,9 @@ def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: date
         return None
     cursor = _cursor(actor, session_id)
     if cursor.memory_id is None:
-        memory = _written(actor, session, summary, by, now)
+        memory = _write_new(actor, session, summary, by, now)
     else:
-        memory = _rewritten(actor, cursor.memory_id, summary, by, now)
+        memory = _rewrite(actor, cursor.memory_id, summary, by, now)
     StrategyCursor.objects.filter(pk=cursor.pk).update(
         read_until=summary.message_count, memory_id=memory.pk if memory else cursor.memory_id
     )
@@ -61,7 +61,7 @@ def _delete(actor: Actor, session_id: UUID, by: Principal, now: datetime) -> Non
         return
     memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=cursor.memory_id).first()
     if memory is not None and not memory.locked:
-        delete_memory(memory=memory, expected_version=None, by=by, reason=DELETED, now=now)
+        delete_memory(memory=memory, expected_version=None, by=by, reason=DELETE_REASON, now=now)
         cursors.update(memory_id=None, read_until=0)
 
 
@@ -72,7 +72,7 @@ def _cursor(actor: Actor, session_id: UUID) -> StrategyCursor:
     return StrategyCursor.objects.select_for_update().get(**names)
 
 
-def _written(
+def _write_new(
     actor: Actor, session: Session, summary: SessionSummary, by: Principal, now: datetime
 ) -> Memory | None:
     new = NewMemory(
@@ -86,7 +86,7 @@ def _written(
     return None
 
 
-def _rewritten(
+def _rewrite(
     actor: Actor, memory_id: UUID, summary: SessionSummary, by: Principal, now: datetime
 ) -> Memory | None:
     memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=memory_id).first()
@@ -99,9 +99,9 @@ def _rewritten(
     with suppress(LockedByPerson, BlockedByTombstone):
         values = {"content": summary.text.strip()}
         memory = edit_memory(
-            memory=memory, values=values, expected_version=None, by=by, reason=REASON, now=now
+            memory=memory, values=values, expected_version=None, by=by, reason=REWRITE_REASON, now=now
         )
         if memory.status == Status.ARCHIVED:
-            memory = apply_transition(memory=memory, verb="reactivate", by=by, reason=REASON, now=now)
+            memory = apply_transition(memory=memory, verb="reactivate", by=by, reason=REWRITE_REASON, now=now)
         return memory
     return None

@@ -35,8 +35,8 @@ from strength.sql import SLEEP_QUERIES, run_query
 
 SLEEP_KIND: Final = "sleep"
 SLEEP_KEY: Final = "sleep"
-GENERAL: Final = "general"
-"""The perspective of a learning without one."""
+DEFAULT_PERSPECTIVE: Final = "general"
+"""Perspective of learnings without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def execute_task(
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunTask:
     task: Task
     found: list[FoundMemory]
     routing: Routing | None
@@ -111,7 +111,7 @@ def begin_task(
     project: str | None = UNNAMED,
     by: Principal,
     now: datetime,
-) -> Begun:
+) -> BegunTask:
     """Create a task with the memories that its query finds; `project` "auto" routes it first (SPEC P3). Network."""
     routing = route_to_project(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
     name = routing.project if routing else None if project in (AUTO, UNNAMED) else project
@@ -123,7 +123,7 @@ def begin_task(
         task = Task.objects.create(
             actor=actor, query=query, perspective=perspective, offered=offered, created_at=now
         )
-    return Begun(task, found, routing)
+    return BegunTask(task, found, routing)
 
 
 def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> Task:
@@ -153,14 +153,14 @@ def fail_task(*, task: Task, reason: str, now: datetime) -> Task:
     return rows.get()
 
 
-def searched_memories(task: Task, *, by: Principal) -> list[FoundMemory]:
+def found_memories(task: Task, *, by: Principal) -> list[FoundMemory]:
     """Return the memories that were found for a task as they are now, with the scores that they had."""
     scores = {UUID(each["id"]): ScoreBreakdown(**each["scores"]) for each in task.offered}
-    memories = {memory.pk: memory for memory in offered_to(task, by)}
+    memories = {memory.pk: memory for memory in offered_memories(task, by)}
     return [FoundMemory(memories[key], scored) for key, scored in scores.items() if key in memories]
 
 
-def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:
+def offered_memories(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:
     rows = Memory.objects.with_numbers() if details else Memory.objects.all()
     # The agent's own and shared memories were offered to the key of a single user as well.
     reader = replace(by, user_id=None)
@@ -172,7 +172,7 @@ def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
     if completion.used_memory_ids is not None:
         findings.used = list(dict.fromkeys(completion.used_memory_ids))
     else:
-        memories = offered_to(task, by, details=False)
+        memories = offered_memories(task, by, details=False)
         findings.used, findings.errors = detect_use(
             actor=task.actor, result=text, query=task.query, memories=memories
         )
@@ -191,7 +191,10 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
     perspective = completion.perspective if completion.perspective is not None else task.perspective
     used: list[Memory] = []
     if by.is_trusted:
-        seen = [*offered_to(task, by, details=False), *resolve_many(Memory.objects.all(), by, findings.used)]
+        seen = [
+            *offered_memories(task, by, details=False),
+            *resolve_many(Memory.objects.all(), by, findings.used),
+        ]
         found = {memory.pk: memory for memory in seen}
         for key in findings.used:
             if key not in found:
@@ -227,7 +230,7 @@ def _record(task: Task, findings: _Findings, completion: Completion, by: Princip
         is_recorded = fresh.state != TaskState.BEGUN or fresh.recorded_memory_id is not None
         if is_recorded or not findings.content or not findings.content.strip():
             return
-        learnings = {perspective or GENERAL: findings.learning} if findings.learning else {}
+        learnings = {perspective or DEFAULT_PERSPECTIVE: findings.learning} if findings.learning else {}
         new = NewMemory(content=findings.content, kind=Kind.LEARNING, source=Source.TASK, learnings=learnings)
         try:
             memory, _is_new = write_memory(actor=task.actor, new=new, by=by, now=now)

@@ -38,7 +38,7 @@ from strength.domain.memories import Status, TombstoneReason
 from strength.models import Memory, MemoryRevision, MemorySource, Tombstone
 from strength.models.locks import lock_shared
 
-MOST_COMPARED = 500
+MAX_COMPARED = 500
 """The most tombstones that a text is compared with, of those that share a word with it, the newest first."""
 
 
@@ -83,14 +83,15 @@ def leave_tombstone(
     decision: TombstoneReason,
     by: Principal,
     now: datetime,
-    stands_in: UUID | None = None,
+    replacement_id: UUID | None = None,
 ) -> None:
     if by.kind is PrincipalKind.JOB:
         return
     sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
     tombstone = Tombstone(
-        actor_id=memory.actor_id, **_columns(fingerprint(text)), decision=decision, memory_id=stands_in,
-        kind=memory.kind, message_ids=sorted(sources.values_list("message_id", flat=True)), who_kind=by.kind,
+        actor_id=memory.actor_id, **_fingerprint_columns(fingerprint(text)), decision=decision,
+        memory_id=replacement_id, kind=memory.kind, message_ids=sorted(sources.values_list("message_id", flat=True)),
+        who_kind=by.kind,
         who_name=by.name[:150], created_at=now,
     )  # fmt: skip
     Tombstone.objects.bulk_create(
@@ -101,7 +102,7 @@ def leave_tombstone(
     )
 
 
-def _columns(known: Fingerprint) -> dict[str, Any]:
+def _fingerprint_columns(known: Fingerprint) -> dict[str, Any]:
     return {
         "digest": known.digest, "terms": sorted(known.terms), "marks": sorted(known.marks), "order": list(known.order)
     }  # fmt: skip
@@ -117,7 +118,7 @@ RESTORED_FIELDS: Final = (
     "decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "held_back", "last_held_back_at",
     "created_at",
 )  # fmt: skip
-"""The columns that do not follow from the text."""
+"""Columns that are not derived from the text."""
 
 
 def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
@@ -128,16 +129,16 @@ def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
 
 
 def restore_tombstone(
-    *, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, left_at: datetime
+    *, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, created_at: datetime
 ) -> None:
-    """Replace the tombstone left of exactly this text at `left_at` by the former, if any; a newer one stays."""
+    """Replace the tombstone left of exactly this text at `created_at` by the former, if any; a newer one stays."""
     known = fingerprint(text)
     rows = Tombstone.objects.filter(actor_id=actor_id, digest=known.digest)
-    rows.filter(created_at=left_at).delete()
+    rows.filter(created_at=created_at).delete()
     if kept is None or rows.exists():
         return
     times = {name: kept[name] and parse_datetime(kept[name]) for name in ("created_at", "last_held_back_at")}
-    Tombstone.objects.create(actor_id=actor_id, **{**kept, **times}, **_columns(known))
+    Tombstone.objects.create(actor_id=actor_id, **{**kept, **times}, **_fingerprint_columns(known))
 
 
 @transaction.atomic
@@ -160,7 +161,7 @@ def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:
     same = rows.filter(digest=written.digest).first()
     if same is not None:
         return same
-    near = list(rows.filter(terms__overlap=sorted(written.terms))[:MOST_COMPARED])
+    near = list(rows.filter(terms__overlap=sorted(written.terms))[:MAX_COMPARED])
     prints = [
         Fingerprint(bytes(each.digest), frozenset(each.terms), frozenset(each.marks), tuple(each.order))
         for each in near
@@ -172,7 +173,7 @@ def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:
 
 
 def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:
-    """Return the tombstone of a deleted or rejected memory drawn from the same messages, whatever its words were.
+    """Return the tombstone of a deleted or rejected memory extracted from the same messages, whatever its text.
 
     One's messages are all among the other's. A message with other contents as well keeps those, in memories that nobody
     decided against.
@@ -195,10 +196,10 @@ def count_held_back(tombstone: Tombstone, *, now: datetime) -> None:
     )
 
 
-SAYS_IT: Final = 0.6
-"""The share of a text's words, by weight, that a message holds which says it; of quotes it is 1."""
+MIN_SHARED_WEIGHT: Final = 0.6
+"""Minimum weighted share of a text's words in a message that says it; 1 for quotes."""
 
-MOST_SEARCHED: Final = 50
+MAX_SEARCHED: Final = 50
 
 
 def messages_saying(*, actor_id: UUID, text: str, instead: str = "") -> list[Message]:
@@ -212,16 +213,17 @@ def messages_saying(*, actor_id: UUID, text: str, instead: str = "") -> list[Mes
     left_out = {term: weight for term, weight in weights.items() if term not in analyse(instead)}
     if not left_out:
         return []
-    found = search_messages(actor_id=actor_id, query=query, limit=MOST_SEARCHED)
+    found = search_messages(actor_id=actor_id, query=query, limit=MAX_SEARCHED)
     words = [(each.message, analyse(each.message.content)) for each in found]
     return [
         message
         for message, held in words
-        if _share(weights, held) >= SAYS_IT and _share(left_out, held) >= SAYS_IT
+        if _shared_weight(weights, held) >= MIN_SHARED_WEIGHT
+        and _shared_weight(left_out, held) >= MIN_SHARED_WEIGHT
     ]
 
 
-def _share(weights: Mapping[str, float], held: Counter[str]) -> float:
+def _shared_weight(weights: Mapping[str, float], held: Counter[str]) -> float:
     return sum(weight for term, weight in weights.items() if term in held) / sum(weights.values())
 
 

@@ -58,11 +58,11 @@ from strength.sql import QUERIES, policy_values, run_query
 log = logging.getLogger(__name__)
 
 _ask: Final = partial(complete_json, deadline_seconds=30.0, max_output_tokens=1_000)
-MOST_PASSAGES: Final = 20
-MOST_CHARACTERS: Final = 20_000
-"""Characters of each memory that are compared; more would delay the answer noticeably."""
+MAX_PASSAGES: Final = 20
+MAX_COMPARED_LENGTH: Final = 20_000
+"""Characters of each memory that are compared, which bounds the delay of the answer."""
 
-OF_MEMORIES: Final = frozenset({PINNED, SEMANTIC, PROFILE})
+MEMORY_LAYERS: Final = frozenset({PINNED, SEMANTIC, PROFILE})
 """Context layers whose items are memories."""
 
 LEARNABLE: Final = frozenset({Status.ACTIVE, Status.ARCHIVED})
@@ -99,12 +99,12 @@ def use_memories(
     """
     given = {"perspective": perspective, "task": None if task is None else task_digest(task)}
     return sum(
-        write_numbers(group, policy, now=now, kind=PointKind.USED, **_use(policy, now), **given)
+        write_numbers(group, policy, now=now, kind=PointKind.USED, **_use_increments(policy, now), **given)
         for policy, group in _by_actor(memories, by)
     )
 
 
-def _use(policy: StrengthPolicy, now: datetime) -> dict[str, Any]:
+def _use_increments(policy: StrengthPolicy, now: datetime) -> dict[str, Any]:
     return {
         "uses": 1,
         "used_at": now,
@@ -169,7 +169,7 @@ def reinforce(memories: Sequence[Memory], *, now: datetime) -> None:
     if not memories:
         return
     policy = effective_policy(StrengthPolicy, memories[0].agent, memories[0].actor)
-    write_numbers(memories, policy, now=now, kind=PointKind.USED, **_use(policy, now))
+    write_numbers(memories, policy, now=now, kind=PointKind.USED, **_use_increments(policy, now))
     for memory in memories:
         memory._state.fields_cache.pop("numbers", None)  # read before, perhaps
 
@@ -187,11 +187,11 @@ def _by_actor(memories: Sequence[Memory], by: Principal) -> Iterable[tuple[Stren
         yield effective_policy(StrengthPolicy, group[0].agent, group[0].actor), group
 
 
-UNCHANGED: Final[Mapping[str, Any]] = {
+NO_CHANGE: Final[Mapping[str, Any]] = {
     "strengths": None, "increment": 0.0, "uses": 0, "candidates": 0, "impact": 0.0, "used_at": None,
     "perspective": None, "perspective_increment": 0.0, "task": None, "is_final": False,
 }  # fmt: skip
-"""Parameters of `write_numbers`: what sets strengths, and what is added to numbers."""
+"""Default parameters of `write_numbers`: strengths to set and increments."""
 
 
 def write_numbers(
@@ -209,7 +209,7 @@ def write_numbers(
     """
     values = {
         **policy_values(policy), "actor_id": memories[0].actor_id, "memory_ids": [memory.pk for memory in memories],
-        "now": now, "kind": kind, **UNCHANGED, **changes,
+        "now": now, "kind": kind, **NO_CHANGE, **changes,
     }  # fmt: skip
     [(count,)] = run_query(QUERIES["write_numbers"], values)
     return int(count)
@@ -254,7 +254,7 @@ def entered_memories(receipt: Receipt) -> list[UUID]:
     return [
         UUID(key)
         for item in receipt.items
-        if item["included"] and item["layer"] in OF_MEMORIES
+        if item["included"] and item["layer"] in MEMORY_LAYERS
         for key in item.get("memory_ids", [item["source_id"]])
         if key
     ]
@@ -264,7 +264,7 @@ def detect_use(
     *, actor: Actor, result: str, query: str, memories: Sequence[Memory]
 ) -> tuple[list[UUID], list[str]]:
     """Return the memories used, and errors; where a provider fails, keywords decide. Network."""
-    offered = [Offered(memory.pk, memory.content[:MOST_CHARACTERS]) for memory in memories]
+    offered = [Offered(memory.pk, memory.content[:MAX_COMPARED_LENGTH]) for memory in memories]
     if not offered or not result.strip():
         return [], []
     errors, how = [], effective_policy(StrengthPolicy, actor.agent, actor).use_detection
@@ -296,7 +296,7 @@ def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
 
 def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
     space = active_space()
-    said = [text for text in passages(result) if text.strip()][:MOST_PASSAGES]
+    said = [text for text in passages(result) if text.strip()][:MAX_PASSAGES]
     texts = [*said, *([query] if query.strip() else [])]
     embeddings = embed_texts(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
     spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)

@@ -42,16 +42,16 @@ from memoryhub.auth import audit
 from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, OPEN
 from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
-from strength.actions.duplicates import kept_and_absorbed, likeness_of
-from strength.actions.importexport import rows_as_csv, some_as_lines
+from strength.actions.duplicates import kept_and_absorbed, text_likeness
+from strength.actions.importexport import rows_as_csv, rows_as_lines
 from strength.actions.large_batches import DELETE as DELETE_BATCH
 from strength.actions.large_batches import (
-    MOST_IN_BATCH,
-    changed_by,
-    changing,
+    MAX_BULK_SIZE,
+    count_changed,
+    enqueue_curation,
+    enqueue_undo,
+    filter_changing,
     latest_job,
-    order_curation,
-    order_undo,
 )
 from strength.actions.large_batches import UNDO as UNDO_BATCH
 from strength.actions.merges import check_mergeable, merge_pair, undo
@@ -159,15 +159,15 @@ def _confirm_or_enqueue(
     seen_at = _selection_time(request)
     rows: Any = queryset.order_by("pk").filter(created_at__lte=seen_at)
     if request.POST.get("post") != "yes":
-        total, those = rows.count(), changing(rows, verb)
+        total, those = rows.count(), filter_changing(rows, verb)
         count = those.count()
         return _confirm_page(
             screen, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
             staying=total - count, shown_staying=format_count(total - count), **_examples(those[:MAX_EXAMPLES], count),
         )  # fmt: skip
-    keys = list(rows.values_list("pk", flat=True)[: MOST_IN_BATCH + 1])
+    keys = list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1])
     try:
-        batch = order_curation(
+        batch = enqueue_curation(
             memory_ids=keys, verb=verb, by=principal(request), reason=submitted_reason(request), seen_at=seen_at,
             now=clock(),
         )  # fmt: skip
@@ -195,7 +195,7 @@ def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
     is_undo, is_deletion = job.verb == UNDO_BATCH, job.verb == DELETE_BATCH
     title = gettext("Undo") if is_undo else LABELS[DELETE if is_deletion else job.verb]
     # A deletion leaves no revisions; reading its job's ids costs what other batches need not pay.
-    changed = changed_by(job, batch) if is_deletion else MemoryRevision.objects.filter(batch=batch).count()
+    changed = count_changed(job, batch) if is_deletion else MemoryRevision.objects.filter(batch=batch).count()
     return render_page(
         request, "admin/strength/memory/batch.html",
         title=title, opts=screen.opts, batch=batch, job=job, is_open=job.state in OPEN,
@@ -233,7 +233,7 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
             left = [_skipped_group(str(error), [kept, absorbed])]
             return _confirm_page(screen, request, "merge", rows=rows, changing=0, left=left)
         sides = [_example(kept), _example(absorbed)]
-        likeness = 100 * likeness_of(kept.content, absorbed.content)
+        likeness = 100 * text_likeness(kept.content, absorbed.content)
         return _confirm_page(screen, request, "merge", rows=rows, changing=2, sides=sides, likeness=likeness)
     if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
@@ -304,7 +304,7 @@ def undo_batch_view(screen: Any, request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(to)
     if MemoryRevision.objects.filter(batch=batch).count() > MAX_SELECTED:
         try:
-            order_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+            enqueue_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
         except WrongState as error:
             screen.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
@@ -351,7 +351,7 @@ def _download(request: HttpRequest, keys: Sequence[UUID], form: str) -> Streamin
     )
 
     def stream() -> Iterator[bytes]:
-        return rows_as_csv(Memory.objects.filter(pk__in=keys)) if form == "csv" else some_as_lines(keys)
+        return rows_as_csv(Memory.objects.filter(pk__in=keys)) if form == "csv" else rows_as_lines(keys)
 
     # Django would collect a plain iterator whole before it sends the first byte through ASGI.
     pieces: Any = stream_from_thread(stream) if isinstance(request, ASGIRequest) else stream()

@@ -38,11 +38,11 @@ from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from strength.actions.curation import (
     TRANSITIONS,
     apply_transition,
-    check_was_read,
     delete_memory,
     edit_memory,
     plan_many,
     reactivated_strength,
+    require_version,
     restore_revision,
 )
 from strength.actions.memories import write_memory
@@ -302,7 +302,7 @@ class MemoryAdmin(CuratedAdmin):
             raise WrongState(_("Unknown action. Reload the page and try again."))
         # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
         version = submitted_number(request, "version")
-        check_was_read(verb, version)
+        require_version(verb, version)
         changed = apply_transition(
             memory=memory,
             verb=verb,

@@ -44,7 +44,7 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo, undo_merge
+from strength.actions.merges import dismiss_merge, is_unchanged, merge, reopen_merge, undo, undo_merge
 from strength.actions.review import open_merges
 from strength.admin.labels import MERGE_COLOURS, MERGE_STATE_LABELS, STATUS_LABELS
 from strength.admin.memory_detail import may_read_memories
@@ -252,7 +252,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
 
 def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirmation:
     open_ = [row for row in rows if row.state == MergeState.PROPOSED]
-    ready = [row for row in open_ if is_as_compared(row, clock())] if verb == "accept" else open_
+    ready = [row for row in open_ if is_unchanged(row, clock())] if verb == "accept" else open_
     reads = may_read_memories(request)
     return Confirmation(
         title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
@@ -271,7 +271,7 @@ def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirm
 def _available_verbs(proposal: Merge) -> list[str]:
     """Return the verbs that the state allows; the action checks them again."""
     if proposal.state == MergeState.PROPOSED:
-        return ["accept", "dismiss"] if is_as_compared(proposal, clock()) else ["dismiss"]
+        return ["accept", "dismiss"] if is_unchanged(proposal, clock()) else ["dismiss"]
     if proposal.state == MergeState.MERGED and proposal.absorbed.status == Status.ARCHIVED:
         return ["undo"]
     return []
@@ -302,7 +302,7 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
         "reads_memories": reads,
         "is_compared": compared is not None,
         "is_cut": reads and max(len(kept.content), len(absorbed.content)) > MAX_SHOWN_LENGTH,
-        "is_outdated": merge.state == MergeState.PROPOSED and not is_as_compared(merge, clock()),
+        "is_outdated": merge.state == MergeState.PROPOSED and not is_unchanged(merge, clock()),
         "as_one": {
             "numbers": joined(
                 kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy

@@ -13,7 +13,7 @@ from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, Timeli
 from conversations.models import ChatTurn
 from memoryhub.admin.dashboard import RECENT, Count, Curve, PanelItem, Section, Tile
 from strength.actions.extraction import unread_messages
-from strength.actions.review import MOST_COUNTED, open_merges, pending_memories
+from strength.actions.review import MAX_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUS_LABELS
 from strength.admin.nights import last_night
@@ -25,8 +25,8 @@ from strength.models import Memory, MemoryChange, MemorySource, Merge, StrengthP
 def memory_panel(now: datetime) -> list[PanelItem]:
     memories = Memory.objects.all()
     # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
-    open_ = open_merges(now)[: MOST_COUNTED + 1].count()
-    pairs = Count(min(open_, MOST_COUNTED), is_estimate=open_ > MOST_COUNTED)
+    open_ = open_merges(now)[: MAX_COUNTED + 1].count()
+    pairs = Count(min(open_, MAX_COUNTED), is_estimate=open_ > MAX_COUNTED)
     archived = MemoryChange.objects.filter(change=FeedChange.ARCHIVED)
     used = StrengthPoint.objects.filter(kind=PointKind.USED)
     unread = Count(max(unread_messages().values(), default=0))

@@ -27,7 +27,7 @@ from memoryhub.unfold import Page
 from strength.actions.curation import apply_transition
 from strength.actions.merges import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
-    MOST_COUNTED,
+    MAX_COUNTED,
     QueueFilter,
     count_pending,
     held_by_others,
@@ -343,12 +343,12 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
     everything = count_pending(QueueFilter(), now=now) if asked.about else open_
     if item in skipped:  # these come last
         behind = round_.count + open_ - len(skipped) + skipped.index(item) + 1
-        place = behind if open_ <= MOST_COUNTED else None
+        place = behind if open_ <= MAX_COUNTED else None
     context = {
         "item": item, "part": "merge" if item and item.is_merge else "memory",
         "is_gone": bool(asked.at) and not wanted, "was_skipped": item in skipped,
         "may_go_back": round_.before(item) is not None, "place": place,
-        "total": round_.count + min(open_, MOST_COUNTED), "is_more": open_ > MOST_COUNTED,
+        "total": round_.count + min(open_, MAX_COUNTED), "is_more": open_ > MAX_COUNTED,
         "done": _latest_decision(request, round_), "count": round_.count, "filters": _filters(asked),
         "tally": [(words, round_.tally[verb]) for verb, words in TALLY_LABELS.items() if round_.tally.get(verb)],
         "here": asked.address(), "whole": reverse("review"), "instructions": review_instructions(),
@@ -384,14 +384,14 @@ def _reserve_item(
     """
     user: Any = request.user
     held = held_by_others(person_id=user.pk, now=now)
-    besides = [*(each.key for each in skipped), *held]
+    excluded_ids = [*(each.key for each in skipped), *held]
     for _try in range(0 if wanted else MAX_TRIES):
-        first = next_item(narrowed, now=now, besides=besides)
+        first = next_item(narrowed, now=now, excluded_ids=excluded_ids)
         if first is None:
             break
         if hold_item(key=first.key, person_id=user.pk, now=now):
             return first, held
-        besides.append(first.key)
+        excluded_ids.append(first.key)
     for each in [*wanted, *(each for each in skipped if each.key not in held)]:
         hold_item(key=each.key, person_id=user.pk, now=now)
         return each, held

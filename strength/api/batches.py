@@ -15,17 +15,17 @@ from memoryhub.api.views import operation
 from memoryhub.auth.domain import Forbidden, Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.models import Job
-from strength.actions.batches import MOST_AT_ONCE, BatchItem, write_memories
+from strength.actions.batches import MAX_BATCH_SIZE, BatchItem, write_memories
 from strength.actions.creation import NewMemory
 from strength.actions.curation import TRANSITIONS
 from strength.actions.large_batches import (
     DELETE,
-    MOST_IN_BATCH,
-    changed_by,
-    changing,
+    MAX_BULK_SIZE,
+    count_changed,
+    enqueue_curation,
+    enqueue_undo,
+    filter_changing,
     latest_job,
-    order_curation,
-    order_undo,
 )
 from strength.actions.revisions import changes_after
 from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, new_memory
@@ -41,13 +41,15 @@ BULK_VERBS = [*(verb for verb in TRANSITIONS if verb != "approve"), DELETE]
 class MemoriesIn(TenantSerializer):
     """Memories to write, each as `POST memories` takes it, without agent and user."""
 
-    memories = ItemsField(child=MemoryItemIn(), min_length=1, max_length=MOST_AT_ONCE)
+    memories = ItemsField(child=MemoryItemIn(), min_length=1, max_length=MAX_BATCH_SIZE)
 
 
 class LenientMemoriesIn(TenantSerializer):
     """The same, unread: each item is validated by itself, so that a wrong one keeps no other out."""
 
-    memories = ItemsField(child=serializers.JSONField(allow_null=True), min_length=1, max_length=MOST_AT_ONCE)
+    memories = ItemsField(
+        child=serializers.JSONField(allow_null=True), min_length=1, max_length=MAX_BATCH_SIZE
+    )
 
 
 class ItemErrorOut(serializers.Serializer):
@@ -71,13 +73,15 @@ class MemoriesWrittenOut(serializers.Serializer):
     results = WrittenOut(many=True)
 
 
-def _validated_items(items: list[Any], *, is_keyed: bool) -> list[NewMemory | list[dict[str, Any]]]:
+def _validated_items(
+    items: list[Any], *, has_idempotency_key: bool
+) -> list[NewMemory | list[dict[str, Any]]]:
     """Return each item as a new memory, or what is wrong with it."""
     checker = MemoryItemIn()
     found: list[NewMemory | list[dict[str, Any]]] = []
     for item in items:
         try:
-            found.append(new_memory(checker.run_validation(item), is_keyed=is_keyed))
+            found.append(new_memory(checker.run_validation(item), has_idempotency_key=has_idempotency_key))
         except serializers.ValidationError as error:
             found.append(
                 [
@@ -107,7 +111,9 @@ class MemoriesBatch(MemoryView):
     def post(self, request: Request) -> Response:
         """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
         values = self.validated(LenientMemoriesIn)
-        checked = _validated_items(values["memories"], is_keyed="Idempotency-Key" in request.headers)
+        checked = _validated_items(
+            values["memories"], has_idempotency_key="Idempotency-Key" in request.headers
+        )
         news = [each for each in checked if isinstance(each, NewMemory)]
         written = iter(write_memories(actor=self.writing(values), news=news, by=self.principal, now=self.now))
         results = [
@@ -149,15 +155,15 @@ class MemoriesBulk(MemoryView):
         """
         values = self.validated(BulkIn)
         tenant, verb = self.reading(values), values["verb"]
-        rows = changing(self.listed(tenant, values).filter(updated_at__lte=self.now), verb)
+        rows = filter_changing(self.listed(tenant, values).filter(updated_at__lte=self.now), verb)
         count = rows.count()
         if values.get("expected_count", count) != count:
             raise WrongState(f"{count} memories match by now; look at them again.")
         newest = rows.with_numbers().order_by("-created_at", "-id")
         body: dict[str, Any] = {"batch": None, "count": count, "sample": list(newest[:SAMPLE])}
         if not values["dry_run"]:
-            body["batch"] = order_curation(
-                memory_ids=list(rows.values_list("pk", flat=True)[: MOST_IN_BATCH + 1]), verb=verb,
+            body["batch"] = enqueue_curation(
+                memory_ids=list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1]), verb=verb,
                 by=self.principal, reason=values["reason"], seen_at=self.now, now=self.now,
                 actor=self.writing(values),
             )  # fmt: skip
@@ -187,7 +193,7 @@ class BulkView(MemoryView):
         job = self.job(batch)
         body = {
             "batch": batch, "verb": job.payload["verb"], "state": job.state, "done": job.progress_done or 0,
-            "total": job.progress_total, "changed": changed_by(job, batch),
+            "total": job.progress_total, "changed": count_changed(job, batch),
         }  # fmt: skip
         return Response(BulkStateOut(body).data, status=status)
 
@@ -205,7 +211,7 @@ class MemoriesBulkUndo(BulkView):
         """Undo a batch by a job: what was not changed since becomes as it was; 409 for a deletion."""
         reason = self.validated(ReasonSerializer)["reason"]
         actor = self.job(batch_id).actor
-        order_undo(batch=batch_id, by=self.principal, reason=reason, now=self.now, actor=actor)
+        enqueue_undo(batch=batch_id, by=self.principal, reason=reason, now=self.now, actor=actor)
         return self.state(batch_id, 202)
 
 

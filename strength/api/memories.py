@@ -51,7 +51,7 @@ from strength.actions.selection import (
     select_memories,
     strengths_of,
 )
-from strength.actions.tasks import GENERAL
+from strength.actions.tasks import DEFAULT_PERSPECTIVE
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel, Source, Status
 from strength.models import Memory, MemoryHistory, MemoryQuerySet, MemorySource
@@ -175,7 +175,7 @@ class SupersedeIn(ReasonSerializer):
         return {**super().get_fields(), "source": OneOf(choices=_values(Source), required=False)}
 
 
-def new_memory(values: dict[str, Any], *, is_keyed: bool = False) -> NewMemory:
+def new_memory(values: dict[str, Any], *, has_idempotency_key: bool = False) -> NewMemory:
     """Return the validated values of a body as a new memory."""
     names = {"agent_id", "user_id", "perspective", "learning", "reason"}
     given: dict[str, Any] = {key: value for key, value in values.items() if key not in names}
@@ -183,9 +183,9 @@ def new_memory(values: dict[str, Any], *, is_keyed: bool = False) -> NewMemory:
         if name in given:
             given[name] = words(given[name])
     if "learning" in values:
-        perspective = values.get("perspective", GENERAL)
+        perspective = values.get("perspective", DEFAULT_PERSPECTIVE)
         given["learnings"] = {**given.get("learnings", {}), perspective: values["learning"]}
-    return NewMemory(**given, is_told_from_retries=is_keyed)
+    return NewMemory(**given, has_idempotency_key=has_idempotency_key)
 
 
 class SourceOut(serializers.ModelSerializer):
@@ -386,8 +386,8 @@ class Memories(MemoryView):
         So does a text of the same kind and scope that differs in case, width, punctuation or words of emphasis.
         Within a minute, and without an `Idempotency-Key`, a repetition is taken for a retry and reinforces nothing.
         """
-        values, is_keyed = self.validated(MemoryIn), "Idempotency-Key" in request.headers
-        new = new_memory(values, is_keyed=is_keyed)
+        values, has_idempotency_key = self.validated(MemoryIn), "Idempotency-Key" in request.headers
+        new = new_memory(values, has_idempotency_key=has_idempotency_key)
         return self.answer_to(
             lambda: write_memory(actor=self.writing(values), new=new, by=self.principal, now=self.now)
         )

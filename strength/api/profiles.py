@@ -12,8 +12,8 @@ from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from strength.actions.profiles import PROFILES, enqueue_profile, profile_entries, profile_of
-from strength.actions.search import most_shown, standing_memories
+from strength.actions.profiles import PROFILES, enqueue_profile, get_profile, profile_entries
+from strength.actions.search import max_profile_memories, standing_memories
 from strength.domain.profile import LONGEST_TEXT, Entry
 from strength.models import Profile, ProfileVersion
 
@@ -102,17 +102,17 @@ class ProfileRestoreIn(TenantSerializer, ReasonSerializer):
 class ProfileView(ApiView):
     def written(self, tenant: Tenant) -> Profile:
         """Return the written profile; 404 where there is none."""
-        found = profile_of(tenant.actor_id)
+        found = get_profile(tenant.actor_id)
         if found is None:
             raise UnknownRow("The user has no written profile.")
         return found
 
     def answer(self, tenant: Tenant) -> Response:
         """Answer with what contexts are offered, at most as many memories as they could hold."""
-        most = most_shown(tenant.actor) if tenant.actor else 0
+        most = max_profile_memories(tenant.actor) if tenant.actor else 0
         standing = standing_memories(tenant=tenant, project=None, now=self.now, most=most) if most else []
         profile, entries = profile_entries(tenant=tenant, standing=standing, project=None, now=self.now)
-        written = profile or profile_of(tenant.actor_id)
+        written = profile or get_profile(tenant.actor_id)
         body = {
             "agent_id": tenant.agent_id, "user_id": tenant.user_id, "lines": _lines(entries), "written": written
         }  # fmt: skip

@@ -27,7 +27,7 @@ from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import UnknownRow, resolve_many
 from strength.actions.curation import archive_memories, report_use
 from strength.actions.revisions import strength_history
-from strength.actions.tasks import Completion, begin_task, complete_task, searched_memories
+from strength.actions.tasks import Completion, begin_task, complete_task, found_memories
 from strength.actions.usage import NotUsable, impact_memory, mark_candidates, set_strengths
 from strength.api.memories import STRONGEST, MemoryOut, MemoryView
 from strength.api.search import FoundMemoryOut
@@ -170,7 +170,7 @@ class OutcomeOut(serializers.Serializer):
     @classmethod
     def of(cls, task: Any, by: Principal) -> Any:
         """Return the answer about a task, with what the key may see of its memories."""
-        task.searched_memories = searched_memories(task, by=by)
+        task.searched_memories = found_memories(task, by=by)
         return cls(task).data
 
 

@@ -316,8 +316,8 @@ def items_of(
         for raw in listed(data, LISTS[strategy])
         if (item := _item(raw, strategy, piece, topics, language)) is not None
     ]
-    unlike = {(item.strategy, item.text): item for item in reversed(found)}
-    return list(reversed(unlike.values()))[:MOST_ITEMS]
+    unique = {(item.strategy, item.text): item for item in reversed(found)}
+    return list(reversed(unique.values()))[:MOST_ITEMS]
 
 
 def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: str) -> Item | None:

@@ -17,7 +17,7 @@ from memoryhub.auth.domain import command
 from memoryhub.importexport.models import Import
 from memoryhub.importexport.uploads import begin_upload
 from memoryhub.tenancy.models import Actor
-from strength.actions.large_batches import order_curation
+from strength.actions.large_batches import enqueue_curation
 from strength.domain.sleep import RunState
 from strength.models import Memory, SleepRun
 from summaries.models import Document, Project, Summary
@@ -62,7 +62,9 @@ def latest_sleep() -> SleepRun:
 def ordered_selection() -> Any:
     """Return the batch of a large selection whose job waits."""
     now, keys = timezone.now(), [Memory.objects.order_by("pk").values_list("pk", flat=True)[0]]
-    batch = order_curation(memory_ids=keys, verb="pin", by=command("stage"), reason="", seen_at=now, now=now)
+    batch = enqueue_curation(
+        memory_ids=keys, verb="pin", by=command("stage"), reason="", seen_at=now, now=now
+    )
     return SimpleNamespace(pk=batch)
 
 

@@ -12,7 +12,7 @@ from django.db import connection
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
-from strength.actions.batches import MOST_AT_ONCE, write_memories
+from strength.actions.batches import MAX_BATCH_SIZE, write_memories
 from strength.actions.memories import NewMemory
 from strength.domain.memories import Kind, Source
 
@@ -62,7 +62,7 @@ def test_batches_of_each_sort_take_two_seconds_at_most() -> None:
     for hours, (name, news) in enumerate(
         {"new": plain, "repeated": plain, "extracted": extracted, "extracted again": extracted}.items(), 1
     ):
-        assert len(news) == MOST_AT_ONCE
+        assert len(news) == MAX_BATCH_SIZE
         before = seconds()
         items = write_memories(actor=actor, news=news, by=BY, now=NOW + timedelta(hours=hours))
         taken[name] = seconds() - before

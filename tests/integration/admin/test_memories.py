@@ -26,7 +26,7 @@ from memoryhub.embeddings import spaces
 from memoryhub.importexport.jsonl import read_lines
 from memoryhub.jobs.models import Job
 from strength.actions.curation import apply_transition, edit_memory
-from strength.actions.large_batches import order_curation
+from strength.actions.large_batches import enqueue_curation
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.search import MemorySearch, search_memories
 from strength.domain.memories import Kind, ScopeLevel
@@ -515,7 +515,7 @@ def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 2)
-    monkeypatch.setattr("strength.actions.large_batches.SLICE", 2)
+    monkeypatch.setattr("strength.actions.large_batches.SLICE_SIZE", 2)
     rows = [hub.remember(f"memory {number}") for number in range(5)]
     query = "?kind__exact=note"
     archived = apply_transition(memory=rows[4], verb="archive", by=BY, reason="", now=NOW)
@@ -561,7 +561,7 @@ def test_an_unknown_batch_and_a_stranger_are_refused(
 
 
 def test_the_page_of_a_deletion_counts_and_offers_no_way_back(boss: Client, hub: Hub) -> None:
-    batch = order_curation(
+    batch = enqueue_curation(
         memory_ids=[hub.memory.pk], verb="delete", by=command("test"), reason="", seen_at=timezone.now(), now=NOW,
         actor=hub.actor,
     )  # fmt: skip
@@ -574,10 +574,10 @@ def test_the_page_of_a_deletion_counts_and_offers_no_way_back(boss: Client, hub:
 def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.actions.large_batches.SLICE", 2)
+    monkeypatch.setattr("strength.actions.large_batches.SLICE_SIZE", 2)
     monkeypatch.setattr("strength.actions.large_batches.SECONDS_PER_SLICE", 1e9)
     rows = [hub.remember(f"memory {number}") for number in range(5)]
-    batch = order_curation(
+    batch = enqueue_curation(
         memory_ids=[row.pk for row in rows], verb="pin", by=curator(1, "ann"), reason="", seen_at=timezone.now(),
         now=NOW,
     )  # fmt: skip
@@ -590,7 +590,7 @@ def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
 
 def test_more_than_a_job_takes_is_refused(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("strength.admin.bulk", "strength.actions.large_batches"):
-        monkeypatch.setattr(f"{place}.MOST_IN_BATCH", 2)
+        monkeypatch.setattr(f"{place}.MAX_BULK_SIZE", 2)
     monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 1)
     rows = [hub.remember(f"memory {number}") for number in range(3)]
     page = ask(boss, "pin", rows[0], query="?kind__exact=note", select_across="1")

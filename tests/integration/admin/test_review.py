@@ -722,7 +722,7 @@ def test_many_pairs_that_wait_are_not_counted_to_the_end(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposed(hub)
-    monkeypatch.setattr("strength.admin.panels.MOST_COUNTED", 0)
+    monkeypatch.setattr("strength.admin.panels.MAX_COUNTED", 0)
     assert waits_by_the_first_page(boss)["Merge proposals"] == "about 0"
 
 

@@ -362,7 +362,7 @@ def state_of(actor: Any) -> list[Any]:
 @pytest.mark.parametrize("is_keyed", [False, True])
 @pytest.mark.parametrize("after", [timedelta(seconds=5), timedelta(hours=1)])
 def test_a_batch_does_what_its_items_do_one_after_the_other(
-    after: timedelta, is_keyed: bool, db: None
+    after: timedelta, has_idempotency_key: bool, db: None
 ) -> None:
     single, of_single = prepared_actor("single")
     batched, of_batched = prepared_actor("batched")
@@ -371,12 +371,12 @@ def test_a_batch_does_what_its_items_do_one_after_the_other(
     for new in news_of(of_single):
         try:
             with transaction.atomic():
-                told = replace(new, is_told_from_retries=is_keyed)
+                told = replace(new, has_idempotency_key=has_idempotency_key)
                 memory, is_new = write_memory(actor=single, new=told, by=BY, now=NOW + after)
             results.append((memory.content, is_new, None))
         except DomainError as error:
             results.append((None, False, str(error).partition(":")[0]))
-    news = [replace(new, is_told_from_retries=is_keyed) for new in news_of(of_batched)]
+    news = [replace(new, has_idempotency_key=has_idempotency_key) for new in news_of(of_batched)]
     items = write_memories(actor=batched, news=news, by=BY, now=NOW + after)
     assert [
         (item.memory and item.memory.content, item.is_new, item.error and str(item.error).partition(":")[0])

@@ -19,8 +19,8 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions.contradictions import (
     ExtractedMemory,
-    compare_waiting,
-    resolutions,
+    compare_pending,
+    resolve_extracted,
     write_extracted,
 )
 from strength.actions.curation import apply_transition, edit_memory
@@ -61,7 +61,7 @@ def extract_all(actor: Actor, texts: list[str], *, is_trusted: bool = True) -> C
         for text, key in zip(texts, keys, strict=True)
     ]
     before = set(Memory.objects.values_list("pk", flat=True))
-    resolved = resolutions(actor=actor, extracted=extracted, now=NOW)
+    resolved = resolve_extracted(actor=actor, extracted=extracted, now=NOW)
     outcomes = write_extracted(
         actor=actor, extracted=extracted, resolutions=resolved, channel="", by=JOB, now=NOW
     )
@@ -87,11 +87,11 @@ def test_rewordings_of_a_liking_decided_against_do_not_come_back(
         assert found == {"blocked": len(rewordings)}
     else:
         assert found["active"] == 0, found
-        compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+        compare_pending(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
         assert texts(actor, content__in=rewordings) == [], "it stays silent"
         Model(llm, {}, {(each, text): "same" for each in rewordings})
         for _twenty in range(2):
-            compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+            compare_pending(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
         assert texts(actor, content__in=rewordings) == []
     assert sum(rewordings[0] in asked.text for asked in llm.asked) <= 3, "all in one question"
 
@@ -130,7 +130,7 @@ def test_neighbours_of_rejected_facts_are_not_blocked(
         assert found == {"pending": neighbours}
         Model(llm, {}, different)
         for other in others:
-            compare_waiting(actor=other, by=JOB, now=NOW, step=transaction.atomic)
+            compare_pending(actor=other, by=JOB, now=NOW, step=transaction.atomic)
         found = Counter(Memory.objects.of([each.pk for each in others]).values_list("status", flat=True))
     assert found["active"] >= (155 if judge == "terse" else neighbours), "without a verdict some wait"
 
@@ -180,7 +180,7 @@ def test_what_waits_for_a_person_as_well_is_not_let_in_by_a_model(
 
     llm.answer(Reply(data={"pairs": [], "compared": [1]}))
     for _twice in range(2):
-        compare_waiting(actor=actor, by=JOB, now=NOW, step=step)
+        compare_pending(actor=actor, by=JOB, now=NOW, step=step)
     assert len(llm.asked) == (0 if other == "edited" else 1)
     assert texts(actor) == []
 
@@ -195,7 +195,7 @@ def test_a_judge_that_fails_lets_nothing_in_that_waits(actor: Actor, write: Writ
         Reply(data={"pairs": [], "compared": []}),
     ):
         llm.answer(answer)
-        compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+        compare_pending(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
         assert texts(actor) == []
 
 
@@ -203,7 +203,7 @@ def test_once_nothing_is_decided_against_nothing_waits_for_a_model(
     actor: Actor, write: Write, llm: LLMServer
 ) -> None:
     write("The user plays chess.", kind="preference", namespace=PREFERENCES, is_uncompared=True)
-    compare_waiting(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
+    compare_pending(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
     assert (texts(actor), llm.asked) == (["The user plays chess."], [])
 
 

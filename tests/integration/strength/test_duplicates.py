@@ -11,13 +11,13 @@ from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
 from memoryhub.tenancy.models import Actor
 from strength.actions.duplicates import (
-    MOST_CANDIDATES,
+    MAX_CANDIDATES,
     SIMILARITY_FLOOR,
     WORD_FLOOR,
-    Sought,
+    DuplicateQuery,
     _nearest,
+    duplicate_pairs,
     near_duplicates,
-    pairs_among,
 )
 from strength.actions.search import nearest_memories
 from strength.domain.memories import Status
@@ -36,7 +36,7 @@ TEXTS = (
 def memories(write: Write) -> list[Memory]:
     """Write the texts in two namespaces; one has ended, one has no vector yet."""
     written = [write(text, namespace=namespace) for namespace in ("/notes/a/", "/notes/b/") for text in TEXTS]
-    written += [write(f"{TEXTS[0]} {number}", namespace="/notes/a/") for number in range(MOST_CANDIDATES)]
+    written += [write(f"{TEXTS[0]} {number}", namespace="/notes/a/") for number in range(MAX_CANDIDATES)]
     MemoryIndex.objects.filter(memory=written[2]).update(vector=None)
     for model, key in ((MemoryIndex, "memory"), (Memory, "pk")):
         rows: Any = model
@@ -48,25 +48,27 @@ def memories(write: Write) -> list[Memory]:
 def test_the_most_relevant_are_those_of_a_search(memories: list[Memory], actor: Actor, hours: int) -> None:
     space, now = active_space(), NOW + timedelta(hours=hours)
     vectors = dict(MemoryIndex.objects.filter(space=space).values_list("memory_id", "vector"))
-    sought = [Sought(each.content, each.namespace, vectors[each.pk], [each.pk]) for each in memories]
-    found = _nearest(sought, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
-    for each, near in zip(sought, found, strict=True):
+    duplicate_query = [
+        DuplicateQuery(each.content, each.namespace, vectors[each.pk], [each.pk]) for each in memories
+    ]
+    found = _nearest(duplicate_query, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
+    for each, near in zip(duplicate_query, found, strict=True):
         where = (Q(valid_to=None) | Q(valid_to__gt=now)) & Q(
             actor_id=actor.id, namespace=each.namespace, status="active"
         )
         alone = nearest_memories(
-            where & ~Q(memory_id__in=each.besides),
+            where & ~Q(memory_id__in=each.excluded_ids),
             build_query(QueryText.of(each.text), each.vector, space=space),
-            limit=MOST_CANDIDATES, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR,
+            limit=MAX_CANDIDATES, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR,
         )  # fmt: skip
         assert [memory.pk for memory in near] == [memory.pk for memory, _relevance in alone], each.text
-    assert any(len(near) == MOST_CANDIDATES for near in found) and [] in found
+    assert any(len(near) == MAX_CANDIDATES for near in found) and [] in found
 
 
 def test_pairs_of_a_batch_are_those_of_its_memories(memories: list[Memory], actor: Actor) -> None:
     def named(batch: list[Memory]) -> list[tuple[Any, Any, float]]:
         return [
-            (pair.kept.pk, pair.absorbed.pk, pair.likeness) for pair in pairs_among(actor, batch, now=NOW)
+            (pair.kept.pk, pair.absorbed.pk, pair.likeness) for pair in duplicate_pairs(actor, batch, now=NOW)
         ]
 
     together = named(memories)

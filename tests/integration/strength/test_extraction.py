@@ -19,11 +19,11 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from strength.actions import creation
 from strength.actions.extraction import (
-    MOST_SOURCES,
+    MAX_SOURCES,
     _extracted_lesson,
     diagnose,
-    passed_messages,
     rewind,
+    skipped_messages,
     unread_messages,
 )
 from strength.actions.memories import NewMemory, write_memory
@@ -264,7 +264,7 @@ def test_a_strategy_that_is_off_draws_nothing_and_begins_where_it_is_turned_on(
     model = Model(llm, {"facts": [item("The user lives in Osaka.", 1)]})
     read(actor)
     assert [set(asked.schema["properties"]) for asked in model.server.asked] == [{"preferences", "episodes"}]
-    assert passed_messages(actor=actor) == {Strategy.SEMANTIC: 1}
+    assert skipped_messages(actor=actor) == {Strategy.SEMANTIC: 1}
 
     switch(actor, semantic=True)
     read(actor)
@@ -303,7 +303,7 @@ def test_what_is_off_is_not_sent_back(actor: Actor, llm: LLMServer) -> None:
     Model(llm, {})
     read(actor)
     assert rewind(actor=actor, strategies=[Strategy.SEMANTIC]) == 0
-    assert passed_messages(actor=actor) == {Strategy.SEMANTIC: 1}
+    assert skipped_messages(actor=actor) == {Strategy.SEMANTIC: 1}
 
 
 def test_strategies_that_stand_apart_join_again(actor: Actor, llm: LLMServer) -> None:
@@ -605,7 +605,7 @@ def test_extraction_without_a_model_is_refused(actor: Actor) -> None:
 
 
 def test_a_lesson_is_as_little_trusted_as_any_message_that_it_comes_from(actor: Actor) -> None:
-    talk(actor, *(f"Message {number}." for number in range(MOST_SOURCES + 1)))
+    talk(actor, *(f"Message {number}." for number in range(MAX_SOURCES + 1)))
     messages = Message.objects.order_by("created_at")
     much, _ = write_memory(
         actor=actor, new=NewMemory(content="Much was said.", kind=Kind.EPISODE), by=BY, now=NOW
@@ -617,6 +617,6 @@ def test_a_lesson_is_as_little_trusted_as_any_message_that_it_comes_from(actor: 
     Message.objects.filter(pk=messages[0].pk).update(trust=Trust.UNTRUSTED)
 
     extracted = _extracted_lesson(actor, lesson, NOW)
-    assert len(extracted.message_ids) == MOST_SOURCES
+    assert len(extracted.message_ids) == MAX_SOURCES
     assert messages[0].pk not in extracted.message_ids
     assert not extracted.is_trusted

@@ -15,7 +15,7 @@ from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import job_kind as kind_of
 from memoryhub.llm.errors import BadAnswer, ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Actor
-from strength.actions.extraction import backfill_pieces, passed_messages, rewind, unread_messages
+from strength.actions.extraction import backfill_jobs, rewind, skipped_messages, unread_messages
 from strength.domain.extraction import Strategy
 from strength.models import Memory, ReflectionCursor, StrategyCursor
 from tests.conftest import run_jobs
@@ -79,7 +79,7 @@ def test_what_is_not_about_a_message_passes_none_by(
     with pytest.raises(error):
         read(actor)
     assert unread_messages(actor=actor)[Strategy.SEMANTIC] == 3
-    assert passed_messages(actor=actor) == {}
+    assert skipped_messages(actor=actor) == {}
 
 
 def test_an_empty_account_is_waited_for(actor: Actor, llm: LLMServer) -> None:
@@ -112,16 +112,16 @@ def test_what_is_passed_by_is_known_and_a_backfill_goes_back_for_it_alone(
         "an answer that is cut would be cut again: its slice is halved at once"
     )
     assert (texts(actor), unread_messages(actor=actor)) == (["The user has a dog."], {})
-    assert set(passed_messages(actor=actor).values()) == {1}
+    assert set(skipped_messages(actor=actor).values()) == {1}
 
-    (piece,) = backfill_pieces(Scope())
+    (piece,) = backfill_jobs(Scope())
     assert piece.size == 1
     piece.prepare()
     assert {each.read_until for each in StrategyCursor.objects.all()} == {5}
     Model(llm, {"facts": [item("The user knows poisons.")]})
     read(actor)
     assert sorted(texts(actor)) == ["The user has a dog.", "The user knows poisons."]
-    assert passed_messages(actor=actor) == {} and list(backfill_pieces(Scope())) == []
+    assert skipped_messages(actor=actor) == {} and list(backfill_jobs(Scope())) == []
 
 
 @pytest.mark.parametrize("failure", ["html", "wrong_schema", "truncated_json"])
@@ -133,7 +133,7 @@ def test_a_model_that_answers_nothing_usable_makes_no_message_unreadable(
     for spoilt in range(6):
         with pytest.raises(BadAnswer):
             read(actor, bad_attempts=spoilt)
-    assert passed_messages(actor=actor) == {}
+    assert skipped_messages(actor=actor) == {}
     llm.answer(spoiling("nothing", Reply()))
     read(actor, bad_attempts=6)
     assert texts(actor) == ["The user has a dog."]
@@ -238,9 +238,9 @@ def test_a_strategy_that_is_still_off_is_not_gone_back_for(actor: Actor, llm: LL
     Model(llm, {})
     talk(actor, "The build broke.")
     read(actor)
-    assert list(backfill_pieces(Scope())) == []
+    assert list(backfill_jobs(Scope())) == []
     switch(actor)
-    assert [piece.size for piece in backfill_pieces(Scope())] == [1]
+    assert [piece.size for piece in backfill_jobs(Scope())] == [1]
 
 
 def test_what_reflection_passed_over_is_gone_back_for(actor: Actor, llm: LLMServer) -> None:
@@ -248,9 +248,9 @@ def test_what_reflection_passed_over_is_gone_back_for(actor: Actor, llm: LLMServ
     Model(llm, {"episodes": [episode(1, **EPISODE)]})
     talk(actor, "The build broke.")
     read(actor)
-    assert list(backfill_pieces(Scope())) == []
+    assert list(backfill_jobs(Scope())) == []
     switch(actor)
-    (piece,) = backfill_pieces(Scope())
+    (piece,) = backfill_jobs(Scope())
     piece.prepare()
     assert not ReflectionCursor.objects.exists()
 
@@ -265,7 +265,7 @@ def test_only_what_was_passed_over_is_read_anew(actor: Actor, llm: LLMServer) ->
     talk(actor, "Four.", session=session)
     read(actor)
     switch(actor)
-    assert passed_messages(actor=actor) == {Strategy.SEMANTIC: 2}
+    assert skipped_messages(actor=actor) == {Strategy.SEMANTIC: 2}
     assert rewind(actor=actor, strategies=[Strategy.SEMANTIC]) == 2
     read(actor)
     assert [line[-6:].strip() for line in messages_shown(model.server.asked[-1])] == ["Three.", "Four."]

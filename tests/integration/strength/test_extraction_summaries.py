@@ -15,7 +15,7 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
-from strength.actions.summary_memories import remember_summary
+from strength.actions.summary_memories import write_summary_memory
 from strength.models import Memory, StrategyCursor, Tombstone
 from tests.conftest import run_jobs
 from tests.integration.strength.conftest import NOW, Sleep
@@ -41,7 +41,7 @@ def session(actor: Actor) -> Session:
 
 
 def remember(actor: Actor, session: Session, days: int = 0) -> Memory | None:
-    return remember_summary(actor=actor, session_id=session.pk, by=JOB, now=NOW + days * DAY)
+    return write_summary_memory(actor=actor, session_id=session.pk, by=JOB, now=NOW + days * DAY)
 
 
 @pytest.mark.parametrize(

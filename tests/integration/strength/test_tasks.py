@@ -12,7 +12,7 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.actions.search import FoundMemory
-from strength.actions.tasks import Completion, execute_task, searched_memories
+from strength.actions.tasks import Completion, execute_task, found_memories
 from strength.domain.strength import Impact
 from strength.models import Memory, SleepRun, SleepState, Task
 from tests.conftest import run_jobs
@@ -46,7 +46,7 @@ def test_what_the_result_uses_is_strengthened_and_the_rest_is_not(actor: Actor, 
     outcome = execute(actor, run, query="emergency purchases or regular purchases", perspective="cost")
 
     assert {each.memory.pk for each in seen} == {cost.pk, time.pk}
-    assert [each.memory.pk for each in searched_memories(outcome, by=BY)] == [each.memory.pk for each in seen]
+    assert [each.memory.pk for each in found_memories(outcome, by=BY)] == [each.memory.pk for each in seen]
     assert (outcome.used_memory_ids, outcome.errors) == ([cost.pk], [])
     assert (numbers(cost).access_count, numbers(time).access_count) == (1, 0)
     assert (numbers(cost).candidate_count, numbers(time).candidate_count) == (1, 1)

@@ -45,7 +45,7 @@ def test_a_repetition_within_a_minute_is_no_use(write: Write) -> None:
         assert write("Likes tea.", at=NOW + timedelta(seconds=seconds)) == memory
         uses.append(numbers(memory).access_count)
     assert uses == [0, 1, 1, 2]
-    write("likes tea", at=NOW + timedelta(seconds=122), is_told_from_retries=True)
+    write("likes tea", at=NOW + timedelta(seconds=122), has_idempotency_key=True)
     assert numbers(memory).access_count == 3
 
 

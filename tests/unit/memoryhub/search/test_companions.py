@@ -1,5 +1,5 @@
 from memoryhub.search.bm25 import QueryWords
-from memoryhub.search.companions import Hit, telling
+from memoryhub.search.companions import Hit, informative_hits
 from memoryhub.search.fusion import SpaceBounds
 
 BOUNDS = SpaceBounds(0.3, 0.8, 0.2)
@@ -8,7 +8,7 @@ WORDS = QueryWords({GOMA: 20.0, EAT: 10.0, PORT: 20.0}, 40.0)
 
 
 def kept(*hits: tuple[float, dict[int, float]], words: QueryWords = WORDS) -> list[int]:
-    return telling([Hit(relevance, None, document) for relevance, document in hits], words, BOUNDS)
+    return informative_hits([Hit(relevance, None, document) for relevance, document in hits], words, BOUNDS)
 
 
 def test_what_answers_another_part_of_the_message_is_kept() -> None:
@@ -32,7 +32,7 @@ def test_what_was_left_out_speaks_for_nobody() -> None:
 def test_what_is_near_by_its_vector_is_kept() -> None:
     hits = [Hit(0.9, 0.9, {GOMA: 1.0}), Hit(0.5, 0.8, {GOMA: 0.5})]
 
-    assert telling(hits, WORDS, SpaceBounds(0.3, 0.8, 0.9)) == [0, 1]
+    assert informative_hits(hits, WORDS, SpaceBounds(0.3, 0.8, 0.9)) == [0, 1]
 
 
 def test_nothing_found_is_nothing_kept() -> None:

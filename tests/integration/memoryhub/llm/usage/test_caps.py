@@ -29,7 +29,7 @@ from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.spending import CALLS, SpendCapReached, paused_agents
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.zones import day_end
-from strength.actions.contradictions import ExtractedMemory, resolutions
+from strength.actions.contradictions import ExtractedMemory, resolve_extracted
 from strength.domain.memories import Kind
 from strength.models import MemoryIndex
 from tests.conftest import run_jobs
@@ -213,7 +213,7 @@ def test_whom_something_is_drawn_about_pays_for_what_is_held_against_it(
 ) -> None:
     now = timezone.now()
     new = ExtractedMemory("Likes 抹茶.", Kind.FACT, "facts", 0.9, (uuid4(),), said_at=now, is_trusted=True)
-    assert resolutions(actor=actor, extracted=[new], now=now) == {}
+    assert resolve_extracted(actor=actor, extracted=[new], now=now) == {}
     rows = LedgerEntry.objects.values_list("operation", "agent_id", "actor_id")
     assert list(rows) == [("embed_query", "kana", actor.pk)]
 
