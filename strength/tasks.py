@@ -28,7 +28,7 @@ from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
 from strength.domain.policy import StrengthPolicy
-from strength.domain.profile import JOB as PROFILE_KIND
+from strength.domain.profile import JOB_KIND as PROFILE_KIND
 from strength.domain.sleep import RunState, Trigger
 from strength.models import Task, UseReport
 from strength.sql import SLEEP_QUERIES, run_query

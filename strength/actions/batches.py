@@ -31,7 +31,7 @@ from strength.actions.creation import (
 from strength.actions.duplicates import near_duplicates
 from strength.actions.memories import REPEATABLE, SCOPE_FIELDS, looks_like_retry, write_memory
 from strength.actions.usage import reinforce
-from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, wording_digest
+from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, wording_digest
 from strength.domain.memories import Source, Status
 from strength.models import Memory, MemorySource, Tombstone
 from strength.models.locks import lock_shared
@@ -211,7 +211,9 @@ class _TermIndex:
             for place in self.with_term.get(term, ()):
                 shared[place] += self.weights[term]
         # Dice's coefficient without what makes `likeness` less.
-        return any(2 * both >= NEAR * (size + self.sizes[place]) for place, both in shared.items())
+        return any(
+            2 * both >= DUPLICATE_THRESHOLD * (size + self.sizes[place]) for place, both in shared.items()
+        )
 
 
 def _matching_tombstones(actor: Actor, drafts: Sequence[_BatchDraft]) -> set[str]:

@@ -45,8 +45,8 @@ from strength.actions.revisions import RESEMBLES, UNCOMPARED
 from strength.actions.search import nearest_memories
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
-    DECIDED_AGAINST,
     JUDGING_SCHEMA,
+    REJECTING_STATES,
     Action,
     KnownMemory,
     KnownState,
@@ -159,7 +159,7 @@ def _resolve_by_model(
             related[place] = related.get(place, {}) | named
             if number not in compared:
                 uncompared[place] += [
-                    each for each in known if each in about[place] and each.state in DECIDED_AGAINST
+                    each for each in known if each in about[place] and each.state in REJECTING_STATES
                 ]
     return {
         place: resolve(
@@ -388,7 +388,7 @@ def compare_pending(*, actor: Actor, by: Principal, now: datetime, step: Step) -
     space, about = active_space(), dict[int, dict[KnownMemory, bool]]()
     for place, new in enumerate(extracted):
         known = known_memories(actor, new, space, now=now)
-        about[place] = {each: near for each, near in known.items() if each.state in DECIDED_AGAINST}
+        about[place] = {each: near for each, near in known.items() if each.state in REJECTING_STATES}
     try:
         resolved = _resolve_by_model(actor, extracted, about, retries_bad_answers=False)
     except ProviderError as error:
@@ -431,4 +431,4 @@ def _apply_comparison(
 
 def _resembled_decision(decided: KnownMemory, actor: Actor, now: datetime) -> tuple[TombstoneReason, date]:
     day = local_day(decided.decided_at or now, zone_of(actor.agent, actor))
-    return DECIDED_AGAINST[decided.state], day
+    return REJECTING_STATES[decided.state], day

@@ -38,9 +38,9 @@ from strength.actions.revisions import (
 from strength.actions.search import index_memory
 from strength.actions.tombstones import BlockedByTombstone, find_tombstone, leave_tombstone, lift_tombstones
 from strength.actions.usage import set_strengths, use_memories
-from strength.domain.duplicates import NEAR
+from strength.domain.duplicates import DUPLICATE_THRESHOLD
 from strength.domain.memories import (
-    CURATED,
+    CURATED_FIELDS,
     SLEEP_VERB,
     DuplicateMemory,
     LockedByPerson,
@@ -52,14 +52,14 @@ from strength.domain.memories import (
     check_metadata,
     check_scope,
     content_digest,
-    values_after,
+    restorable_values,
 )
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Why
 from strength.models import Memory, MemoryHistory, Revision
 from strength.models.locks import lock_shared
 
-EDITABLE = frozenset(CURATED) - {"status", "locked"}
+EDITABLE = frozenset(CURATED_FIELDS) - {"status", "locked"}
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def restore_revision(
     if revision.memory_id != memory.pk:
         raise UnknownRow(format_lazy(_("No revision {id} of this memory."), id=revision.pk))
     return _change(
-        memory=memory, verb="restore", values=parsed_dates(values_after(revision.after)),
+        memory=memory, verb="restore", values=parsed_dates(restorable_values(revision.after)),
         expected_version=expected_version, by=by, reason=reason, now=now,
     )  # fmt: skip
 
@@ -261,7 +261,7 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
     if memory.status == Status.REJECTED != before["status"]:
         leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.REJECTED, by=by, now=now)
     # The tombstone of a near duplicate would match the new text as well.
-    if is_rewritten and text_likeness(memory.content, before["content"]) < NEAR:
+    if is_rewritten and text_likeness(memory.content, before["content"]) < DUPLICATE_THRESHOLD:
         leave_tombstone(
             memory=memory, text=before["content"], decision=TombstoneReason.EDITED,
             replacement_id=memory.pk, by=by, now=now

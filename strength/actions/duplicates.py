@@ -15,7 +15,7 @@ from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import build_queries, vector_text, words_text
 from memoryhub.tenancy.models import Actor
-from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
+from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status
 from strength.domain.sleep import keep_rank
 from strength.models import Memory, MemoryIndex, SleepState
@@ -81,7 +81,7 @@ def _compare_candidates(
     # A term that no text has is as rare as the rarest of those compared.
     weights = {term: known[term] for term in text.terms.union(*(each.terms for _memory, each in near))}
     scores = [(memory, likeness(text, each, weights)) for memory, each in near]
-    return sorted((each for each in scores if each[1] >= NEAR), key=lambda each: -each[1])
+    return sorted((each for each in scores if each[1] >= DUPLICATE_THRESHOLD), key=lambda each: -each[1])
 
 
 def _nearest(

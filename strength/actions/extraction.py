@@ -44,15 +44,15 @@ from strength.actions.contradictions import (
     write_extracted,
 )
 from strength.domain.extraction import (
-    EARLIER_MESSAGES,
     EXTRACT_KIND,
-    FROM_MESSAGES,
     KINDS,
     LESSONS_SCHEMA,
-    MOST_EPISODES,
-    MOST_ITEMS,
-    MOST_KNOWN_LESSONS,
-    MOST_LESSONS,
+    MAX_EARLIER_MESSAGES,
+    MAX_EPISODES,
+    MAX_ITEMS,
+    MAX_KNOWN_LESSONS,
+    MAX_LESSONS,
+    MESSAGE_STRATEGIES,
     Lesson,
     Line,
     Slice,
@@ -62,8 +62,9 @@ from strength.domain.extraction import (
     Topics,
     answer_schema,
     earlier_lines,
+    enabled_strategies,
     harmless_lines,
-    is_on,
+    is_enabled,
     items_of,
     lesson_blocks,
     lessons_of,
@@ -71,7 +72,6 @@ from strength.domain.extraction import (
     namespace_of,
     next_slice,
     next_span,
-    switched_on,
 )
 from strength.domain.memories import Kind, Source
 from strength.domain.policy import ExtractionPolicy
@@ -113,12 +113,12 @@ def reflect(
     `bad_attempts` counts earlier ones that ended in bad answers. Network. Raises ProviderError, or Postponed while
     an extraction runs.
     """
-    if not is_on(actor.agent.strategies, Strategy.REFLECTION):
+    if not is_enabled(actor.agent.strategies, Strategy.REFLECTION):
         return Counter()
     # Its episodes have the time at which it began, which the cursor must not pass.
     if Job.objects.filter(actor_id=actor.id, kind=EXTRACT_KIND, state=State.RUNNING).exists():
         raise Postponed("Messages are being read; lessons are drawn afterwards.", seconds=FIRST_PAUSE_SECONDS)
-    episodes = list(unread_episodes(actor)[:MOST_EPISODES])
+    episodes = list(unread_episodes(actor)[:MAX_EPISODES])
     if not episodes:
         return Counter()
     read, lessons, error = complete_in_halves(episodes, partial(_lessons, actor), bad_attempts=bad_attempts)
@@ -143,9 +143,9 @@ def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
         namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id
     )
     rows = Memory.objects.of([actor.id]).active().filter(namespace=namespace).order_by("-created_at")
-    known = list(rows.values_list("content", flat=True)[:MOST_KNOWN_LESSONS])
+    known = list(rows.values_list("content", flat=True)[:MAX_KNOWN_LESSONS])
     blocks = lesson_blocks([each.content for each in episodes], known, language=actor.agent.language)
-    data = complete_json(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MOST_LESSONS)
+    data = complete_json(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MAX_LESSONS)
     return lessons_of(data, [each.pk for each in episodes])
 
 
@@ -210,10 +210,10 @@ def extract(
     rest. Network. Raises ProviderError.
     """
     actor, total = run.actor, Counter[Outcome]()
-    on = switched_on(actor.agent.strategies)
+    on = enabled_strategies(actor.agent.strategies)
     with step():
         # Disabled strategies: enabled later, they begin with what is said then (SPEC L2).
-        off = [strategy for strategy in FROM_MESSAGES if strategy not in on]
+        off = [strategy for strategy in MESSAGE_STRATEGIES if strategy not in on]
         run_query(QUERIES["pass_over_unread"], {"actor_id": actor.id, "strategies": off})
     unread = {"actor_id": actor.id, "strategies": list(on), "first": first}
     while found := run_query(QUERIES["next_unread_session"], unread):
@@ -229,7 +229,7 @@ def extract(
     if may_go_on():
         compare_pending(actor=actor, by=run.by, now=run.now, step=step)
     with step():
-        if is_on(actor.agent.strategies, Strategy.REFLECTION):
+        if is_enabled(actor.agent.strategies, Strategy.REFLECTION):
             enqueue_reflection(actor=actor)
         elif unread_episodes(actor).exists():
             # While the strategy is off; enabled later, it begins with what happens then.
@@ -247,11 +247,11 @@ def enqueue_extraction(*, session: Session) -> UUID:
 
 def extraction_state(*, session: Session) -> dict[str, Any]:
     """Return how far each strategy has read a session, and the actor's latest extraction job."""
-    on = switched_on(session.actor.agent.strategies)
+    on = enabled_strategies(session.actor.agent.strategies)
     rows = StrategyCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
     cursors = {each.strategy: each for each in rows}
     strategies: list[dict[str, Any]] = []
-    for strategy in FROM_MESSAGES:
+    for strategy in MESSAGE_STRATEGIES:
         known = cursors.get(strategy.value)
         names = ("read_until", "passed_after", "passed_until")
         reached = {name: getattr(known, name) if known else 0 for name in names}
@@ -348,7 +348,7 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].said.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
-    before = _source_messages(list(rows.with_tools().order_by("-seq")[:EARLIER_MESSAGES])[::-1], actor)
+    before = _source_messages(list(rows.with_tools().order_by("-seq")[:MAX_EARLIER_MESSAGES])[::-1], actor)
     count = counter_in_use(Operation.EXTRACT).count
     earlier = earlier_lines(before, most_tokens=run.most_tokens, count=count)
     wishes = [("extract_only", topics.include), ("extract_without", topics.exclude)]
@@ -358,7 +358,7 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
         rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
     data = complete_json(
         actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
-        answer_schema(span.strategies, topics), most=MOST_ITEMS,
+        answer_schema(span.strategies, topics), most=MAX_ITEMS,
         topics="\n".join(rules),
     )  # fmt: skip
     items = items_of(data, piece, strategies=span.strategies, topics=topics, language=language)
@@ -396,10 +396,12 @@ def rewind(
     without `again`, so that an interrupted backfill may simply be repeated. A job reads the messages, as far as the
     agent's spend cap allows.
     """
-    on = [each for each in strategies if each in FROM_MESSAGES and is_on(actor.agent.strategies, each)]
+    on = [
+        each for each in strategies if each in MESSAGE_STRATEGIES and is_enabled(actor.agent.strategies, each)
+    ]
     values = {"actor_id": actor.id, "strategies": on, "since": since, "again": again}
     run_query(QUERIES["rewind_cursors"], values)
-    if Strategy.REFLECTION in strategies and is_on(actor.agent.strategies, Strategy.REFLECTION):
+    if Strategy.REFLECTION in strategies and is_enabled(actor.agent.strategies, Strategy.REFLECTION):
         passed = ReflectionCursor.objects.filter(actor_id=actor.id)
         (passed if again else passed.filter(has_passed=True)).delete()
     waiting = sum(unread_messages(actor=actor).get(strategy, 0) for strategy in on)
@@ -409,7 +411,7 @@ def rewind(
 
 
 def _count_by_strategy(statement: str, actor: Actor | None) -> dict[Strategy, int]:
-    values = {"actor_id": actor.id if actor else None, "strategies": list(FROM_MESSAGES)}
+    values = {"actor_id": actor.id if actor else None, "strategies": list(MESSAGE_STRATEGIES)}
     return {Strategy(name): int(number) for name, number in run_query(statement, values)}
 
 
@@ -424,9 +426,9 @@ def backfill_jobs(scope: Scope) -> Iterator[Piece]:
     for actor in actors.iterator(chunk_size=1000):
         switches = actor.agent.strategies
         left = [*unread_messages(actor=actor).values()]
-        left += [size for each, size in skipped_messages(actor=actor).items() if is_on(switches, each)]
+        left += [size for each, size in skipped_messages(actor=actor).items() if is_enabled(switches, each)]
         passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
-        if is_on(switches, Strategy.REFLECTION) and passed.exists():
+        if is_enabled(switches, Strategy.REFLECTION) and passed.exists():
             left.append(Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count())
         if any(left) and settings.LLM.provider != "none":
             back = partial(rewind, actor=actor, strategies=list(Strategy), since=scope.since)

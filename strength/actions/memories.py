@@ -42,7 +42,7 @@ from strength.actions.tombstones import (
 from strength.actions.usage import reinforce, set_strengths
 from strength.domain.duplicates import wording_digest
 from strength.domain.memories import (
-    AUTOMATIC,
+    AUTOMATIC_SOURCES,
     RETURN_VERB,
     SLEEP_VERB,
     Kind,
@@ -121,7 +121,7 @@ def _match_tombstones(
         )
     if tombstone is None:
         return None, ""
-    if new.source not in AUTOMATIC and by.kind is not PrincipalKind.JOB:
+    if new.source not in AUTOMATIC_SOURCES and by.kind is not PrincipalKind.JOB:
         draft.status, draft.pinned = Status.PENDING, False
         return None, f"A person {tombstone.decision} a memory that says this."
     count_held_back(tombstone, now=now)

@@ -28,19 +28,19 @@ from strength.actions.search import all_standing_memories, select_profile_memori
 from strength.domain.memories import WrongState
 from strength.domain.policy import ProfilePolicy
 from strength.domain.profile import (
-    JOB,
-    MOST_LINES,
+    JOB_KIND,
+    MAX_LINES,
     SCHEMA,
     Entry,
     Generator,
     Line,
     Source,
     StandingMemory,
-    changed,
+    count_changes,
     entries_of,
-    lines_of,
     memory_blocks,
-    without,
+    parse_lines,
+    remove_memories,
 )
 from strength.models import MemoryChange, Profile, ProfileVersion
 
@@ -109,7 +109,7 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
     if profile is not None and profile.locked:
         raise ProfileLocked(_("A person edited this profile, which locked it; unlock it first."))
     audit.record_each(by=by, verb="order", object_kind="profile", object_ids=[actor.pk], actor=actor, now=now)
-    return enqueue(JOB, actor_id=actor.pk, key="asked", payload={"is_asked_for": True})
+    return enqueue(JOB_KIND, actor_id=actor.pk, key="asked", payload={"is_asked_for": True})
 
 
 def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
@@ -123,15 +123,15 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
     policy, profile = effective_policy(ProfilePolicy, actor.agent, actor), get_profile(actor.pk)
     standing = all_standing_memories(actor, now=now)
     sources = [Source.of(each) for each in standing]
-    fresh = changed(profile.sources if profile else [], sources)
+    fresh = count_changes(profile.sources if profile else [], sources)
     enough = 1 if job.payload.get("is_asked_for") else policy.write_profile_after
     if not policy.write_profile or not standing or fresh < enough or (profile is not None and profile.locked):
         return None
     data = complete_json(
         actor, Operation.SUMMARIZE, "profile", memory_blocks(standing, language=actor.agent.language), SCHEMA,
-        most=MOST_LINES,
+        most=MAX_LINES,
     )  # fmt: skip
-    lines, base = lines_of(data, standing), _profile_version(profile)
+    lines, base = parse_lines(data, standing), _profile_version(profile)
     return lambda: _write_profile(job, actor, lines, sources, base, now)
 
 
@@ -191,7 +191,7 @@ def forget_in_profile(*, actor_id: UUID, memory_ids: Collection[UUID]) -> None:
     versions = ProfileVersion.objects.filter(actor_id=actor_id, profile=profile)
     rows: list[Profile | ProfileVersion] = [profile, *versions]
     for row in rows:
-        kept = without(row.written, memory_ids)
+        kept = remove_memories(row.written, memory_ids)
         if len(kept) < len(row.lines):
             row.written = kept
             row.save(update_fields=["lines"])

@@ -23,11 +23,11 @@ from strength.actions.search import index_memory, sync_facets
 from strength.actions.tombstones import restore_tombstone, tombstone_values
 from strength.actions.usage import set_strengths
 from strength.domain.memories import (
-    CURATED,
+    CURATED_FIELDS,
     RETURN_VERB,
     DuplicateMemory,
     WrongState,
-    changed,
+    changed_values,
     content_digest,
 )
 from strength.domain.sleep import RunState
@@ -87,7 +87,7 @@ class BatchResult:
 
 
 def snapshot(memory: Memory) -> dict[str, Any]:
-    values = {name: getattr(memory, name) for name in CURATED} | {"tags": list(memory.tags)}
+    values = {name: getattr(memory, name) for name in CURATED_FIELDS} | {"tags": list(memory.tags)}
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
 
 
@@ -148,7 +148,7 @@ def new_revision(
     beside: Mapping[str, Any] | None = None, batch: UUID | None = None,
 ) -> MemoryRevision:  # fmt: skip
     after = snapshot(memory)
-    changed_before, changed_after = changed(before, after)
+    changed_before, changed_after = changed_values(before, after)
     return MemoryRevision(
         actor_id=memory.actor_id, memory=memory, number=memory.version, verb=verb,
         changed_before=changed_before, changed_after=changed_after, after=after, beside=beside or {}, batch=batch,

@@ -33,7 +33,7 @@ from memoryhub.search.analysis import analyse
 from memoryhub.search.index import idf
 from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
-from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
+from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status, TombstoneReason
 from strength.models import Memory, MemoryRevision, MemorySource, Tombstone
 from strength.models.locks import lock_shared
@@ -169,7 +169,7 @@ def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:
     weights = idf(written.terms.union(*(each.terms for each in prints)))
     scores = [likeness(written, each, weights) for each in prints]
     best = max(range(len(scores)), key=lambda place: scores[place], default=None)
-    return near[best] if best is not None and scores[best] >= NEAR else None
+    return near[best] if best is not None and scores[best] >= DUPLICATE_THRESHOLD else None
 
 
 def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:

@@ -21,12 +21,12 @@ from strength.actions.creation import NewMemory
 from strength.actions.curation import EDITABLE
 from strength.actions.tombstones import find_tombstone
 from strength.admin.labels import DECISION_LABELS
-from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel
+from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel
 from strength.models import Memory, Tombstone
 
 
 class MemoryValuesForm(ActionForm):
-    content = ProseField(max_length=LONGEST_CONTENT, label=_("Content"))
+    content = ProseField(max_length=MAX_CONTENT_LENGTH, label=_("Content"))
     confidence = forms.FloatField(
         required=False,
         min_value=0,

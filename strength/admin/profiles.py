@@ -18,7 +18,7 @@ from strength.actions.profiles import PROFILES, enqueue_profile, profile_entries
 from strength.actions.search import all_standing_memories
 from strength.admin.memory_detail import memory_links
 from strength.domain.policy import ProfilePolicy
-from strength.domain.profile import LONGEST_TEXT
+from strength.domain.profile import MAX_TEXT_LENGTH
 from strength.models import Profile, ProfileVersion
 
 LIST_EXCERPT_LENGTH: Final = 300
@@ -26,7 +26,7 @@ LIST_EXCERPT_LENGTH: Final = 300
 
 class ProfileForm(VersionedForm):
     text = ProseField(
-        max_length=LONGEST_TEXT,
+        max_length=MAX_TEXT_LENGTH,
         label=_("Profile"),
         help_text=_(
             "One statement a line. A line that you rewrite rests on the same memories; a text that you change is "

@@ -44,12 +44,12 @@ from strength.actions.revisions import undo_revision
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
 from strength.domain.memories import (
-    LONGEST_CONTENT,
+    MAX_CONTENT_LENGTH,
     MemoryRefused,
     Status,
     WrongState,
 )
-from strength.domain.review import Item, Order, Round, Sort, item_of, round_of
+from strength.domain.review import Item, Order, Round, Sort, load_round, parse_item
 from strength.models import Memory, MemoryRevision, Merge
 
 ROUND_KEY: Final = "review"
@@ -100,7 +100,7 @@ class ReviewRequest:
             sort=Sort(sort) if sort in list(Sort) else None,
             order=Order(order) if order in list(Order) else Order.OLDEST,
         )
-        return cls(narrowed, item_of(values.get("at", "")))
+        return cls(narrowed, parse_item(values.get("at", "")))
 
     @property
     def about(self) -> str:
@@ -132,7 +132,7 @@ def review_view(request: HttpRequest) -> HttpResponse:
         return _page(request, asked)
     if submitted_text(request, "verb") == "instruct":
         return _save_instructions(request, asked)
-    verb, item = submitted_text(request, "verb"), item_of(submitted_text(request, "item"))
+    verb, item = submitted_text(request, "verb"), parse_item(submitted_text(request, "item"))
     if verb == "undo":
         return _undo(request, asked)
     if item is None:
@@ -178,7 +178,7 @@ def _save_instructions(request: HttpRequest, asked: ReviewRequest) -> HttpRespon
 
 
 def _load_round(request: HttpRequest, asked: ReviewRequest) -> Round:
-    return round_of(request.session.get(ROUND_KEY)).narrowed(asked.about)
+    return load_round(request.session.get(ROUND_KEY)).narrowed(asked.about)
 
 
 def _save_round(request: HttpRequest, round_: Round) -> None:
@@ -193,7 +193,7 @@ def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -
     try:
         if act is None:
             raise WrongState(_("Unknown action. Reload the page and try again."))
-        way_back = act(request, item)
+        undo_data = act(request, item)
     except AlreadyDecided as error:
         messages.warning(request, str(error))
         return _show_item(request, asked)
@@ -204,7 +204,7 @@ def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -
         messages.error(request, str(error))
         # What was typed is not lost.
         return _page(request, ReviewRequest(asked.narrowed, item), text=_typed_text(request))
-    _save_round(request, _load_round(request, asked).decide(item, verb, way_back))
+    _save_round(request, _load_round(request, asked).decide(item, verb, undo_data))
     _log(request, item, verb)
     return _show_item(request, asked)
 
@@ -237,8 +237,8 @@ def _corrected_values(request: HttpRequest, memory: Memory) -> dict[str, Any]:
         return {}
     if not text.strip():
         raise MemoryRefused("content", _("This must hold more than white space."))
-    if len(text) > LONGEST_CONTENT:
-        problem = format_lazy(_("A memory has at most {longest} characters."), longest=LONGEST_CONTENT)
+    if len(text) > MAX_CONTENT_LENGTH:
+        problem = format_lazy(_("A memory has at most {longest} characters."), longest=MAX_CONTENT_LENGTH)
         raise MemoryRefused("content", problem)
     return {"content": with_plain_line_ends(text)}
 
@@ -249,7 +249,7 @@ def _typed_text(request: HttpRequest) -> str | None:
 
 
 def _decide_merge(request: HttpRequest, item: Item) -> dict[str, Any]:
-    stays = item_of(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
+    stays = parse_item(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
     key = stays.key if stays else None
     return _decide_proposal(request, item, partial(merge, stays=key))
 
@@ -303,7 +303,7 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
             reopen_merge(proposal=row, by=by, reason=reason, now=now)
         else:
             revision = MemoryRevision.objects.filter(
-                memory=row, actor_id=row and row.actor_id, number=last.way_back.get(REVISION, 0)
+                memory=row, actor_id=row and row.actor_id, number=last.undo_data.get(REVISION, 0)
             ).first()
             if revision is None:
                 raise AlreadyDecided(_("It no longer exists."))

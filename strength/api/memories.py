@@ -53,7 +53,7 @@ from strength.actions.selection import (
 )
 from strength.actions.tasks import DEFAULT_PERSPECTIVE
 from strength.actions.tombstones import BlockedByTombstone
-from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel, Source, Status
+from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel, Source, Status
 from strength.models import Memory, MemoryHistory, MemoryQuerySet, MemorySource
 from strength.models.memory import load_memories
 
@@ -106,7 +106,7 @@ def _short_keys(value: dict[Any, Any]) -> None:
 class CuratedIn(StrictSerializer):
     """The fields that people may edit; all are optional."""
 
-    content = TextField(max_length=LONGEST_CONTENT)
+    content = TextField(max_length=MAX_CONTENT_LENGTH)
     kind = OneOf(choices=_values(Kind))
     namespace = StringField(max_length=500)
     tags = TagsField()
@@ -164,7 +164,7 @@ class MemoryIn(MemoryItemIn, TenantSerializer):
 class SupersedeIn(ReasonSerializer):
     """A memory that replaces another, and the time from which it is valid."""
 
-    content = TextField(max_length=LONGEST_CONTENT)
+    content = TextField(max_length=MAX_CONTENT_LENGTH)
     tags = TagsField(required=False)
     source_message_ids = ItemsField(child=IdField(), max_length=500, required=False)
     channel = StringField(max_length=100, allow_blank=True, required=False)

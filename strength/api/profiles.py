@@ -14,7 +14,7 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from strength.actions.profiles import PROFILES, enqueue_profile, get_profile, profile_entries
 from strength.actions.search import max_profile_memories, standing_memories
-from strength.domain.profile import LONGEST_TEXT, Entry
+from strength.domain.profile import MAX_TEXT_LENGTH, Entry
 from strength.models import Profile, ProfileVersion
 
 
@@ -89,7 +89,7 @@ class ProfileJobOut(serializers.Serializer):
 class ProfilePatch(ReasonSerializer):
     """Changes of a written profile; a new text locks it unless `locked` is false."""
 
-    text = TextField(required=False, max_length=LONGEST_TEXT)
+    text = TextField(required=False, max_length=MAX_TEXT_LENGTH)
     locked = serializers.BooleanField(required=False)
 
 

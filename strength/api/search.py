@@ -34,7 +34,7 @@ from strength.actions.search import (
 )
 from strength.actions.selection import MemorySelection
 from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _values
-from strength.domain.memories import LONGEST_CONTENT, Kind, Status
+from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, Status
 
 MOST_OTHERS = 20
 
@@ -71,7 +71,7 @@ class SearchIn(TenantSerializer):
     """A search, by text or by vector. `others` are users or agents whose memories are searched as well."""
 
     others = ItemsField(child=TenantSerializer(), required=False, default=list, max_length=MOST_OTHERS)
-    query = TextField(required=False, max_length=LONGEST_CONTENT)
+    query = TextField(required=False, max_length=MAX_CONTENT_LENGTH)
     embedding = EmbeddingField(required=False)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     project = TextField(required=False, allow_null=True, max_length=255, default=None)
@@ -91,7 +91,7 @@ class SearchIn(TenantSerializer):
 class RetrieveIn(TenantSerializer):
     """A query, and how many results each namespace gives."""
 
-    query = TextField(max_length=LONGEST_CONTENT)
+    query = TextField(max_length=MAX_CONTENT_LENGTH)
     config = ObjectField(required=False)
 
 

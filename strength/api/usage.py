@@ -31,7 +31,7 @@ from strength.actions.tasks import Completion, begin_task, complete_task, found_
 from strength.actions.usage import NotUsable, impact_memory, mark_candidates, set_strengths
 from strength.api.memories import STRONGEST, MemoryOut, MemoryView
 from strength.api.search import FoundMemoryOut
-from strength.domain.memories import LONGEST_CONTENT
+from strength.domain.memories import MAX_CONTENT_LENGTH
 from strength.domain.strength import Impact
 from strength.models import Memory, Task
 
@@ -111,7 +111,7 @@ class HistoryOut(serializers.Serializer):
 
 
 class TaskIn(TenantSerializer):
-    query = TextField(max_length=LONGEST_CONTENT)
+    query = TextField(max_length=MAX_CONTENT_LENGTH)
     perspective = TextField(required=False, allow_null=True, default=None, max_length=100)
     project = TextField(required=False, allow_null=True, default=UNNAMED, max_length=255)
 
@@ -142,7 +142,7 @@ class CompleteIn(StrictSerializer):
     result = ResultField(allow_null=True)
     used_memory_ids = ItemsField(child=IdField(), required=False, allow_null=True, max_length=MOST_IDS)
     perspective = TextField(required=False, allow_null=True, max_length=100)
-    learning_content = TextField(required=False, allow_null=True, max_length=LONGEST_CONTENT)
+    learning_content = TextField(required=False, allow_null=True, max_length=MAX_CONTENT_LENGTH)
     learning_text = TextField(required=False, allow_null=True, allow_blank=True, max_length=10_000)
     extract_learning = serializers.BooleanField(default=False)
     impact_type = OneOf(choices=[impact.value for impact in Impact], required=False, allow_null=True)

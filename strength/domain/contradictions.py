@@ -18,9 +18,9 @@ from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
 from strength.domain.extraction import listed
 from strength.domain.memories import TombstoneReason
 
-LONGEST_SHOWN: Final = 1_000
-MOST_ENDED: Final = 3
-"""Known statements that one new one may end: more would rewrite somebody's life by one sentence."""
+MAX_STATEMENT_LENGTH: Final = 1_000
+MAX_SUPERSEDED: Final = 3
+"""Most known statements that one new statement may supersede, which bounds the damage of a wrong answer."""
 
 
 class Relation(StrEnum):
@@ -41,7 +41,7 @@ class KnownState(StrEnum):
     CORRECTED = "corrected"
 
 
-DECIDED_AGAINST: Final = {
+REJECTING_STATES: Final = {
     KnownState.REJECTED: TombstoneReason.REJECTED,
     KnownState.CORRECTED: TombstoneReason.EDITED,
 }
@@ -114,7 +114,7 @@ def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, langua
     blocks = {words["known"]: [each.text for each in known], words["new"]: new}
     return {
         heading: "\n".join(
-            f"{number}. {one_line(text)[:LONGEST_SHOWN]}" for number, text in enumerate(texts, 1)
+            f"{number}. {one_line(text)[:MAX_STATEMENT_LENGTH]}" for number, text in enumerate(texts, 1)
         )
         for heading, texts in blocks.items()
     }
@@ -135,9 +135,9 @@ def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relatio
 
 
 def compared_places(data: Any, *, new: int) -> set[int]:
-    """Return the places of the new statements, from 0, that a model says it has compared.
+    """Return the places of the new statements, from 0, that a model reports as compared.
 
-    A model that names no pair may have seen that none is related, or may not have looked.
+    An answer without pairs may mean that none is related, or that the model did not look.
     """
     places = (_place(number, new) for number in listed(data, "compared"))
     return {place for place in places if place is not None}
@@ -161,29 +161,31 @@ def resolve(
     compared with a text that a person decided against waits until somebody does; an untrusted text is no reason to.
     """
     same = [known for known, relation in related.items() if relation is Relation.SAME]
-    against = [known for known in same if known.state in DECIDED_AGAINST]
+    against = [known for known in same if known.state in REJECTING_STATES]
     if certain := [known for known in against if known.is_trusted or not is_trusted]:
         return Resolution(Action.BLOCK, tuple(certain[:1]))
-    if again := [known for known in same if _is_same_still(known, said_at, is_trusted)]:
+    if again := [known for known in same if _still_holds(known, said_at, is_trusted)]:
         return Resolution(Action.REINFORCE, tuple(again[:1]))
     doubts = [*against, *(known for known in near if known not in related)]
     is_uncompared = any(known.is_trusted or not is_trusted for known in uncompared if known not in related)
     return replace(
-        _written(related, said_at), resembles=doubts[0] if doubts else None, is_uncompared=is_uncompared
+        _write_resolution(related, said_at),
+        resembles=doubts[0] if doubts else None,
+        is_uncompared=is_uncompared,
     )
 
 
-def _written(related: Related, said_at: datetime) -> Resolution:
+def _write_resolution(related: Related, said_at: datetime) -> Resolution:
     contrary = [known for known, relation in related.items() if relation is Relation.CONTRADICTS]
     current = [each for each in contrary if each.state is KnownState.CURRENT]
     if later := [each for each in current if each.said_at > said_at]:
         return Resolution(Action.WRITE_AS_PAST, (min(later, key=lambda each: each.said_at),))
     if current:
-        return Resolution(Action.SUPERSEDE, tuple(current[:MOST_ENDED]))
+        return Resolution(Action.SUPERSEDE, tuple(current[:MAX_SUPERSEDED]))
     return Resolution(Action.WRITE)
 
 
-def _is_same_still(known: KnownMemory, said_at: datetime, is_trusted: bool) -> bool:
+def _still_holds(known: KnownMemory, said_at: datetime, is_trusted: bool) -> bool:
     if known.state is KnownState.ENDED:
         return known.ended_at is not None and said_at <= known.ended_at
     # A pending memory is approved by its exact text only: a trusted paraphrase does not activate it.
@@ -195,18 +197,18 @@ def _place(number: Any, size: int) -> int | None:
     return number - 1 if is_place else None
 
 
-LEAST_SHARED: Final = 0.3
-"""Of the subject of a text that a person decided against: one word of three may be the same in other words."""
+MIN_SHARED_SUBJECT: Final = 0.3
+"""Minimum share of a rejected text's subject in common for a resemblance: one word of three."""
 
-LONGEST_STEM: Final = 4
-"""Letters by which words are compared: "spicy" and "spiced", "violin" and "violinist"."""
+STEM_LENGTH: Final = 4
+"""Leading letters by which words are compared: "spicy" and "spiced", "violin" and "violinist"."""
 
-SHORTEST_PART: Final = 3
+MIN_PART_LENGTH: Final = 3
 """Letters of a katakana word that counts within a longer one: 「ハム」 is no part of 「ハムスター」."""
 
-_OF_NO_SUBJECT: Final = "user like love enjoy prefer favorit favourit fond fan hate dislik 好 嫌 愛 気 入"
-_NO_SUBJECT: Final = frozenset(_OF_NO_SUBJECT.split())
-"""Whose statement it is, and how much somebody likes it, is what rewordings change."""
+_NON_SUBJECT_TERMS: Final = "user like love enjoy prefer favorit favourit fond fan hate dislik 好 嫌 愛 気 入"
+_NON_SUBJECT: Final = frozenset(_NON_SUBJECT_TERMS.split())
+"""Terms of the speaker and of degrees of liking, which rewordings change."""
 
 _KATAKANA: Final = re.compile(f"{COMPOUND}(?!ユーザ)[\u30a1-\u30fa\u30fc]+")
 
@@ -217,20 +219,20 @@ def resembles(text: str, decided: str) -> bool:
     The subject is words, and of Japanese single characters: 「激辛」 shares one with 「辛い」. A katakana word is
     shared with its compounds, as 「コーヒー」 with 「ブラックコーヒー」.
     """
-    subject, other = _subject(decided), _subject(text)
+    subject, other = _subject_terms(decided), _subject_terms(text)
     shared = [word for word in subject if word in other or any(_is_part(word, each) for each in other)]
-    return bool(subject) and len(shared) >= LEAST_SHARED * len(subject)
+    return bool(subject) and len(shared) >= MIN_SHARED_SUBJECT * len(subject)
 
 
 def _is_part(one: str, other: str) -> bool:
     shorter, longer = sorted((one.strip(COMPOUND), other.strip(COMPOUND)), key=len)
-    return one[0] == other[0] == COMPOUND and len(shorter) >= SHORTEST_PART and shorter in longer
+    return one[0] == other[0] == COMPOUND and len(shorter) >= MIN_PART_LENGTH and shorter in longer
 
 
-def _subject(text: str) -> set[str]:
+def _subject_terms(text: str) -> set[str]:
     return {
-        term[:LONGEST_STEM] if term.isascii() else term
+        term[:STEM_LENGTH] if term.isascii() else term
         for term in analyse(text)
         if (_KATAKANA.fullmatch(term) if term[0] == COMPOUND else len(term) == 1 or not is_unspaced(term))
-        and term not in _NO_SUBJECT
+        and term not in _NON_SUBJECT
     }

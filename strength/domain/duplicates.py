@@ -30,11 +30,11 @@ from typing import Final
 from memoryhub.search.analysis import ENGLISH_STOP_WORDS, analyse, fold
 from memoryhub.search.bm25 import DIMENSION, inverse_document_frequency, term_id
 
-NEAR: Final = 0.92
-"""The likeness of duplicates: one additional word is tolerated where six or more are shared."""
+DUPLICATE_THRESHOLD: Final = 0.92
+"""Minimum likeness of duplicates; one additional word is tolerated where six or more are shared."""
 
-REPLACED: Final = 10.0
-"""The weight of a replaced word in rarest terms: one in 50 words is a correction, one in 20 another fact."""
+REPLACEMENT_WEIGHT: Final = 10.0
+"""Weight of a replaced word in rarest terms: one in 50 words is a correction, one in 20 another fact."""
 
 MAX_CHARACTERS: Final = 10_000
 """A longer text is compared by its digest only: analysing it would take too long."""
@@ -49,7 +49,7 @@ MAX_BREAKS: Final = 3
 """A phrase that moves as a whole separates three pairs of neighbours, two words that swap places four."""
 
 MAX_ENDING: Final = 12
-RAREST: Final = inverse_document_frequency(documents_with_term=0, documents=0)
+MAX_IDF: Final = inverse_document_frequency(documents_with_term=0, documents=0)
 
 
 _Kind = Enum("_Kind", "TERM NUMBER MARK RELATION SELF")
@@ -85,17 +85,17 @@ _SCAN: Final = re.compile(
     rf"|(?P<word>[^\W\d_{_HIRAGANA}{_KATAKANA}{_HAN}](?:[^\W_{_HIRAGANA}{_KATAKANA}{_HAN}]|[{_INDIC}])*"
     rf"(?:'[^\W_{_HIRAGANA}{_KATAKANA}{_HAN}]+)*[+#]*)|(?P<symbol>[$€£¥%<>≤≥→←])"
 )
-_WRITTEN: Final = re.compile(
+_TOKEN: Final = re.compile(
     rf"(?:(?<![\w.])-)?\d+(?:[.:/-]\d+)*|(?<=\w)[+#]+|(?:[^\W\d_]|[{_INDIC}])+|[$€£¥%<>=≤≥→←]"
 )
 
 
-def _by_form(table: str) -> dict[str, str]:
+def _canonical_forms(table: str) -> dict[str, str]:
     """Map every word of a table to the first of its entry; entries are separated by commas."""
     return {form: entry.split()[0] for entry in table.split(",") for form in entry.split()}
 
 
-_MARK_WORDS: Final = _by_form("""
+_MARK_WORDS: Final = _canonical_forms("""
 not no nor never neither none nobody nothing nowhere dont doesnt didnt isnt arent wasnt werent wont wouldnt shouldnt
 couldnt hasnt havent hadnt mustnt,
 can could able, must should shall ought, may might maybe perhaps possibly, want wants wanted wanting,
@@ -104,14 +104,14 @@ cease ceased, avoid avoids avoided avoiding refuse refuses refused, formerly pre
 from, before, after, without, against, below, above, over, under, between, off, out, down, by, more, most, few, than,
 once, through, or
 """)
-_RELATION_WORDS: Final = _by_form("""
+_RELATION_WORDS: Final = _canonical_forms("""
 be is are was were am been being, have has had having, he him his himself, she her hers herself, to into,
 in, on, at, of, for, with, about, as, because, if, when, while
 """)
 _NEGATED: Final = {"can't": "can", "cannot": "can", "cant": "can", "won't": "will"}
 _CONTRACTED: Final = re.compile("'(?:ve|re|ll|d|m)$")
 _SELF_WORDS: Final = frozenset(("user", "users", "i", "me", "my", "mine", "myself"))
-_NUMBER_WORDS: Final = _by_form("""
+_NUMBER_WORDS: Final = _canonical_forms("""
 0 zero, 1 one, 2 two, 3 three, 4 four, 5 five, 6 six, 7 seven, 8 eight, 9 nine, 10 ten, 11 eleven, 12 twelve,
 13 thirteen, 14 fourteen, 15 fifteen, 16 sixteen, 17 seventeen, 18 eighteen, 19 nineteen, 20 twenty, 30 thirty,
 40 forty, 50 fifty, 60 sixty, 100 hundred, 1000 thousand
@@ -123,7 +123,7 @@ personally highly totally lot lots much say says said saying tell tells told men
 reported reportedly noted confirmed explained according anymore any longer clearly obviously
 """
 _FILLERS: Final = frozenset(_FILLER_WORDS.split())
-_IRREGULAR: Final = _by_form("""
+_IRREGULAR: Final = _canonical_forms("""
 go goes going went gone, get gets getting got gotten, make made, buy bought, eat ate eaten, drink drank drunk, take
 took taken, give gave given, write wrote written, speak spoke spoken, drive drove driven, ride rode ridden, run ran,
 swim swam swum, sing sang sung, begin began begun, come came, become became, see saw seen, know knew known, grow grew
@@ -164,14 +164,14 @@ _INFLECTION: Final = _repeated(f"{_ENDINGS} {_INFLECTIONS}")
 _PARTICLE: Final = re.compile("から|まで|より|(?:には?|へ)[はも]?|で[はも]?|と[はも]?|[はがをのも]")
 _WEAK_VERB: Final = re.compile(r"(?<=..)る$")
 _PARTICLE_MARKS: Final = {"から": "from", "まで": "until", "より": "than"}
-_ONLY_PARTICLES: Final = frozenset("はをのへ")
+_ALWAYS_PARTICLES: Final = frozenset("はをのへ")
 _SELF_JAPANESE: Final = frozenset(("ユーザ", "利用者", "私", "僕", "俺", "本人"))
 _JAPANESE_FILLERS: Final = frozenset(
     ("本当", "非常", "大変", "実際", "実", "結構", "事", "物", "為", "様", "方", "達", "等")
 )
 
 # Who said it does not matter, but "did not say" does.
-_SAID: Final = (
+_REPORTED: Final = (
     "と(?:言|話し|述べ|語|思|伝え|答え|説明し|報告し)"
     f"(?![{_HIRAGANA}]*(?:な[いかく]|ません|たい))[{_HIRAGANA}]*(?=$|[^\\w])"
 )
@@ -184,7 +184,7 @@ _REWRITES: Final = [
         (r"(?<=\d)[ヶケヵカか箇个]月", "箇月"),
         (r"(\d+)時(\d+)分", r"\1:\2時"),
         (r"(?<=\d):00(?!\d|:)", ""),
-        (_SAID, ""),
+        (_REPORTED, ""),
         (r"\bused to\b", "formerly"),
         (r"\bwould like\b", "want"),
         (r"\b(has|have|had) got\b", r"\1"),
@@ -259,10 +259,10 @@ class Fingerprint:
 def fingerprint(text: str) -> Fingerprint:
     """Return the fingerprint of a text in linear time; without terms beyond `MAX_CHARACTERS`."""
     folded = fold(text)
-    digest = hashlib.sha256(_written(folded).encode("utf-8", "surrogatepass")).digest()
+    digest = hashlib.sha256(_normalise(folded).encode("utf-8", "surrogatepass")).digest()
     if len(folded) > MAX_CHARACTERS:
         return Fingerprint(digest, frozenset(), frozenset())
-    pieces = list(_pieces(folded))
+    pieces = list(_analyse(folded))
     terms = {term_id(name) for kind, name in pieces if kind in (_Kind.TERM, _Kind.NUMBER)}
     # Beyond the limit all marks and numbers have one id, since none may be left out.
     marked = sorted({name for kind, name in pieces if kind in (_Kind.MARK, _Kind.NUMBER)})
@@ -281,22 +281,22 @@ def wording_digest(text: str) -> bytes:
     """
     folded = fold(text)
     plain = folded if _NEGATION.search(folded) else _EMPHASIS.sub(" ", folded)
-    return hashlib.sha256(_written(plain).encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(_normalise(plain).encode("utf-8", "surrogatepass")).digest()
 
 
 def likeness(one: Fingerprint, other: Fingerprint, idf: Mapping[int, float]) -> float:
     """Return the likeness of two texts in [0, 1]: 1 for the same words, 0 where marks or order differ.
 
-    Otherwise it is Dice's coefficient of the terms, weighted by idf; a replaced term counts `REPLACED` times the
-    rarest, a term without idf as the rarest.
+    Otherwise it is Dice's coefficient of the terms, weighted by idf; a replaced term counts `REPLACEMENT_WEIGHT`
+    times the rarest, a term without idf as the rarest.
     """
     if one.digest == other.digest:
         return 1.0
     if one.marks != other.marks or _is_rearranged(one.order, other.order):
         return 0.0
-    rarest = max(idf.values(), default=RAREST)
+    rarest = max(idf.values(), default=MAX_IDF)
     shared = 2 * _weight(one.terms & other.terms, idf, rarest)
-    replaced = REPLACED * rarest * min(len(one.terms - other.terms), len(other.terms - one.terms))
+    replaced = REPLACEMENT_WEIGHT * rarest * min(len(one.terms - other.terms), len(other.terms - one.terms))
     apart = _weight(one.terms ^ other.terms, idf, rarest) + replaced
     return shared / (shared + apart) if shared else 0.0
 
@@ -305,11 +305,11 @@ def _weight(terms: Iterable[int], idf: Mapping[int, float], rarest: float) -> fl
     return sum(idf.get(term, rarest) for term in terms)
 
 
-def _written(folded: str) -> str:
+def _normalise(folded: str) -> str:
     """Return the text without space and punctuation, but 1.5 is not 15, 3 5 not 35, C# not C and $ not €."""
     kept: list[str] = []
     end = 0
-    for match in _WRITTEN.finditer(folded):
+    for match in _TOKEN.finditer(folded):
         kept.extend(filter(_is_emoji, folded[end : match.start()]))
         kept.append(f" {match[0]} " if match[0][-1].isdecimal() else match[0])
         end = match.end()
@@ -331,7 +331,7 @@ def _numeral(kanji: str) -> int:
     return total + digits
 
 
-def _pieces(text: str) -> Iterator[_Piece]:
+def _analyse(text: str) -> Iterator[_Piece]:
     """Yield the words of a text with their roles, in order; the marks of Japanese come first.
 
     These are parts of endings and removed, so that the rest is a plain inflection; 「しなければならない」 is a duty,
@@ -350,18 +350,18 @@ def _pieces(text: str) -> Iterator[_Piece]:
         before, kind = kind if is_attached else "", match.lastgroup or ""
         run = match[kind]
         if kind == "number":
-            yield _Kind.NUMBER, _number(run)
+            yield _Kind.NUMBER, _normalise_number(run)
         elif kind == "symbol":
             yield _Kind.MARK, run
         elif kind == "word":
-            yield from _word(run)
+            yield from _analyse_english(run)
         elif kind == "hiragana":
-            yield from _hiragana(run, before)
+            yield from _analyse_hiragana(run, before)
         else:
             yield from _expression(run, before)
 
 
-def _number(run: str) -> str:
+def _normalise_number(run: str) -> str:
     """Normalise 05 to 5 and 2024-05-03 to 2024/5/3; 1.05 is not 1.5."""
     parts = re.split("[.:/-]", run.removeprefix("-"))
     if len(parts) == 2 and "." in run:
@@ -370,7 +370,7 @@ def _number(run: str) -> str:
     return sign + ":".join(part.lstrip("0") or "0" for part in parts)
 
 
-def _word(word: str) -> Iterator[_Piece]:
+def _analyse_english(word: str) -> Iterator[_Piece]:
     """Yield the pieces of an English word; "can't" and "Anna's" are two each."""
     if word.endswith("n't") or word in _NEGATED:
         yield _Kind.MARK, "not"
@@ -403,23 +403,23 @@ def _stem(word: str) -> str:
     return next(iter(analyse(base)), "") if base.isalpha() else base
 
 
-def _hiragana(run: str, before: str) -> Iterator[_Piece]:
+def _analyse_hiragana(run: str, before: str) -> Iterator[_Piece]:
     """Yield the words of a run without inflection, and the particles; 「を」 is a particle anywhere."""
     first, *others = run.split("を")
-    yield from _attached(first, before) if before else _kana_word(first)
+    yield from _analyse_suffix(first, before) if before else _analyse_kana(first)
     for part in others:
         yield _Kind.RELATION, "を"
-        yield from _kana_word(part)
+        yield from _analyse_kana(part)
 
 
-def _attached(run: str, before: str) -> Iterator[_Piece]:
+def _analyse_suffix(run: str, before: str) -> Iterator[_Piece]:
     """Yield what follows a word: its inflection, of up to two sounds after kanji, or a particle, then words."""
     pattern = _INFLECTION if before == "han" else _ENDING
-    sounds = 2 if before == "han" and run[:1] not in _ONLY_PARTICLES else 0
+    sounds = 2 if before == "han" and run[:1] not in _ALWAYS_PARTICLES else 0
     if match := _PARTICLE.match(run):
         yield from _particle(match[0])
     if not any(pattern.fullmatch(run, start) for start in range(sounds + 1)):
-        yield from _kana_word(run[match.end() :] if match else run)
+        yield from _analyse_kana(run[match.end() :] if match else run)
 
 
 def _particle(particle: str) -> Iterator[_Piece]:
@@ -429,7 +429,7 @@ def _particle(particle: str) -> Iterator[_Piece]:
         yield _Kind.RELATION, particle[0].replace("へ", "に")
 
 
-def _kana_word(part: str) -> Iterator[_Piece]:
+def _analyse_kana(part: str) -> Iterator[_Piece]:
     """Yield a part without its final particles and endings, and the first of these if it is a relation."""
     if _ENDING.fullmatch(part):
         return

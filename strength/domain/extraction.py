@@ -32,7 +32,7 @@ class Strategy(StrEnum):
 
 
 EXTRACT_KIND: Final = "extract"
-FROM_MESSAGES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)
+MESSAGE_STRATEGIES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)
 """Strategies that read messages; reflection reads episodes, and summaries are written elsewhere."""
 
 KINDS: Final[Mapping[Strategy, Kind]] = {
@@ -43,21 +43,21 @@ KINDS: Final[Mapping[Strategy, Kind]] = {
     Strategy.REFLECTION: Kind.REFLECTION,
 }
 
-OF_SESSION: Final = frozenset({Strategy.SUMMARY, Strategy.EPISODIC})
+SESSION_STRATEGIES: Final = frozenset({Strategy.SUMMARY, Strategy.EPISODIC})
 """Strategies whose memories have a namespace per session."""
 
 
-def is_on(switches: Mapping[str, Any], strategy: Strategy) -> bool:
+def is_enabled(switches: Mapping[str, Any], strategy: Strategy) -> bool:
     return switches.get(strategy.value, True) is not False
 
 
-def switched_on(switches: Mapping[str, Any]) -> tuple[Strategy, ...]:
-    return tuple(strategy for strategy in FROM_MESSAGES if is_on(switches, strategy))
+def enabled_strategies(switches: Mapping[str, Any]) -> tuple[Strategy, ...]:
+    return tuple(strategy for strategy in MESSAGE_STRATEGIES if is_enabled(switches, strategy))
 
 
 def namespace_of(strategy: Strategy, session_id: object = "") -> str:
     folder = default_namespace(KINDS[strategy])
-    return f"{folder}{session_id}/" if strategy in OF_SESSION else folder
+    return f"{folder}{session_id}/" if strategy in SESSION_STRATEGIES else folder
 
 
 @dataclass(frozen=True)
@@ -83,26 +83,26 @@ def next_span(read_until: Mapping[Strategy, int], *, end: int) -> Span | None:
     return Span(together, after, min([end, *(seq for seq in behind.values() if seq > after)]))
 
 
-MOST_ITEMS: Final = 20
-"""Of one slice."""
+MAX_ITEMS: Final = 20
+"""Per slice."""
 
-LONGEST_ITEM: Final = 1_000
-LONGEST_EPISODE: Final = 3_000
+MAX_ITEM_LENGTH: Final = 1_000
+MAX_EPISODE_LENGTH: Final = 3_000
 """Characters; a longer text is a transcript, no memory."""
 
-EARLIER_MESSAGES: Final = 6
-EARLIER_CHARACTERS: Final = 500
+MAX_EARLIER_MESSAGES: Final = 6
+MAX_EARLIER_LENGTH: Final = 500
 """Earlier messages give context, so that "yes, that one" is understood; nothing is extracted from them again."""
 
-SHARE_OF_NEW: Final = 0.75
+NEW_MESSAGES_SHARE: Final = 0.75
 """The share of new messages in a call's tokens; the rest is for earlier ones."""
 
 EPISODE_PARTS: Final = ("situation", "intent", "actions", "outcome")
-_EPISODE_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+_EPISODE_LABELS: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {"situation": "Situation", "intent": "Intent", "actions": "Actions", "outcome": "Outcome"},
     "ja": {"situation": "状況", "intent": "意図", "actions": "行動", "outcome": "結果"},
 }
-LISTS: Final[Mapping[Strategy, str]] = {
+ANSWER_KEYS: Final[Mapping[Strategy, str]] = {
     Strategy.SEMANTIC: "facts",
     Strategy.USER_PREFERENCE: "preferences",
     Strategy.EPISODIC: "episodes",
@@ -177,7 +177,7 @@ class Slice:
 
     @property
     def has_user_message(self) -> bool:
-        """An assistant alone says nothing new about the user; extracting it would be a recall loop."""
+        """Return whether a user speaks; extracting an assistant's recall alone would be a feedback loop."""
         return any(line.said.is_users for line in self.lines)
 
     @property
@@ -199,7 +199,7 @@ class Topics:
         return tuple(dict.fromkeys([*self.include, *self.exclude]))
 
     def admit(self, text: str, topic: str) -> bool:
-        """Say whether an item is to be remembered; topics are also recognised by their own words."""
+        """Return whether an item's topic is wanted; topics are also recognised by their own words."""
         if topic in self.exclude or any(_mentions(text, unwanted) for unwanted in self.exclude):
             return False
         return (
@@ -250,7 +250,7 @@ def own_words(text: str) -> str:
 
 def next_slice(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count, until: int) -> Slice:
     """Return as many messages as fit and are equally trusted; at least one, shortened, so that reading ends."""
-    room, lines = most_tokens * SHARE_OF_NEW, list[Line]()
+    room, lines = most_tokens * NEW_MESSAGES_SHARE, list[Line]()
     for place, said in enumerate(messages):
         words = one_line(own_words(said.text))
         if not words:
@@ -273,9 +273,9 @@ def harmless_lines(piece: Slice) -> tuple[Line]:
 
 def earlier_lines(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count) -> list[str]:
     """Return the latest messages before a slice, shortened, in order."""
-    room, shown = most_tokens * (1 - SHARE_OF_NEW), list[str]()
-    for said in list(messages)[: -EARLIER_MESSAGES - 1 : -1]:
-        words = one_line(own_words(said.text))[:EARLIER_CHARACTERS]
+    room, shown = most_tokens * (1 - NEW_MESSAGES_SHARE), list[str]()
+    for said in list(messages)[: -MAX_EARLIER_MESSAGES - 1 : -1]:
+        words = one_line(own_words(said.text))[:MAX_EARLIER_LENGTH]
         room -= count(words)
         if room < 0:
             break
@@ -302,30 +302,30 @@ def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, A
         values |= {"sources": array_schema({"type": "integer"}), "confidence": {"type": "number"}}
         if topics.all:
             values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
-        lists[LISTS[strategy]] = array_schema(object_schema(values))
+        lists[ANSWER_KEYS[strategy]] = array_schema(object_schema(values))
     return object_schema(lists)
 
 
 def items_of(
     data: Any, piece: Slice, *, strategies: Sequence[Strategy], topics: Topics, language: str
 ) -> list[Item]:
-    """Return the valid items of an answer, at most MOST_ITEMS; blank, too long and unsourced ones are dropped."""
+    """Return the valid items of an answer, at most MAX_ITEMS; blank, too long and unsourced ones are dropped."""
     found = [
         item
         for strategy in strategies
-        for raw in listed(data, LISTS[strategy])
+        for raw in listed(data, ANSWER_KEYS[strategy])
         if (item := _item(raw, strategy, piece, topics, language)) is not None
     ]
     unique = {(item.strategy, item.text): item for item in reversed(found)}
-    return list(reversed(unique.values()))[:MOST_ITEMS]
+    return list(reversed(unique.values()))[:MAX_ITEMS]
 
 
 def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: str) -> Item | None:
     if not isinstance(raw, Mapping):
         return None
-    text, longest = _text(raw.get("text")), LONGEST_ITEM
+    text, longest = _text(raw.get("text")), MAX_ITEM_LENGTH
     if strategy is Strategy.EPISODIC:
-        words, longest = _EPISODE_WORDS.get(language, _EPISODE_WORDS["en"]), LONGEST_EPISODE
+        words, longest = _EPISODE_LABELS.get(language, _EPISODE_LABELS["en"]), MAX_EPISODE_LENGTH
         parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}
         if not parts["situation"] or not (parts["actions"] or parts["outcome"]):
             return None
@@ -395,9 +395,9 @@ def _fitting(words: str, said: SourceMessage, room: float, count: Count) -> str:
     return words
 
 
-MOST_EPISODES: Final = 20
-MOST_LESSONS: Final = 5
-MOST_KNOWN_LESSONS: Final = 20
+MAX_EPISODES: Final = 20
+MAX_LESSONS: Final = 5
+MAX_KNOWN_LESSONS: Final = 20
 
 LESSONS_SCHEMA: Final = object_schema(
     {
@@ -429,7 +429,7 @@ class Lesson:
 def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: str) -> dict[str, str]:
     words = _LESSON_HEADINGS.get(language, _LESSON_HEADINGS["en"])
     known = {words["lessons"]: "\n".join(f"- {one_line(each)}" for each in lessons)} if lessons else {}
-    told = [f"{number}. {one_line(each)[:LONGEST_EPISODE]}" for number, each in enumerate(episodes, 1)]
+    told = [f"{number}. {one_line(each)[:MAX_EPISODE_LENGTH]}" for number, each in enumerate(episodes, 1)]
     return {**known, words["episodes"]: "\n".join(told)}
 
 
@@ -442,6 +442,6 @@ def lessons_of(data: Any, episode_ids: Sequence[UUID]) -> list[Lesson]:
         text, sure = _text(raw.get("text")), confidence_of(raw.get("confidence"))
         numbers = listed(raw, "episodes")
         taught_by = tuple(each for number, each in enumerate(episode_ids, 1) if number in numbers)
-        if sure is not None and taught_by and is_storable(text, LONGEST_ITEM):
+        if sure is not None and taught_by and is_storable(text, MAX_ITEM_LENGTH):
             lessons.append(Lesson(text, sure, taught_by))
-    return lessons[:MOST_LESSONS]
+    return lessons[:MAX_LESSONS]

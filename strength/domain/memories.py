@@ -10,9 +10,8 @@ from typing import Any
 from memoryhub.errors import DomainError, Message, _, format_lazy
 from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
 
-LONGEST_CONTENT = 100_000
-LONGEST_METADATA = 4_096
-"""Bytes as JSON."""
+MAX_CONTENT_LENGTH = 100_000
+MAX_METADATA_BYTES = 4_096
 
 
 class Kind(StrEnum):
@@ -27,7 +26,7 @@ class Kind(StrEnum):
 
 
 STANDING = (Kind.PREFERENCE, Kind.FACT)
-"""Kinds that hold about a user whatever is asked."""
+"""Kinds that apply to a user in any context."""
 
 
 class Status(StrEnum):
@@ -89,9 +88,9 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:
     """Raise MemoryRefused for metadata that are too long as JSON."""
-    if len(json.dumps(metadata, ensure_ascii=False).encode()) > LONGEST_METADATA:
+    if len(json.dumps(metadata, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
         raise MemoryRefused(
-            "metadata", format_lazy(_("must have at most {most} bytes as JSON."), most=LONGEST_METADATA)
+            "metadata", format_lazy(_("must have at most {most} bytes as JSON."), most=MAX_METADATA_BYTES)
         )
 
 
@@ -157,10 +156,10 @@ class DuplicateMemory(DomainError):
 
 
 SLEEP_VERB = "sleep"
-"""The verb of revisions that a sleep left, not a person."""
+"""Verb of revisions by a sleep."""
 
 RETURN_VERB = "return"
-"""The verb of revisions of archived memories that were said again."""
+"""Verb of revisions of archived memories that were repeated."""
 
 
 class FeedChange(StrEnum):
@@ -180,21 +179,23 @@ class TombstoneReason(StrEnum):
     EDITED = "edited"
 
 
-AUTOMATIC = frozenset({Source.EXTRACTION, Source.TASK, Source.EDUCATION})
-"""Sources of what a program writes without being asked to."""
+AUTOMATIC_SOURCES = frozenset({Source.EXTRACTION, Source.TASK, Source.EDUCATION})
+"""Sources of memories that programs write on their own."""
 
-CURATED = (
+CURATED_FIELDS = (
     "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "status", "pinned",
     "locked", "learnings", "metadata", "confidence", "valid_from", "valid_to",
 )  # fmt: skip
-"""The fields that revisions keep. Strength has a history of its own."""
+"""Fields stored by revisions. Strength has its own history."""
 
 
-def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    keys = [key for key in CURATED if before.get(key) != after.get(key)]
+def changed_values(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    keys = [key for key in CURATED_FIELDS if before.get(key) != after.get(key)]
     return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
 
 
-def values_after(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+def restorable_values(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """Return the curated values that restoring a revision brings back: all but the lock, which stays."""
-    return {key: snapshot[key] for key in CURATED if key in snapshot and key != "locked"}
+    return {key: snapshot[key] for key in CURATED_FIELDS if key in snapshot and key != "locked"}

@@ -20,15 +20,15 @@ from strength.domain.duplicates import Fingerprint, fingerprint
 from strength.domain.extraction import cited, is_storable, listed
 from strength.domain.memories import content_digest
 
-JOB: Final = "write_profile"
-MOST_LINES: Final = 40
-LONGEST_LINE: Final = 400
-LONGEST_TEXT: Final = 20_000
-MOST_OF_A_LINE: Final = 8
-"""Memories that a line joins at most: more would all be hidden when one of them goes."""
+JOB_KIND: Final = "write_profile"
+MAX_LINES: Final = 40
+MAX_LINE_LENGTH: Final = 400
+MAX_TEXT_LENGTH: Final = 20_000
+MAX_MEMORIES_PER_LINE: Final = 8
+"""Most memories joined in a line; a line is hidden when one of them changes."""
 
-LEAST_COVERED: Final = 0.75
-"""The share of a memory's words that a line must have to stand in its place."""
+MIN_COVERAGE: Final = 0.75
+"""Minimum share of a memory's words that a line must contain to restate it."""
 
 SCHEMA: Final = object_schema(
     {
@@ -62,7 +62,7 @@ class StandingMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A memory as it was read."""
+    """A memory with the digest of its text as read."""
 
     memory_id: UUID
     digest: str
@@ -81,7 +81,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a written profile, and the memories that it rests on."""
+    """A line of a written profile with its source memories."""
 
     text: str = field(repr=False)
     sources: tuple[Source, ...] = ()
@@ -91,7 +91,7 @@ class Line:
         return tuple(each.memory_id for each in self.sources)
 
     def holds(self, known: Collection[Source]) -> bool:
-        """Say whether each memory that it rests on is still known with the same text."""
+        """Return whether each source memory is still known with the same text."""
         return all(each in known for each in self.sources)
 
     def as_json(self) -> dict[str, Any]:
@@ -103,17 +103,19 @@ class Line:
 
 
 def check_lines(lines: Any, sources: Any) -> None:
-    """Raise UnusableLines for what a forged export may hold in place of lines and sources."""
+    """Validate imported lines and sources. Raises UnusableLines."""
     try:
         texts = [Line.read(each).text for each in lines]
         known = [Source.read(each) for each in sources]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UnusableLines(_("These are no lines of a profile.")) from error
-    if len(known) > 1_000 or not all(is_storable(text, LONGEST_TEXT) and "\n" not in text for text in texts):
+    if len(known) > 1_000 or not all(
+        is_storable(text, MAX_TEXT_LENGTH) and "\n" not in text for text in texts
+    ):
         raise UnusableLines(_("These are no lines of a profile."))
 
 
-def text_of(lines: Sequence[Line]) -> str:
+def join_lines(lines: Sequence[Line]) -> str:
     return "\n".join(line.text for line in lines)
 
 
@@ -123,26 +125,26 @@ def memory_blocks(memories: Sequence[StandingMemory], *, language: str) -> dict[
     return {_HEADINGS.get(language, _HEADINGS["en"]): "\n".join(shown)}
 
 
-def lines_of(data: Any, memories: Sequence[StandingMemory]) -> list[Line]:
-    """Return the lines of an answer that rest on memories; each memory stands in one line, the first that has it."""
+def parse_lines(data: Any, memories: Sequence[StandingMemory]) -> list[Line]:
+    """Return the lines of an answer that restate memories, each memory in the first line that cites it."""
     prints = {each.pk: fingerprint(each.content) for each in memories}
     lines, taken = list[Line](), set[UUID]()
     for raw in listed(data, "lines"):
         text = raw.get("text") if isinstance(raw, Mapping) else None
         text = one_line(text) if isinstance(text, str) else ""
-        if not is_storable(text, LONGEST_LINE):
+        if not is_storable(text, MAX_LINE_LENGTH):
             continue
         among = [each for each in cited(memories, raw.get("memories")) if each.pk not in taken]
         if restated := _restated(text, among, prints):
             lines.append(Line(text, tuple(Source.of(each) for each in restated)))
             taken.update(each.pk for each in restated)
-    return lines[:MOST_LINES]
+    return lines[:MAX_LINES]
 
 
 def _restated(
     text: str, among: Sequence[StandingMemory], prints: Mapping[UUID, Fingerprint]
 ) -> Sequence[StandingMemory]:
-    """Return the memories that a text restates; none where it says more than they do.
+    """Return the memories that a text restates; none if it says more than they do.
 
     Marks (numbers, negation, modality) must be the same: joined with others, a negation could change its object.
     """
@@ -154,20 +156,20 @@ def _restated(
         if each.kind == kind
         and prints[each.pk].marks == said.marks
         and prints[each.pk].terms
-        and len(said.terms & prints[each.pk].terms) >= LEAST_COVERED * len(prints[each.pk].terms)
+        and len(said.terms & prints[each.pk].terms) >= MIN_COVERAGE * len(prints[each.pk].terms)
     ]
     words = frozenset[int]().union(*(prints[each.pk].terms for each in found))
-    return found if len(found) <= MOST_OF_A_LINE and said.terms <= words else ()
+    return found if len(found) <= MAX_MEMORIES_PER_LINE and said.terms <= words else ()
 
 
-def changed(before: Sequence[Source], now: Sequence[Source]) -> int:
-    """Return how many standing memories are new or rewritten, or gone; the larger of the two."""
+def count_changes(before: Sequence[Source], now: Sequence[Source]) -> int:
+    """Return the larger of the numbers of added or rewritten and of removed memories."""
     was, is_now = set(before), set(now)
     return max(len(is_now - was), len(was - is_now))
 
 
-def edited(lines: Sequence[Line], text: str) -> list[Line]:
-    """Return the lines of a text that a person wrote over others: a rewritten one rests on the same memories."""
+def edit_lines(lines: Sequence[Line], text: str) -> list[Line]:
+    """Return the lines of an edited text; a rewritten line keeps its source memories."""
     new = [each for each in map(one_line, text.splitlines()) if each]
     result = list[Line]()
     for verb, first, last, start, end in SequenceMatcher(
@@ -179,7 +181,7 @@ def edited(lines: Sequence[Line], text: str) -> list[Line]:
     return result
 
 
-def without(lines: Sequence[Line], memory_ids: Collection[UUID]) -> list[Line]:
+def remove_memories(lines: Sequence[Line], memory_ids: Collection[UUID]) -> list[Line]:
     return [line for line in lines if not set(line.memory_ids) & set(memory_ids)]
 
 

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-MOST_SKIPPED: Final = 300
-MOST_UNDONE: Final = 30
-"""Decisions of a round that can be undone one after the other, the last first."""
+MAX_SKIPPED: Final = 300
+MAX_UNDO_STEPS: Final = 30
+"""Latest decisions of a round that can be undone."""
 
 
 class Sort(StrEnum):
@@ -49,7 +49,7 @@ def pending_reasons(
     is_uncompared: bool = False,
     has_returned: bool = False,
 ) -> list[PendingReason]:
-    """Return all reasons, the gravest first; without any, its writer requested approval."""
+    """Return all reasons, the gravest first; without any other, the writer requested approval."""
     reasons = {
         PendingReason.UNTRUSTED_SOURCE: not is_trusted and has_untrusted_source,
         PendingReason.UNTRUSTED_WRITER: not is_trusted and not has_untrusted_source,
@@ -76,7 +76,7 @@ class Item:
         return self.sort is Sort.MERGE
 
 
-def item_of(text: str) -> Item | None:
+def parse_item(text: str) -> Item | None:
     sort, _, key = text.partition(":")
     try:
         return Item(Sort(sort), UUID(key))
@@ -86,27 +86,27 @@ def item_of(text: str) -> Item | None:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision of this round; `way_back` is what undoing it needs."""
+    """A decision of this round; `undo_data` is needed to undo it."""
 
     number: int
     item: Item
     verb: str
-    way_back: Mapping[str, Any]
+    undo_data: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Round:
-    """One reviewer's session: the items that they skipped, and their decisions, the latest last."""
+    """One reviewer's session: skipped items and decisions, the latest last."""
 
     skipped: tuple[Item, ...] = ()
     decided: tuple[Decision, ...] = ()
     count: int = 0
-    """All decisions of the round that were not undone; more than `decided` holds."""
+    """Decisions of the round without undone ones; may exceed the length of `decided`."""
     number: int = 0
     about: str = ""
     """The filters of the queue."""
     tally: Mapping[str, int] = field(default_factory=dict)
-    """How many decisions of each verb `count` is."""
+    """`count` by verb."""
 
     def narrowed(self, about: str) -> "Round":
         """Return the round for these filters; other filters reset it, but decisions can still be undone."""
@@ -114,7 +114,7 @@ class Round:
 
     def skip(self, item: Item) -> "Round":
         others = [each for each in self.skipped if each.key != item.key]
-        return replace(self, skipped=(*others, item)[-MOST_SKIPPED:])
+        return replace(self, skipped=(*others, item)[-MAX_SKIPPED:])
 
     def unskip(self, item: Item) -> "Round":
         return replace(self, skipped=tuple(each for each in self.skipped if each.key != item.key))
@@ -124,9 +124,9 @@ class Round:
         others = [each for each in self.skipped if item is None or each.key != item.key]
         return others[-1] if others else None
 
-    def decide(self, item: Item, verb: str, way_back: Mapping[str, Any]) -> "Round":
-        made = Decision(self.number + 1, item, verb, way_back)
-        kept = (*self.decided, made)[-MOST_UNDONE:]
+    def decide(self, item: Item, verb: str, undo_data: Mapping[str, Any]) -> "Round":
+        made = Decision(self.number + 1, item, verb, undo_data)
+        kept = (*self.decided, made)[-MAX_UNDO_STEPS:]
         return replace(
             self.unskip(item),
             decided=kept,
@@ -151,7 +151,7 @@ class Round:
         return {
             "skipped": [str(item) for item in self.skipped],
             "decided": [
-                [each.number, str(each.item), each.verb, dict(each.way_back)] for each in self.decided
+                [each.number, str(each.item), each.verb, dict(each.undo_data)] for each in self.decided
             ],
             "count": self.count,
             "number": self.number,
@@ -160,14 +160,14 @@ class Round:
         }
 
 
-def round_of(stored: Mapping[str, Any] | None) -> Round:
+def load_round(stored: Mapping[str, Any] | None) -> Round:
     if not stored:
         return Round()
-    skipped = tuple(item for text in stored["skipped"] if (item := item_of(text)))
+    skipped = tuple(item for text in stored["skipped"] if (item := parse_item(text)))
     decided = tuple(
-        Decision(number, item, verb, way_back)
-        for number, text, verb, way_back in stored["decided"]
-        if (item := item_of(text))
+        Decision(number, item, verb, undo_data)
+        for number, text, verb, undo_data in stored["decided"]
+        if (item := parse_item(text))
     )
     return Round(
         skipped, decided, stored["count"], stored["number"], stored["about"], stored.get("tally", {})

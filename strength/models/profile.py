@@ -8,7 +8,7 @@ from memoryhub.auth.domain import TextVerb
 from memoryhub.auth.models import NumberedVersion
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import ActorRow, KeyWithinActor
-from strength.domain.profile import Generator, Line, Source, check_lines, edited, text_of
+from strength.domain.profile import Generator, Line, Source, check_lines, edit_lines, join_lines
 from strength.models.sleep import choices
 
 
@@ -33,12 +33,12 @@ class WrittenLines(models.Model):
 
     @property
     def text(self) -> str:
-        return text_of(self.written)
+        return join_lines(self.written)
 
     @text.setter
     def text(self, text: str) -> None:
         """Write lines over the others: one that is rewritten rests on the same memories."""
-        self.written = edited(self.written, text)
+        self.written = edit_lines(self.written, text)
 
     def check_import(self) -> None:
         """Raise UnusableLines for what a forged export may hold."""

@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor, OwnedRow
-from strength.domain.extraction import FROM_MESSAGES, Strategy
+from strength.domain.extraction import MESSAGE_STRATEGIES, Strategy
 from strength.domain.strength import PointKind
 from strength.models.memory import Memory
 from strength.models.sleep import choices
@@ -93,7 +93,7 @@ class StrengthPoint(OwnedRow):
         return str(self.memory_id)
 
 
-READERS = (*FROM_MESSAGES, Strategy.SUMMARY)
+READERS = (*MESSAGE_STRATEGIES, Strategy.SUMMARY)
 
 
 class StrategyCursor(OwnedRow):

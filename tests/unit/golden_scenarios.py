@@ -25,7 +25,7 @@ from conversations.domain.policy import ContextPolicy
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from strength.domain.contradictions import KnownMemory, KnownState, statement_blocks
-from strength.domain.extraction import MOST_ITEMS, SourceMessage, earlier_lines, message_blocks, next_slice
+from strength.domain.extraction import MAX_ITEMS, SourceMessage, earlier_lines, message_blocks, next_slice
 from summaries.domain.summaries import (
     Limits,
     SpokenMessage,
@@ -304,7 +304,7 @@ def extraction(
     rules = prompt("extract_people", language, people=comma.join(people)) if len(people) > 1 else ""
     before = earlier_lines(earlier, most_tokens=4_000, count=count_raw)
     blocks = message_blocks(piece, before, language=language)
-    system = prompt("extract", language, fence=FENCE, topics=rules, most=MOST_ITEMS)
+    system = prompt("extract", language, fence=FENCE, topics=rules, most=MAX_ITEMS)
     return [("system", system), ("user", fenced(blocks, FENCE))]
 
 

@@ -28,7 +28,7 @@ from strength.actions.extraction import (
 )
 from strength.actions.memories import NewMemory, write_memory
 from strength.admin.panels import memory_panel
-from strength.domain.extraction import MOST_ITEMS, Lesson, Strategy
+from strength.domain.extraction import MAX_ITEMS, Lesson, Strategy
 from strength.domain.memories import Kind
 from strength.models import Memory, MemorySource, StrategyCursor
 from tests.conftest import client_with_key, run_jobs
@@ -210,7 +210,7 @@ def test_bad_items_are_left_out_and_the_others_stay(actor: Actor, llm: LLMServer
 def test_a_flood_of_items_is_cut(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "Here is my library.")
     Model(llm, {"facts": [item(f"The user owns book number {n} of {n * 7}.", 1) for n in range(60)]})
-    assert read(actor)["new"] == MOST_ITEMS
+    assert read(actor)["new"] == MAX_ITEMS
 
 
 def test_what_is_doubtful_waits(actor: Actor, llm: LLMServer) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from strength.domain.contradictions import (
-    MOST_ENDED,
+    MAX_SUPERSEDED,
     Action,
     KnownMemory,
     KnownState,
@@ -66,7 +66,7 @@ def test_what_waits_is_said_again_by_what_waits() -> None:
 def test_few_are_ended_and_the_past_ends_where_the_next_begins() -> None:
     many = [known(days=-day) for day in range(1, 9)]
     ended = resolve(dict.fromkeys(many, CONTRADICTS), said_at=AT, is_trusted=True)
-    assert len(ended.about) == MOST_ENDED
+    assert len(ended.about) == MAX_SUPERSEDED
     later = [known(days=9), known(days=3)]
     past = resolve(dict.fromkeys(later, CONTRADICTS), said_at=AT, is_trusted=True)
     assert past.about == (later[1],)

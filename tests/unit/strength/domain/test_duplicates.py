@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, inverse_document_frequency, term_id, term_ids
 from strength.domain.duplicates import (
+    DUPLICATE_THRESHOLD,
     MAX_CHARACTERS,
     MAX_ORDER,
     MAX_TERMS,
-    NEAR,
     Fingerprint,
     fingerprint,
     likeness,
@@ -391,7 +391,7 @@ with_each_idf = pytest.mark.parametrize("idf", CORPORA.values(), ids=CORPORA.key
 
 
 def is_near_text(one: str, other: str, idf: dict[int, float] | None = None) -> bool:
-    return likeness(fingerprint(one), fingerprint(other), idf or {}) >= NEAR
+    return likeness(fingerprint(one), fingerprint(other), idf or {}) >= DUPLICATE_THRESHOLD
 
 
 @with_each_idf
@@ -555,7 +555,7 @@ def test_a_common_word_more_is_borne_sooner_than_a_rare_one() -> None:
     common = dict.fromkeys(one.terms, 5.0) | {term_id("often"): 0.5}
     assert likeness(one, other, dict.fromkeys(one.terms, 5.0)) == pytest.approx(6 / 7)
     assert likeness(one, other, common) == pytest.approx(30 / 30.5)
-    assert likeness(one, other, {}) < NEAR <= likeness(one, other, common)
+    assert likeness(one, other, {}) < DUPLICATE_THRESHOLD <= likeness(one, other, common)
 
 
 def test_a_word_replaced_is_borne_in_a_page_and_not_in_a_paragraph() -> None:
@@ -605,7 +605,7 @@ def test_the_ids_fit_an_integer_of_postgresql() -> None:
 def test_a_fingerprint_that_was_stored_without_its_order_compares_by_words() -> None:
     one, other = fingerprint("Anna likes tea"), fingerprint("Anna really likes tea")
     stored = Fingerprint(other.digest, other.terms, other.marks)
-    assert likeness(one, stored, {}) >= NEAR
+    assert likeness(one, stored, {}) >= DUPLICATE_THRESHOLD
 
 
 WORDS: Final = [

@@ -15,10 +15,10 @@ from conversations.domain.policy import DEFAULT_POLICY
 from conversations.domain.prompt import Frame, render_block
 from memoryhub.llm.tokens import count_raw
 from strength.domain.extraction import (
-    FROM_MESSAGES,
-    LONGEST_EPISODE,
-    LONGEST_ITEM,
-    MOST_ITEMS,
+    MAX_EPISODE_LENGTH,
+    MAX_ITEM_LENGTH,
+    MAX_ITEMS,
+    MESSAGE_STRATEGIES,
     Slice,
     SourceMessage,
     Strategy,
@@ -213,7 +213,7 @@ def test_blocks_by_language(language: str, heading: str, earlier: str) -> None:
 
 
 def test_the_form_of_an_answer() -> None:
-    plain = answer_schema(FROM_MESSAGES, Topics())
+    plain = answer_schema(MESSAGE_STRATEGIES, Topics())
     assert plain["required"] == ["facts", "preferences", "episodes"]
     assert plain["properties"]["facts"]["items"]["required"] == ["text", "sources", "confidence"]
     assert "situation" in plain["properties"]["episodes"]["items"]["properties"]
@@ -226,7 +226,7 @@ def items(data: Any, *messages: SourceMessage, topics: Topics = Topics(), langua
     piece = sliced(*(messages or (said(1), said(2, users=False))))
     return [
         each.text
-        for each in items_of(data, piece, strategies=FROM_MESSAGES, topics=topics, language=language)
+        for each in items_of(data, piece, strategies=MESSAGE_STRATEGIES, topics=topics, language=language)
     ]
 
 
@@ -242,7 +242,7 @@ def fact(text: Any = "A fact.", sources: Any = (1,), confidence: Any = 0.9, **mo
 @pytest.mark.parametrize(
     "bad",
     [
-        "no object", fact(""), fact(" \u200b"), fact(7), fact("x" * (LONGEST_ITEM + 1)), fact("NUL\x00"), fact("\ud800"),
+        "no object", fact(""), fact(" \u200b"), fact(7), fact("x" * (MAX_ITEM_LENGTH + 1)), fact("NUL\x00"), fact("\ud800"),
         fact(sources=()), fact(sources=(2,)), fact(sources=(0, 3, -1)), fact(sources="1"), fact(sources=("1", True, 1.0)),
         fact(confidence=True), fact(confidence="0.9"), fact(confidence=float("nan")), fact(confidence=1.1), fact(confidence=-0.1),
     ],
@@ -258,13 +258,17 @@ def test_an_answer_without_lists_holds_nothing(data: Any) -> None:
 
 def test_items_are_told_once_and_are_bounded() -> None:
     assert items({"facts": [fact("A"), fact("A", (1, 2)), fact("B")]}) == ["A", "B"]
-    assert len(items({"facts": [fact(f"F{n}") for n in range(MOST_ITEMS + 5)]})) == MOST_ITEMS
+    assert len(items({"facts": [fact(f"F{n}") for n in range(MAX_ITEMS + 5)]})) == MAX_ITEMS
 
 
 def test_when_it_was_last_said() -> None:
     piece = sliced(said(1), said(5))
     (item,) = items_of(
-        {"facts": [fact(sources=(1, 2))]}, piece, strategies=FROM_MESSAGES, topics=Topics(), language="en"
+        {"facts": [fact(sources=(1, 2))]},
+        piece,
+        strategies=MESSAGE_STRATEGIES,
+        topics=Topics(),
+        language="en",
     )
     assert item.said_at == AT + timedelta(minutes=5)
 
@@ -285,7 +289,7 @@ def test_when_it_was_last_said() -> None:
             "fr",
             ["Situation: S\nOutcome: O"],
         ),
-        ({"situation": "S" * LONGEST_EPISODE, "intent": "I", "actions": "A", "outcome": "O"}, "en", []),
+        ({"situation": "S" * MAX_EPISODE_LENGTH, "intent": "I", "actions": "A", "outcome": "O"}, "en", []),
     ],
 )
 def test_episodes_are_one_text(parts: dict[str, Any], language: str, told: list[str]) -> None:

@@ -6,13 +6,13 @@ from strength.domain.memories import (
     Kind,
     MemoryRefused,
     ScopeLevel,
-    changed,
+    changed_values,
     check_metadata,
     check_scope,
     content_digest,
     default_namespace,
+    restorable_values,
     split_metadata_filter,
-    values_after,
 )
 
 
@@ -56,11 +56,11 @@ def test_revision_tells_curated_values_that_differ() -> None:
         {"content": "a", "pinned": False, "strength": 1},
         {"content": "b", "pinned": False, "strength": 2},
     )
-    assert changed(before, after) == ({"content": "a"}, {"content": "b"})
+    assert changed_values(before, after) == ({"content": "a"}, {"content": "b"})
 
 
 def test_restoring_takes_curated_values_alone() -> None:
-    assert values_after({"content": "a", "strength": 3}) == {"content": "a"}
+    assert restorable_values({"content": "a", "strength": 3}) == {"content": "a"}
 
 
 def test_metadata_have_a_greatest_length_in_bytes() -> None:

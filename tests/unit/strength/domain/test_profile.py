@@ -11,14 +11,14 @@ from strength.domain.profile import (
     Source,
     StandingMemory,
     UnusableLines,
-    changed,
     check_lines,
-    edited,
+    count_changes,
+    edit_lines,
     entries_of,
-    lines_of,
+    join_lines,
     memory_blocks,
-    text_of,
-    without,
+    parse_lines,
+    remove_memories,
 )
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ def answered(text: Any, *numbers: Any) -> dict[str, Any]:
 
 
 def lines(*answers: Any, among: list[StandingMemory] = ALL) -> list[tuple[str, list[int]]]:
-    found = lines_of({"lines": list(answers)}, among)
+    found = parse_lines({"lines": list(answers)}, among)
     return [(line.text, [key.int for key in line.memory_ids]) for line in found]
 
 
@@ -88,7 +88,7 @@ def test_what_a_line_does_not_say_is_not_what_it_rests_on() -> None:
     assert lines(answered("Likes citrus scents", 1), answered("Likes citrus scents, bergamot", 1, 2)) == [
         ("Likes citrus scents", [1])
     ]
-    assert lines_of(None, ALL) == lines_of({"lines": 5}, ALL) == []
+    assert parse_lines(None, ALL) == parse_lines({"lines": 5}, ALL) == []
 
 
 def test_the_model_is_shown_one_line_a_memory() -> None:
@@ -119,19 +119,19 @@ def test_a_line_is_shown_while_all_its_memories_hold_and_stands_before_them() ->
 
 def test_a_rewritten_line_rests_on_the_memories_of_the_former() -> None:
     before = [line("Likes citrus", CITRUS), line("Likes tea", TEA), line("Moved to Kobe in 2019", KOBE)]
-    after = edited(before, " Likes citrus \nLoves tea\n\nMoved to Kobe in 2019\nIs tall")
+    after = edit_lines(before, " Likes citrus \nLoves tea\n\nMoved to Kobe in 2019\nIs tall")
     assert after == [before[0], line("Loves tea", TEA), before[2], line("Is tall")]
-    assert edited(before, "Likes tea") == [before[1]]
-    assert edited(before, text_of(before)) == before
-    assert edited([], "One\nTwo") == [line("One"), line("Two")]
+    assert edit_lines(before, "Likes tea") == [before[1]]
+    assert edit_lines(before, join_lines(before)) == before
+    assert edit_lines([], "One\nTwo") == [line("One"), line("Two")]
 
 
 def test_changes_are_counted_and_lines_of_what_is_gone_leave() -> None:
     was = [Source.of(each) for each in (CITRUS, TEA)]
-    assert changed(was, was) == 0 and changed([], was) == 2 and changed(was, []) == 2
-    assert changed(was, [Source.of(CITRUS), Source.of(TEA._replace(content="Hates tea"))]) == 1
+    assert count_changes(was, was) == 0 and count_changes([], was) == 2 and count_changes(was, []) == 2
+    assert count_changes(was, [Source.of(CITRUS), Source.of(TEA._replace(content="Hates tea"))]) == 1
     both = [line("Likes citrus scents and tea", CITRUS, TEA), line("Moved", KOBE), line("Own")]
-    assert without(both, [TEA.pk]) == both[1:]
+    assert remove_memories(both, [TEA.pk]) == both[1:]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from strength.domain.extraction import LONGEST_ITEM, MOST_LESSONS, lesson_blocks, lessons_of
+from strength.domain.extraction import MAX_ITEM_LENGTH, MAX_LESSONS, lesson_blocks, lessons_of
 
 IDS = [UUID(int=1), UUID(int=2)]
 
@@ -29,7 +29,7 @@ def test_a_lesson_with_its_episodes() -> None:
         1,
         lesson(""),
         lesson(3),
-        lesson("x" * (LONGEST_ITEM + 1)),
+        lesson("x" * (MAX_ITEM_LENGTH + 1)),
         lesson(episodes=()),
         lesson(episodes="1"),
         lesson(confidence=2),
@@ -45,7 +45,7 @@ def test_no_lessons(data: Any) -> None:
 
 
 def test_lessons_are_bounded() -> None:
-    assert len(lessons_of({"lessons": [lesson()] * 20}, IDS)) == MOST_LESSONS
+    assert len(lessons_of({"lessons": [lesson()] * 20}, IDS)) == MAX_LESSONS
 
 
 @pytest.mark.parametrize(

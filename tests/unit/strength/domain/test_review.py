@@ -6,15 +6,15 @@ from uuid import UUID
 import pytest
 
 from strength.domain.review import (
-    MOST_SKIPPED,
-    MOST_UNDONE,
+    MAX_SKIPPED,
+    MAX_UNDO_STEPS,
     Item,
     PendingReason,
     Round,
     Sort,
-    item_of,
+    load_round,
+    parse_item,
     pending_reasons,
-    round_of,
 )
 
 
@@ -54,12 +54,12 @@ def test_every_reason_is_told(memory: tuple[Any, ...], whys: list[PendingReason]
 
 @pytest.mark.parametrize("text", ["", "memory", "memory:", "memory:x", f"x:{UUID(int=1)}", "merge:1:2"])
 def test_what_names_nothing_is_nothing(text: str) -> None:
-    assert item_of(text) is None
+    assert parse_item(text) is None
 
 
 @pytest.mark.parametrize("sort", Sort)
 def test_an_item_is_named(sort: Sort) -> None:
-    assert item_of(str(item(1, sort))) == item(1, sort)
+    assert parse_item(str(item(1, sort))) == item(1, sort)
     assert item(1, sort).is_merge == (sort is Sort.MERGE)
 
 
@@ -77,7 +77,7 @@ def test_decisions_are_counted_and_taken_back_the_last_first() -> None:
     assert round_.skipped == () and round_.count == 2
     assert round_.last is not None and (round_.last.item, round_.last.number) == (item(2), 2)
     back = round_.undo_last()
-    assert back.last is not None and back.last.way_back == {"trust": "trusted"} and back.count == 1
+    assert back.last is not None and back.last.undo_data == {"trust": "trusted"} and back.count == 1
     assert back.undo_last().last is None and back.undo_last().undo_last().count == 0
     again = back.decide(item(3), "merge", {})
     assert again.last is not None and again.last.number == 3  # a number is never given twice
@@ -85,10 +85,10 @@ def test_decisions_are_counted_and_taken_back_the_last_first() -> None:
 
 def test_a_round_is_bounded() -> None:
     round_ = Round()
-    for number in range(MOST_SKIPPED + 5):
+    for number in range(MAX_SKIPPED + 5):
         round_ = round_.skip(item(number)).decide(item(number + 1000), "approve", {})
-    assert len(round_.skipped) == MOST_SKIPPED and len(round_.decided) == MOST_UNDONE
-    assert round_.count == MOST_SKIPPED + 5 and round_.skipped[-1] == item(MOST_SKIPPED + 4)
+    assert len(round_.skipped) == MAX_SKIPPED and len(round_.decided) == MAX_UNDO_STEPS
+    assert round_.count == MAX_SKIPPED + 5 and round_.skipped[-1] == item(MAX_SKIPPED + 4)
 
 
 def test_other_filters_begin_it_anew_but_for_the_way_back() -> None:
@@ -105,9 +105,9 @@ def test_a_round_is_stored_whole() -> None:
         .skip(item(2, Sort.MERGE))
         .decide(item(3), "reject", {"after": 2})
     )
-    assert round_of(round_.as_json()) == round_
-    assert round_of(None) == Round()
+    assert load_round(round_.as_json()) == round_
+    assert load_round(None) == Round()
     stored = round_.as_json()
     stored["skipped"].append("nonsense")
     stored["decided"].append([9, "nonsense", "approve", {}])
-    assert round_of(stored) == round_
+    assert load_round(stored) == round_

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from memoryhub.tenancy.domain import STRATEGIES
 from strength.domain.extraction import (
-    FROM_MESSAGES,
     KINDS,
+    MESSAGE_STRATEGIES,
     Span,
     Strategy,
-    is_on,
+    enabled_strategies,
+    is_enabled,
     namespace_of,
     next_span,
-    switched_on,
 )
 
-SEMANTIC, LIKING, EPISODIC = FROM_MESSAGES
+SEMANTIC, LIKING, EPISODIC = MESSAGE_STRATEGIES
 
 
 def test_the_strategies_are_those_that_agents_switch() -> None:
@@ -29,14 +29,14 @@ def test_the_strategies_are_those_that_agents_switch() -> None:
 @pytest.mark.parametrize(
     ("switches", "on"),
     [
-        ({}, FROM_MESSAGES),
+        ({}, MESSAGE_STRATEGIES),
         ({"semantic": False}, (LIKING, EPISODIC)),
         ({"semantic": True, "episodic": False, "nonsense": False}, (SEMANTIC, LIKING)),
     ],
 )
 def test_all_are_on_unless_switched_off(switches: dict[str, Any], on: Any) -> None:
-    assert switched_on(switches) == on
-    assert is_on(switches, Strategy.REFLECTION)
+    assert enabled_strategies(switches) == on
+    assert is_enabled(switches, Strategy.REFLECTION)
 
 
 def test_namespaces() -> None:
@@ -52,7 +52,7 @@ def test_namespaces() -> None:
 @pytest.mark.parametrize(
     ("places", "span"),
     [
-        ((0, 0, 0), Span(FROM_MESSAGES, 0, 10)),
+        ((0, 0, 0), Span(MESSAGE_STRATEGIES, 0, 10)),
         ((10, 10, 10), None),
         ((10, 3, 3), Span((LIKING, EPISODIC), 3, 10)),
         ((0, 4, 7), Span((SEMANTIC,), 0, 4)),
@@ -60,12 +60,12 @@ def test_namespaces() -> None:
     ],
 )
 def test_those_behind_read_up_to_the_next(places: tuple[int, int, int], span: Span | None) -> None:
-    assert next_span(dict(zip(FROM_MESSAGES, places, strict=True)), end=10) == span
+    assert next_span(dict(zip(MESSAGE_STRATEGIES, places, strict=True)), end=10) == span
 
 
 @given(st.lists(st.integers(0, 30), min_size=3, max_size=3), st.integers(0, 30))
 def test_reading_on_reads_everything_once(places: list[int], end: int) -> None:
-    at = {strategy: min(place, end) for strategy, place in zip(FROM_MESSAGES, places, strict=True)}
+    at = {strategy: min(place, end) for strategy, place in zip(MESSAGE_STRATEGIES, places, strict=True)}
     read: dict[Strategy, list[int]] = {strategy: [] for strategy in at}
     begun = dict(at)
     while span := next_span(at, end=end):
