@@ -26,7 +26,7 @@ from strength.domain.profile import Entry, StandingMemory
 from strength.models import Memory, MemoryRevision, Profile
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
-MOST_PINNED = 1_000
+MAX_PINNED = 1_000
 
 APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("memory_id", flat=True))
 
@@ -35,7 +35,7 @@ def pinned(request: LayerRequest) -> LayerResult:
     if not request.policy.include_pinned:
         return LayerResult()
     rows = pinned_memories(
-        tenant=request.tenant, project=request.project, by=request.by, now=request.now, most=MOST_PINNED
+        tenant=request.tenant, project=request.project, by=request.by, now=request.now, most=MAX_PINNED
     )
     return LayerResult(tuple(_candidate(PINNED, memory, request.zone) for memory in rows))
 

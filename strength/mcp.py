@@ -23,7 +23,7 @@ from strength.api.memories import MemoryIn, MemoryPatch, SupersedeIn, new_memory
 from strength.api.search import SearchIn
 from strength.models import Memory
 
-MOST_PINNED = 200
+MAX_PINNED = 200
 TITLE_LENGTH = 80
 CONNECTOR_RESULTS = 10
 Remembered = Literal["fact", "preference", "episode", "learning", "decision", "note"]
@@ -126,7 +126,7 @@ def fetch(call: Call, id: str) -> dict[str, Any]:
 def pinned(call: Call) -> str:
     """Texts that are to be known in every conversation."""
     rows = pinned_memories(
-        tenant=call.reading(), project=None, by=call.principal, now=call.now, most=MOST_PINNED
+        tenant=call.reading(), project=None, by=call.principal, now=call.now, most=MAX_PINNED
     )
     return "\n".join(f"- {memory.content}" for memory in rows)
 

@@ -26,7 +26,7 @@ from strength.domain.review import Item, Order, Sort
 from strength.domain.sleep import MergeState
 from strength.models import Memory, MemoryIndex, Merge, ReviewHold, ReviewInstructions, SavedView
 from strength.models.memory import STRENGTH_OF_MEMORY
-from strength.models.revision import LONGEST_INSTRUCTIONS, LONGEST_NAME, LONGEST_QUERY
+from strength.models.revision import MAX_INSTRUCTIONS_LENGTH, MAX_VIEW_NAME_LENGTH, MAX_VIEW_QUERY_LENGTH
 
 MAX_COUNTED: Final = 1_000
 MAX_NEAR: Final = 5
@@ -167,7 +167,7 @@ def review_instructions() -> str:
 
 @transaction.atomic
 def write_review_instructions(*, text: str, by: Principal, now: datetime) -> None:
-    text = text.strip()[:LONGEST_INSTRUCTIONS]
+    text = text.strip()[:MAX_INSTRUCTIONS_LENGTH]
     row, is_new = ReviewInstructions.objects.select_for_update().get_or_create(pk=1)
     if row.text == text and not is_new:
         return
@@ -179,9 +179,9 @@ def write_review_instructions(*, text: str, by: Principal, now: datetime) -> Non
 def save_view(*, person_id: int, name: str, query: str) -> None:
     """Keep a view by its name; one of the same name is replaced. Raises UnusableView."""
     name = " ".join(name.split())
-    if not name or len(name) > LONGEST_NAME:
+    if not name or len(name) > MAX_VIEW_NAME_LENGTH:
         raise UnusableView(_("A view needs a name of at most 60 characters."))
-    if len(query) > LONGEST_QUERY:
+    if len(query) > MAX_VIEW_QUERY_LENGTH:
         raise UnusableView(_("These filters are too long to be saved."))
     own = SavedView.objects.filter(person_id=person_id)
     if own.exclude(name=name).count() >= MAX_VIEWS:

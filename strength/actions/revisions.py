@@ -42,7 +42,7 @@ from strength.models import (
     SleepRun,
     StrengthPoint,
 )
-from strength.models.locks import lock_shared, settle
+from strength.models.locks import lock_shared, update_fading
 from strength.sql import QUERIES, execute_all, run_query
 
 UNDOABLE: Final = frozenset(
@@ -104,7 +104,7 @@ def store_change(
 ) -> None:
     """Save a locked memory's next version and its revision; `before` and `beside` are from before the change."""
     if before.get("valid_from") or before.get("valid_to"):  # it may have begun or ended since the last night
-        settle(memory.actor_id, [memory.pk], now=now)
+        update_fading(memory.actor_id, [memory.pk], now=now)
     if memory.archived_why:
         write_archivings(memory.actor_id, [memory.pk])
         memory.archived_why = ""

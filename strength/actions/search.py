@@ -36,7 +36,7 @@ from strength.domain.policy import SearchPolicy
 from strength.domain.profile import StandingMemory
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex, MemoryQuerySet
-from strength.models.locks import settle
+from strength.models.locks import update_fading
 from strength.models.memory import STRENGTH_OF_MEMORY, load_memories
 from strength.sql import QUERIES, run_query
 
@@ -358,4 +358,4 @@ def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequenc
 def sync_facets(memory: Memory) -> None:
     """Copy a memory's facets to its index rows, and let it fade or not; inside the transaction that changed it."""
     run_query(QUERIES["sync_index"], {"actor_ids": [memory.actor_id], "memory_ids": [memory.pk]})
-    settle(memory.actor_id, [memory.pk], now=memory.updated_at, since=memory.updated_at)
+    update_fading(memory.actor_id, [memory.pk], now=memory.updated_at, since=memory.updated_at)

@@ -38,7 +38,7 @@ from strength.domain.memories import STANDING
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import RunState, Trigger, Why
 from strength.models import Memory, SleepRun, SleepState
-from strength.models.locks import lock_exclusive, lock_idle, settle
+from strength.models.locks import lock_exclusive, lock_idle, update_fading
 from strength.models.sleep import begin_clock, mark_anew
 from strength.sql import SLEEP_QUERIES, due_of, execute_all, run_query
 
@@ -279,7 +279,7 @@ def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
     """Let memories fade whose validity began since the last night, and those stand still whose validity has ended."""
     bounded = run_query(SLEEP_QUERIES["bounded"], {"actor_ids": list(actor_ids), "now": now})
     if bounded:
-        settle({key for key, _id in bounded}, [memory_id for _key, memory_id in bounded], now=now)
+        update_fading({key for key, _id in bounded}, [memory_id for _key, memory_id in bounded], now=now)
 
 
 def _archive_step(nights: Sequence[Night]) -> None:

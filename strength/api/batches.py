@@ -32,8 +32,8 @@ from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, Selection
 from strength.domain.memories import WrongState
 from strength.models import MemoryChange
 
-MOST_KEY = 2**63 - 1
-SAMPLE = 5
+MAX_CURSOR = 2**63 - 1
+SAMPLE_SIZE = 5
 BULK_VERBS = [*(verb for verb in TRANSITIONS if verb != "approve"), DELETE]
 """Each approval is bound to a text that was read."""
 
@@ -92,17 +92,17 @@ def _validated_items(
     return found
 
 
-def _written(item: BatchItem) -> dict[str, Any]:
+def _write_result(item: BatchItem) -> dict[str, Any]:
     error = item.error
     if error is not None:
         what = {"field": error.field or None, "code": error.code or "invalid", "detail": str(error)}
-        return _refused([what])
+        return _error_result([what])
     assert item.memory is not None
     result = "created" if item.is_new else "reinforced"
     return {"result": result, "id": item.memory.pk, "status": item.memory.status, "errors": []}
 
 
-def _refused(errors: list[dict[str, Any]]) -> dict[str, Any]:
+def _error_result(errors: list[dict[str, Any]]) -> dict[str, Any]:
     return {"result": "refused", "id": None, "status": None, "errors": errors}
 
 
@@ -117,7 +117,8 @@ class MemoriesBatch(MemoryView):
         news = [each for each in checked if isinstance(each, NewMemory)]
         written = iter(write_memories(actor=self.writing(values), news=news, by=self.principal, now=self.now))
         results = [
-            _written(next(written)) if isinstance(each, NewMemory) else _refused(each) for each in checked
+            _write_result(next(written)) if isinstance(each, NewMemory) else _error_result(each)
+            for each in checked
         ]
         return Response({"results": WrittenOut(results, many=True).data})
 
@@ -155,12 +156,12 @@ class MemoriesBulk(MemoryView):
         """
         values = self.validated(BulkIn)
         tenant, verb = self.reading(values), values["verb"]
-        rows = filter_changing(self.listed(tenant, values).filter(updated_at__lte=self.now), verb)
+        rows = filter_changing(self.filtered_memories(tenant, values).filter(updated_at__lte=self.now), verb)
         count = rows.count()
         if values.get("expected_count", count) != count:
             raise WrongState(f"{count} memories match by now; look at them again.")
         newest = rows.with_numbers().order_by("-created_at", "-id")
-        body: dict[str, Any] = {"batch": None, "count": count, "sample": list(newest[:SAMPLE])}
+        body: dict[str, Any] = {"batch": None, "count": count, "sample": list(newest[:SAMPLE_SIZE])}
         if not values["dry_run"]:
             body["batch"] = enqueue_curation(
                 memory_ids=list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1]), verb=verb,
@@ -221,7 +222,7 @@ class ChangesQuery(TenantQuery):
     )
     after = serializers.IntegerField(
         min_value=0,
-        max_value=MOST_KEY,
+        max_value=MAX_CURSOR,
         default=0,
         help_text="The `cursor` of the answer before; 0 for the beginning.",
     )

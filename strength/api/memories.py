@@ -57,13 +57,13 @@ from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel, Sourc
 from strength.models import Memory, MemoryHistory, MemoryQuerySet, MemorySource
 from strength.models.memory import load_memories
 
-MOST_DIMENSIONS = 16_000
-STRONGEST = 1_000_000.0
+MAX_DIMENSIONS = 16_000
+MAX_STRENGTH = 1_000_000.0
 DATE_TIME = serializers.DateTimeField()
 ORDERINGS = {"created_at": "created_at", "strength": "strength", "last_accessed_at": "last_used"}
 
 
-def _values(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
+def _choices(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
     return [word.value for word in words]
 
 
@@ -73,11 +73,11 @@ class EmbeddingField(ItemsField):
     child = serializers.FloatField(min_value=-1e30, max_value=1e30)
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"min_length": 1, "max_length": MOST_DIMENSIONS, **kwargs})
+        super().__init__(**{"min_length": 1, "max_length": MAX_DIMENSIONS, **kwargs})
 
 
 class StrengthsField(EntriesField):
-    child = serializers.FloatField(min_value=0, max_value=STRONGEST)
+    child = serializers.FloatField(min_value=0, max_value=MAX_STRENGTH)
 
 
 class LearningsField(EntriesField):
@@ -93,12 +93,12 @@ class TagsField(ItemsField):
         super().__init__(**{"max_length": 50, **kwargs})
 
 
-def _finite(value: float) -> None:
+def _validate_finite(value: float) -> None:
     if not math.isfinite(value):
         raise serializers.ValidationError("must be a number.")
 
 
-def _short_keys(value: dict[Any, Any]) -> None:
+def _validate_key_lengths(value: dict[Any, Any]) -> None:
     if len(value) > 50 or any(not 0 < len(key) <= 100 for key in value):
         raise serializers.ValidationError("has at most 50 perspectives of 1 to 100 characters.")
 
@@ -107,13 +107,13 @@ class CuratedIn(StrictSerializer):
     """The fields that people may edit; all are optional."""
 
     content = TextField(max_length=MAX_CONTENT_LENGTH)
-    kind = OneOf(choices=_values(Kind))
+    kind = OneOf(choices=_choices(Kind))
     namespace = StringField(max_length=500)
     tags = TagsField()
-    scope_level = OneOf(choices=_values(ScopeLevel))
+    scope_level = OneOf(choices=_choices(ScopeLevel))
     scope_domain = StringField(max_length=255, allow_blank=True)
     scope_project = StringField(max_length=255, allow_blank=True)
-    learnings = LearningsField(validators=[_short_keys])
+    learnings = LearningsField(validators=[_validate_key_lengths])
     metadata = ObjectField()
     pinned = serializers.BooleanField()
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True)
@@ -138,8 +138,8 @@ class MemoryItemIn(CuratedIn):
 
     perspective = TextField(max_length=100)
     learning = TextField(max_length=10_000)
-    strength = serializers.FloatField(min_value=0, max_value=STRONGEST)
-    strength_by_perspective = StrengthsField(validators=[_short_keys])
+    strength = serializers.FloatField(min_value=0, max_value=MAX_STRENGTH)
+    strength_by_perspective = StrengthsField(validators=[_validate_key_lengths])
     embedding = EmbeddingField()
     source_message_ids = ItemsField(child=IdField(), max_length=500)
     channel = StringField(max_length=100, allow_blank=True)
@@ -147,7 +147,7 @@ class MemoryItemIn(CuratedIn):
     def get_fields(self) -> dict[str, serializers.Field]:
         fields = super().get_fields()
         # `source` is a field's own attribute, so it cannot stand in the class body.
-        fields["source"] = OneOf(choices=_values(Source), required=False)
+        fields["source"] = OneOf(choices=_choices(Source), required=False)
         fields["content"].required = True
         return fields
 
@@ -172,7 +172,7 @@ class SupersedeIn(ReasonSerializer):
     valid_from = MomentField(required=False)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        return {**super().get_fields(), "source": OneOf(choices=_values(Source), required=False)}
+        return {**super().get_fields(), "source": OneOf(choices=_choices(Source), required=False)}
 
 
 def new_memory(values: dict[str, Any], *, has_idempotency_key: bool = False) -> NewMemory:
@@ -249,8 +249,8 @@ class ObjectTextField(ObjectField):
 class SelectionSerializer(serializers.Serializer):
     """Filters of memories, in query strings and bodies; `kind`, `tag` and `source` may be repeated."""
 
-    status = OneOf(choices=[*_values(Status), ALL], default=Status.ACTIVE.value)
-    kind = ItemsField(child=OneOf(choices=_values(Kind)), required=False, max_length=50)
+    status = OneOf(choices=[*_choices(Status), ALL], default=Status.ACTIVE.value)
+    kind = ItemsField(child=OneOf(choices=_choices(Kind)), required=False, max_length=50)
     namespace = StringField(required=False, max_length=500)
     tag = TagsField(required=False, help_text="All of them.")
     trust = OneOf(choices=[trust.value for trust in Trust], required=False)
@@ -271,14 +271,14 @@ class SelectionSerializer(serializers.Serializer):
     used_after = MomentField(required=False)
     used_before = MomentField(required=False)
     min_strength = serializers.FloatField(
-        required=False, min_value=0, max_value=STRONGEST, validators=[_finite]
+        required=False, min_value=0, max_value=MAX_STRENGTH, validators=[_validate_finite]
     )
     max_strength = serializers.FloatField(
-        required=False, min_value=0, max_value=STRONGEST, validators=[_finite]
+        required=False, min_value=0, max_value=MAX_STRENGTH, validators=[_validate_finite]
     )
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        sources = ItemsField(child=OneOf(choices=_values(Source)), required=False, max_length=50)
+        sources = ItemsField(child=OneOf(choices=_choices(Source)), required=False, max_length=50)
         return {**super().get_fields(), "source": sources}
 
     @staticmethod
@@ -325,7 +325,7 @@ def with_operation_id(view: type[APIView], operation_id: str, **attributes: Any)
     return extend_schema_view(post=extend_schema(operation_id=operation_id))(subclass)
 
 
-class PagesByStrength(CursorPagination):
+class StrengthPages(CursorPagination):
     """Pages of an actor's memories in the order of strengths."""
 
     def __init__(self, actor_id: UUID, status: str) -> None:
@@ -351,7 +351,7 @@ class MemoryView(ApiView):
         [shown] = self.shown(MemoryOut, [fresh])
         return Response(shown, status=status_code, headers={"ETag": etag(fresh.version)})
 
-    def answer_to(self, write: Callable[[], tuple[Memory, bool]]) -> Response:
+    def respond_to_write(self, write: Callable[[], tuple[Memory, bool]]) -> Response:
         """Answer with the memory that was written, 201 where it is new."""
         try:
             memory, is_new = write()
@@ -360,7 +360,7 @@ class MemoryView(ApiView):
             return self.handle_exception(error)
         return self.answer(memory, 201 if is_new else 200)
 
-    def listed(self, tenant: Tenant, values: dict[str, Any]) -> MemoryQuerySet:
+    def filtered_memories(self, tenant: Tenant, values: dict[str, Any]) -> MemoryQuerySet:
         """Return an actor's memories narrowed by a list's query string."""
         return select_memories(tenant, SelectionSerializer.selection(values, tenant), now=self.now)
 
@@ -373,10 +373,10 @@ class Memories(MemoryView):
         sign = "-" if values["ordering"].startswith("-") else ""
         column = ORDERINGS[values["ordering"].lstrip("-")]
         tenant = self.reading(values)
-        rows = self.listed(tenant, values).with_numbers().annotate(last_used=LAST_USED)
+        rows = self.filtered_memories(tenant, values).with_numbers().annotate(last_used=LAST_USED)
         paginator = None
         if column == "strength":
-            paginator = PagesByStrength(tenant.actor_id, ALL if "as_of" in values else values["status"])
+            paginator = StrengthPages(tenant.actor_id, ALL if "as_of" in values else values["status"])
         return self.page(rows, MemoryOut, ordering=(f"{sign}{column}", f"{sign}id"), paginator=paginator)
 
     @operation("memories_create", Scope.WRITE, request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut})
@@ -388,7 +388,7 @@ class Memories(MemoryView):
         """
         values, has_idempotency_key = self.validated(MemoryIn), "Idempotency-Key" in request.headers
         new = new_memory(values, has_idempotency_key=has_idempotency_key)
-        return self.answer_to(
+        return self.respond_to_write(
             lambda: write_memory(actor=self.writing(values), new=new, by=self.principal, now=self.now)
         )
 
@@ -398,7 +398,7 @@ class MemoryCount(MemoryView):
     def get(self, request: Request) -> Response:
         """Count an actor's memories that match these filters."""
         values = self.query(MemoryQuery)
-        return Response({"count": self.listed(self.reading(values), values).count()})
+        return Response({"count": self.filtered_memories(self.reading(values), values).count()})
 
 
 class OneMemory(MemoryView):
@@ -455,7 +455,7 @@ class MemorySupersede(MemoryView):
                 memory=memory, new=new, at=at, reason=values["reason"], **self.change
             ), True
 
-        return self.answer_to(supersede)
+        return self.respond_to_write(supersede)
 
 
 class MemoryRevisions(MemoryView):

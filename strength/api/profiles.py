@@ -114,7 +114,8 @@ class ProfileView(ApiView):
         profile, entries = profile_entries(tenant=tenant, standing=standing, project=None, now=self.now)
         written = profile or get_profile(tenant.actor_id)
         body = {
-            "agent_id": tenant.agent_id, "user_id": tenant.user_id, "lines": _lines(entries), "written": written
+            "agent_id": tenant.agent_id, "user_id": tenant.user_id, "lines": _visible_entries(entries),
+            "written": written,
         }  # fmt: skip
         shown = {entry.line for entry in entries}
         return Response(
@@ -123,7 +124,7 @@ class ProfileView(ApiView):
         )
 
 
-def _lines(entries: list[Entry]) -> list[dict[str, Any]]:
+def _visible_entries(entries: list[Entry]) -> list[dict[str, Any]]:
     """Return the entries without the memories that a written line before them stands for."""
     shown, said = list[dict[str, Any]](), set[Any]()
     for entry in entries:

@@ -33,16 +33,16 @@ from strength.actions.search import (
     search_memories,
 )
 from strength.actions.selection import MemorySelection
-from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _values
+from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _choices
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, Status
 
-MOST_OTHERS = 20
+MAX_OTHERS = 20
 
 
 class KindsField(serializers.ListField):
     """One kind, or a list of kinds."""
 
-    child = OneOf(choices=_values(Kind))
+    child = OneOf(choices=_choices(Kind))
 
     def to_internal_value(self, data: Any) -> list[str]:
         return list(super().to_internal_value([data] if isinstance(data, str) else data))
@@ -52,7 +52,7 @@ class FiltersIn(StrictSerializer):
     kind = KindsField(required=False)
     namespace = StringField(required=False, max_length=500)
     tags = TagsField(required=False)
-    status = OneOf(choices=_values(Status), required=False)
+    status = OneOf(choices=_choices(Status), required=False)
     created_after = MomentField(required=False)
     created_before = MomentField(required=False)
     as_of = MomentOrDayField(required=False)
@@ -70,7 +70,7 @@ class FiltersIn(StrictSerializer):
 class SearchIn(TenantSerializer):
     """A search, by text or by vector. `others` are users or agents whose memories are searched as well."""
 
-    others = ItemsField(child=TenantSerializer(), required=False, default=list, max_length=MOST_OTHERS)
+    others = ItemsField(child=TenantSerializer(), required=False, default=list, max_length=MAX_OTHERS)
     query = TextField(required=False, max_length=MAX_CONTENT_LENGTH)
     embedding = EmbeddingField(required=False)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)

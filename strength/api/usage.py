@@ -29,28 +29,28 @@ from strength.actions.curation import archive_memories, report_use
 from strength.actions.revisions import strength_history
 from strength.actions.tasks import Completion, begin_task, complete_task, found_memories
 from strength.actions.usage import NotUsable, impact_memory, mark_candidates, set_strengths
-from strength.api.memories import STRONGEST, MemoryOut, MemoryView
+from strength.api.memories import MAX_STRENGTH, MemoryOut, MemoryView
 from strength.api.search import FoundMemoryOut
 from strength.domain.memories import MAX_CONTENT_LENGTH
 from strength.domain.strength import Impact
 from strength.models import Memory, Task
 
-MOST_IDS = 500
-LONGEST_TASK = 200
+MAX_IDS = 500
+MAX_TASK_ID_LENGTH = 200
 
 
 class IdsField(ItemsField):
     child = IdField()
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"max_length": MOST_IDS, **kwargs})
+        super().__init__(**{"max_length": MAX_IDS, **kwargs})
 
 
 class UsedIn(StrictSerializer):
     """A report of use; with a `task_id` it counts once per task."""
 
     perspective = TextField(required=False, allow_null=True, default=None, max_length=100)
-    task_id = TextField(required=False, allow_null=True, default=None, max_length=LONGEST_TASK)
+    task_id = TextField(required=False, allow_null=True, default=None, max_length=MAX_TASK_ID_LENGTH)
 
 
 class ManyUsedIn(UsedIn):
@@ -69,11 +69,11 @@ class ArchiveIn(ReasonSerializer):
 
 class StrengthIn(StrictSerializer):
     id = IdField()
-    strength = serializers.FloatField(min_value=0, max_value=STRONGEST)
+    strength = serializers.FloatField(min_value=0, max_value=MAX_STRENGTH)
 
 
 class StrengthsIn(StrictSerializer):
-    updates = ItemsField(child=StrengthIn(), max_length=MOST_IDS)
+    updates = ItemsField(child=StrengthIn(), max_length=MAX_IDS)
 
 
 class ImpactIn(StrictSerializer):
@@ -140,7 +140,7 @@ class CompleteIn(StrictSerializer):
     """The result of a task. `used_memory_ids` takes precedence over use detection."""
 
     result = ResultField(allow_null=True)
-    used_memory_ids = ItemsField(child=IdField(), required=False, allow_null=True, max_length=MOST_IDS)
+    used_memory_ids = ItemsField(child=IdField(), required=False, allow_null=True, max_length=MAX_IDS)
     perspective = TextField(required=False, allow_null=True, max_length=100)
     learning_content = TextField(required=False, allow_null=True, max_length=MAX_CONTENT_LENGTH)
     learning_text = TextField(required=False, allow_null=True, allow_blank=True, max_length=10_000)
@@ -179,7 +179,9 @@ class ManyMemoriesView(MemoryView):
 
     scopes = {"POST": Scope.WRITE}
 
-    def counted(self, name: str, wanted: Sequence[UUID], act: Callable[[list[Memory]], int]) -> Response:
+    def respond_count(
+        self, name: str, wanted: Sequence[UUID], act: Callable[[list[Memory]], int]
+    ) -> Response:
         """Return the count of an action on the memories that the key may see, and the other ids, each once, in order.
 
         Raises UnknownRow where it may see none.
@@ -212,7 +214,7 @@ class MemoriesUsed(ManyMemoriesView):
         """Strengthen the memories that were used; with a `task_id`, each once for that task."""
         values = self.validated(ManyUsedIn)
         report = {"perspective": values["perspective"], "task": values["task_id"], "now": self.now}
-        return self.counted(
+        return self.respond_count(
             "reinforced", values["ids"],
             lambda memories: report_use(memories=memories, by=self.principal, **report)[1],
         )  # fmt: skip
@@ -227,7 +229,7 @@ class MemoriesCandidates(ManyMemoriesView):
             mark_candidates(memories=memories)
             return len(memories)
 
-        return self.counted("updated", self.validated(IdsIn)["ids"], mark)
+        return self.respond_count("updated", self.validated(IdsIn)["ids"], mark)
 
 
 class MemoriesArchive(ManyMemoriesView):
@@ -236,7 +238,7 @@ class MemoriesArchive(ManyMemoriesView):
         """Archive those of the memories that are active."""
         values = self.validated(ArchiveIn)
         given = {"by": self.principal, "reason": values["reason"], "now": self.now}
-        return self.counted(
+        return self.respond_count(
             "updated", values["ids"], lambda memories: archive_memories(memories=memories, **given)
         )
 
@@ -246,7 +248,7 @@ class MemoriesStrengths(ManyMemoriesView):
     def post(self, request: Request) -> Response:
         """Set the strengths of several memories; they decay from now on."""
         strengths = {each["id"]: each["strength"] for each in self.validated(StrengthsIn)["updates"]}
-        return self.counted(
+        return self.respond_count(
             "updated", list(strengths),
             lambda memories: set_strengths(
                 memories=memories, strengths=strengths, by=self.principal, now=self.now

@@ -24,7 +24,7 @@ from memoryhub.tenancy.namespaces import MAX_NAMESPACE_LENGTH
 from strength.domain.duplicates import wording_digest
 from strength.domain.memories import STANDING, Kind, ScopeLevel, Source, Status
 from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
-from strength.models.locks import lock_shared, settle
+from strength.models.locks import lock_shared, update_fading
 from strength.models.sleep import SleepState, choices, mark_anew
 from strength.sql import FACETS, QUERIES, StrengthNow, run_query
 
@@ -43,7 +43,7 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         return {memory.pk: memory for memory in rows.filter(pk__in=list(memory_ids)).order_by("id")}
 
     def with_numbers(self) -> "MemoryQuerySet":
-        """Load what the API and the admin show."""
+        """Load the related rows that the API and the admin show."""
         return self.joined_with_numbers().prefetch_related("perspectives", "sources")
 
     def joined_with_numbers(self) -> "MemoryQuerySet":
@@ -51,7 +51,7 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
 
 
 class WordingDigestField(models.BinaryField):
-    """The digest by which a text that is written again is found; follows the content."""
+    """Digest of the wording, which finds repeated texts; derived from the content."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "max_length": 32, "null": True, "editable": False})
@@ -296,7 +296,7 @@ class MemoryNumbers(OwnedRow):
         return Numbers(self.now(state), self.access_count, self.impact_score, self.consolidation_level)
 
     def decayed_until(self, state: SleepState | None) -> datetime:
-        """Return up to when its decay is reckoned."""
+        """Return the time up to which decay was applied."""
         at = state.clock_at if state is not None and self.fades else None
         return max(self.began_at, at or self.began_at)
 
@@ -392,7 +392,7 @@ class MemoryIndex(Facets, SearchIndexRow):
                 cursor.execute(QUERIES["lock_memories"], keys)
                 cursor.execute(QUERIES["sync_index"], keys)
                 rows = cursor.rowcount
-                mended += int(rows) + settle(actor_id, memory_ids, now=timezone.now())
+                mended += int(rows) + update_fading(actor_id, memory_ids, now=timezone.now())
         return mended
 
 

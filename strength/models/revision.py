@@ -1,4 +1,4 @@
-"""Records of curation: revisions, the feed of changes, merges, tombstones; and what curators keep for their work."""
+"""Records of curation: revisions, change feed, merges, tombstones, saved views, review instructions and holds."""
 
 from typing import ClassVar
 
@@ -18,9 +18,9 @@ from strength.domain.sleep import MergeState
 from strength.models.memory import Memory
 from strength.models.sleep import SleepRun, choices
 
-LONGEST_NAME = 60
-LONGEST_QUERY = 2_000
-LONGEST_INSTRUCTIONS = 4_000
+MAX_VIEW_NAME_LENGTH = 60
+MAX_VIEW_QUERY_LENGTH = 2_000
+MAX_INSTRUCTIONS_LENGTH = 4_000
 
 
 class Revision(NumberedVersion):
@@ -203,8 +203,8 @@ class SavedView(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    name = models.CharField(max_length=LONGEST_NAME)
-    query = models.CharField(max_length=LONGEST_QUERY)
+    name = models.CharField(max_length=MAX_VIEW_NAME_LENGTH)
+    query = models.CharField(max_length=MAX_VIEW_QUERY_LENGTH)
 
     class Meta:
         ordering = ["name"]
@@ -218,7 +218,7 @@ class ReviewInstructions(models.Model):
     """The team's instructions, shown above the queue; one row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
-    text = models.TextField(max_length=LONGEST_INSTRUCTIONS, blank=True)
+    text = models.TextField(max_length=MAX_INSTRUCTIONS_LENGTH, blank=True)
     updated_at = models.DateTimeField(db_default=Now())
 
     class Meta:
