@@ -359,7 +359,7 @@ def state_of(actor: Any) -> list[Any]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("is_keyed", [False, True])
+@pytest.mark.parametrize("has_idempotency_key", [False, True])
 @pytest.mark.parametrize("after", [timedelta(seconds=5), timedelta(hours=1)])
 def test_a_batch_does_what_its_items_do_one_after_the_other(
     after: timedelta, has_idempotency_key: bool, db: None
