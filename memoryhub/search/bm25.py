@@ -68,6 +68,9 @@ OTHERS_DOCUMENTS: Final = 10_000
 OWN_SHARE: Final = 0.01
 """A term that stands in as many of an actor's own texts is counted there: a name that is rare to everybody else."""
 
+MAX_OWN_TERMS: Final = 500
+"""Of an actor with long texts thousands are as frequent, and each query would read them."""
+
 COMMON_TERMS: Final = Path(__file__).with_name("common_terms.tsv")
 """In how many of these each term is. `bench/common_terms.py` writes it."""
 
@@ -183,7 +186,7 @@ def frequent_terms(texts: Sequence[Iterable[int]], *, documents: int) -> dict[in
     counts = Counter(chain.from_iterable(texts))
     return {
         term: round(count / len(texts) * documents)
-        for term, count in counts.items()
+        for term, count in counts.most_common(MAX_OWN_TERMS)
         if count >= OWN_SHARE * len(texts)
     }
 

@@ -93,9 +93,10 @@ ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.document
 COUNTS: Final = """
 SELECT term, documents, false FROM memoryhub_termstatistic WHERE term = ANY(%(terms)s::integer[])
 UNION ALL
-SELECT own.term, own.documents, true
+SELECT term, own.documents, true
 FROM memoryhub_frequentterms AS known, unnest(known.terms, known.counts) AS own (term, documents)
-WHERE known.actor_id = %(actor)s::uuid AND own.term = ANY(%(terms)s::integer[])
+    JOIN unnest(%(terms)s::integer[]) AS asked (term) USING (term)
+WHERE known.actor_id = %(actor)s::uuid
 """
 
 
