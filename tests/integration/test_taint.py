@@ -177,9 +177,16 @@ def _attack_conversations(send: Any, place: Place, text: str) -> None:
     )
     send("delete", "summary", f"sessions/{place.ids['session_id']}/summary")
     send("post", "summaries-digest", "summaries/digest", {**WHO, "project": text[:255]})
-    asked = {**WHO, "message": text, "author": text[:255].strip() or MARK, "perspective": text[:100]}
+    short = text[:255].strip() or MARK
+    asked = {**WHO, "message": text, "author": short, "perspective": text[:100]}
     place.ids["untrusted_receipt_id"] = send("post", "context", "context", asked).get("receipt_id", "")
     send("post", "chat", "chat", {**asked, "session_id": own, "project": "auto"})
+    shown = [
+        {"role": "system", "content": text}, {"role": "user", "name": short, "content": text},
+        {"role": "assistant", "content": text}, {"role": "user", "content": f"{text} Anything else?"},
+    ]  # fmt: skip
+    completion = {"model": "kana", "user": "hiroki", "messages": shown}
+    send("post", "openai-chat-completions", "openai/chat/completions", completion)
     send("post", "session-extract", f"sessions/{own}/extract", {})
     send("post", "session-end", f"sessions/{own}/end", {})
 
