@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from question_sets import UNANSWERED, Collection, DataProblem, Dataset, Question, read_datasets
 from scoring import cosines
 
-from conversations.domain.messages import asks, findable_words, named_authors, without_names
+from conversations.domain.messages import is_question, named_authors, searchable_text, without_names
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.search import bm25
 from memoryhub.search.analysis import analyse
@@ -112,7 +112,7 @@ class Prepared:
         self.lengths = np.array([bm25.text_length(each) for each in terms], dtype=np.float32)
         sizes = [len(group.texts) for group in collection.groups]
         self.groups = np.repeat(np.arange(len(sizes)), sizes)
-        self.asks = np.array([asks(text.content) for text in texts], np.float32)
+        self.asks = np.array([is_question(text.content) for text in texts], np.float32)
         self.evidence = np.array([[text.id in question.evidence for text in texts] for question in questions])
         self.by_other = np.zeros(self.evidence.shape, np.float32)
         self.continues = np.array(continuing(authors))
@@ -233,7 +233,7 @@ def prepare(datasets: Sequence[Dataset]) -> dict[str, list[Prepared]]:
 def _found_by(dataset: Dataset, text: Any) -> str:
     if dataset.kind != "conversations":
         return str(text.content)
-    return findable_words(text.content, author=text.author, said_at=text.at)
+    return searchable_text(text.content, author=text.author, said_at=text.at)
 
 
 def settings(seed: int) -> list[Constants]:

@@ -17,8 +17,8 @@ class ConversationsConfig(AppConfig):
         from memoryhub.unfold import PAGES
 
         WRITERS[ImportedSession] = imports.write_sessions
-        UNDOERS[imports.KIND] = imports.undo_sessions
+        UNDOERS[imports.SESSION_KIND] = imports.undo_sessions
         PAGES.extend(playground.PAGES)
-        dashboard.PANELS.append(sessions.tiles)
-        FILE_SOURCES.append(playground.kept_files)
+        dashboard.PANELS.append(sessions.session_panel)
+        FILE_SOURCES.append(playground.cached_files)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

@@ -10,9 +10,17 @@ from django.db.models import Q
 
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
-from conversations.domain.content import Block, Content, Said, calls_in, is_reference, is_text, paired
+from conversations.domain.content import (
+    Block,
+    Content,
+    StoredMessage,
+    calls_in,
+    is_reference,
+    is_text,
+    pair_calls,
+)
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
-from conversations.domain.messages import SPOKEN, Role
+from conversations.domain.messages import SPOKEN_ROLES, Role
 from conversations.domain.passages import passages
 from conversations.models import Message, MessageQuerySet, believed_in
 from memoryhub.prepared import PreparedQuery
@@ -64,7 +72,7 @@ def _of_session(request: LayerRequest) -> tuple[list[Message], list[Message]]:
 def _latest_of_others(request: LayerRequest, limit: int) -> tuple[list[Message], list[Message]]:
     """Return the message before the latest ones of earlier sessions, if there is one, and these."""
     session, of_actor = request.asked.session, Q(actor_id=request.tenant.actor_id)
-    said = of_actor & Q(role__in=SPOKEN) & believed_in(None)
+    said = of_actor & Q(role__in=SPOKEN_ROLES) & believed_in(None)
     if session is not None:
         first = EARLIEST.first(of_actor & Q(session_id=session.pk))
         beginning = first.created_at if first else session.started_at
@@ -79,7 +87,7 @@ def _conversation(
     """Return the candidates of messages in their order, the results of tools with the calls; `before` came before."""
     rows = _with_results(request, spoken)
     session = request.asked.session
-    said = paired([Said(str(row.session_id), row.role, tuple(row.blocks or ())) for row in rows])
+    said = pair_calls([StoredMessage(str(row.session_id), row.role, tuple(row.blocks or ())) for row in rows])
     candidates: list[Candidate] = []
     known = {row.session_id for row in before}
     for place, blocks in said:

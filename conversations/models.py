@@ -12,7 +12,14 @@ from django.db.models import ExpressionWrapper, F, Func, Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
 
-from conversations.domain.messages import SPOKEN, Role, TurnState, asks, findable_words, is_findable
+from conversations.domain.messages import (
+    SPOKEN_ROLES,
+    Role,
+    TurnState,
+    is_question,
+    is_searchable,
+    searchable_text,
+)
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
@@ -91,7 +98,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.filter(actor_id__in=actor_ids)
 
     def spoken(self) -> "MessageQuerySet":
-        return self.filter(role__in=SPOKEN)
+        return self.filter(role__in=SPOKEN_ROLES)
 
     def believed_in(self, session_id: UUID | None) -> "MessageQuerySet":
         return self.filter(believed_in(session_id))
@@ -174,13 +181,13 @@ class MessageIndex(SearchIndexRow):
 
     @classmethod
     def is_findable(cls, owner: Message) -> bool:
-        return is_findable(owner.role, owner.content)
+        return is_searchable(owner.role, owner.content)
 
     @classmethod
     def words_of(cls, owner: Message) -> str:
         actor = owner.actor
         said_at = owner.local_time(zone_of(actor.agent, actor))
-        return findable_words(owner.content, author=owner.author, said_at=said_at)
+        return searchable_text(owner.content, author=owner.author, said_at=said_at)
 
     @classmethod
     def repeated(cls, owner: Message) -> dict[str, Any]:
@@ -189,7 +196,7 @@ class MessageIndex(SearchIndexRow):
             "seq": owner.seq,
             "trust": owner.trust,
             "author": owner.author,
-            "asks": asks(owner.content),
+            "asks": is_question(owner.content),
         }
 
 

@@ -244,7 +244,7 @@ SPECTACULAR_SETTINGS = {
         "DocumentVersionKindEnum": "summaries.models.DOCUMENT_KINDS",
         "ProjectEventKindEnum": "summaries.models.EVENT_KINDS",
         "ContextFormatEnum": ["anthropic", "openai"],
-        "BlockTypeEnum": "conversations.api.blocks.FIELDS",
+        "BlockTypeEnum": "conversations.api.blocks.BLOCK_FIELDS",
         "SummaryGeneratorEnum": ["llm", "extractive"],
         "SummaryVerbEnum": ["write", "edit", "lock", "unlock", "restore", "delete"],
         "SleepTriggerEnum": ["api", "task", "schedule", "command", "curator"],

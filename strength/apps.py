@@ -7,7 +7,7 @@ class StrengthConfig(AppConfig):
     name = "strength"
 
     def ready(self) -> None:
-        from conversations.actions.imports import UNDONE
+        from conversations.actions.imports import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
         from memoryhub.api.health import DIAGNOSES
@@ -26,7 +26,7 @@ class StrengthConfig(AppConfig):
         LEFT_OUT["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
-        UNDONE.append(importexport.undo_extracted)
+        UNDO_HANDLERS.append(importexport.undo_extracted)
         TREE_EXPORTS.append(importexport.export_notes)
         EXPORT_FORMATS["csv"] = importexport.memories_as_csv
         PAGES.extend([*review.PAGES, *nights.PAGES])

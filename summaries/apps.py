@@ -8,7 +8,7 @@ class SummariesConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.actions import context, sessions
-        from conversations.actions.imports import UNDONE
+        from conversations.actions.imports import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
         from memoryhub.importexport.exporter import TREE_EXPORTS
@@ -29,7 +29,7 @@ class SummariesConfig(AppConfig):
         UNDOERS.update(
             {imports.DOCUMENT_KIND: imports.undo_documents, imports.PROJECT_KIND: imports.undo_projects}
         )
-        UNDONE.append(imports.undo_summaries)
+        UNDO_HANDLERS.append(imports.undo_summaries)
         sessions.SUMMARY_SOURCES.append(session_summary)
         context.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces

@@ -25,7 +25,7 @@ from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, a
 from conversations.domain.content import Block, Language
 from conversations.domain.formats import Format
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, LayerResult
-from conversations.domain.messages import SPOKEN
+from conversations.domain.messages import SPOKEN_ROLES
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.models import Message, Receipt, Session
@@ -344,7 +344,7 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
 def _latest(tenant: Tenant, request: ContextRequest, *, most: int) -> list[Message]:
     if request.session is None:
         return []
-    said = Q(actor_id=tenant.actor_id, session_id=request.session.pk, role__in=SPOKEN)
+    said = Q(actor_id=tenant.actor_id, session_id=request.session.pk, role__in=SPOKEN_ROLES)
     if request.stored_message is not None:
         said &= Q(seq__lt=request.stored_message.seq)
     return LATEST.rows(said & request.on_branch, most=most)[::-1]

@@ -10,7 +10,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
 from conversations.actions.context import forget_sources
-from conversations.actions.messages import add_messages, entries_of, insert_messages, message_values
+from conversations.actions.messages import (
+    add_messages,
+    insert_messages,
+    message_index_entries,
+    message_values,
+)
 from conversations.domain.messages import NewMessage, Numbered, Role
 from conversations.models import Message, Session
 from memoryhub.auth import audit
@@ -26,7 +31,7 @@ from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 
-KIND: Final = "session"
+SESSION_KIND: Final = "session"
 
 
 @dataclass
@@ -50,15 +55,15 @@ def write_sessions(records: Sequence[LocatedRecord], *, writing: ImportContext) 
             conversation = wanted.setdefault(key, _Conversation(located, session))
             for message in session.messages:
                 conversation.messages.setdefault(message.id, message)
-    fresh = wanted.keys() - _grow(actor, wanted, writing)
+    fresh = wanted.keys() - _extend_known(actor, wanted, writing)
     try:
         with transaction.atomic():
             _insert(actor, {key: wanted[key] for key in wanted if key in fresh}, writing)
     except IntegrityError:  # another import of the same file was quicker
-        _grow(actor, wanted, writing)
+        _extend_known(actor, wanted, writing)
 
 
-def _grow(actor: Actor, wanted: Mapping[UUID, _Conversation], writing: ImportContext) -> set[UUID]:
+def _extend_known(actor: Actor, wanted: Mapping[UUID, _Conversation], writing: ImportContext) -> set[UUID]:
     """Add the new messages of known sessions; return the known ones."""
     sessions = Session.objects.filter(actor_id=actor.pk).in_bulk(list(wanted))
     ids = [message_id for key in sessions for message_id in wanted[key].messages]
@@ -75,7 +80,7 @@ def _grow(actor: Actor, wanted: Mapping[UUID, _Conversation], writing: ImportCon
             first = session.message_count + 1
             batch = [_new_message(each, session.started_at) for each in new]
             add_messages(session=session, batch=batch, by=writing.by, now=writing.now)
-            writing.note_row(actor, KIND, key, first_seq=first, last_seq=session.message_count)
+            writing.note_row(actor, SESSION_KIND, key, first_seq=first, last_seq=session.message_count)
     return set(sessions)
 
 
@@ -112,7 +117,7 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Imp
         for session, numbered in said
     ]
     messages = [numbered.message for _, numbered in said]
-    entries = entries_of(messages, spaces, writing.now, zone)
+    entries = message_index_entries(messages, spaces, writing.now, zone)
     insert_messages(values, [entries.get(id(message)) for message in messages], spaces)
     keys = [session.pk for session in sessions]
     audit.record_each(
@@ -121,7 +126,7 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Imp
     spoken = [session.pk for session in sessions if session.message_count]
     enqueue_triggered_by_each("turn", actor_id=actor.pk, session_ids=spoken)
     for session in sessions:
-        writing.note_row(actor, KIND, session.pk, first_seq=1, last_seq=session.message_count)
+        writing.note_row(actor, SESSION_KIND, session.pk, first_seq=1, last_seq=session.message_count)
 
 
 def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: ImportContext) -> Session:
@@ -141,7 +146,7 @@ def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: Impo
     )
 
 
-UNDONE: Final[list[Callable[..., None]]] = []
+UNDO_HANDLERS: Final[list[Callable[..., None]]] = []
 """Functions that remove what was made of messages, before these go; registered by apps.
 
 They get the sessions by id, each with the `seq` from which on messages go (1: the session goes), and the messages' ids.
@@ -174,7 +179,7 @@ def undo_sessions(
             going |= Q(session_id=key, seq__gte=first)
     gone = Message.objects.filter(going, actor_id=actor.pk)
     message_ids = list(gone.values_list("pk", flat=True))
-    for undo in UNDONE:
+    for undo in UNDO_HANDLERS:
         undo(actor=actor, sessions=cut, message_ids=message_ids, by=by, reason=reason, now=now)
     forget_sources(message_ids)
     gone.delete()
@@ -182,14 +187,14 @@ def undo_sessions(
     own.filter(pk__in=whole).delete()
     for key, first in cut.items():
         if first > 1:
-            _shorten(sessions[key], first)
+            _truncate_session(sessions[key], first)
     audit.record_each(
         by=by, verb="delete", object_kind="session", object_ids=whole, actor=actor, reason=reason, now=now
     )
     return kept
 
 
-def _shorten(session: Session, first_seq: int) -> None:
+def _truncate_session(session: Session, first_seq: int) -> None:
     messages = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk)
     session.message_count = first_seq - 1
     session.last_message_at = messages.aggregate(last=Max("created_at"))["last"]

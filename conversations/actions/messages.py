@@ -13,14 +13,14 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.content import calls_in, results_in, text_of_result, texts_with_traces
 from conversations.domain.messages import (
-    SPOKEN,
+    SPOKEN_ROLES,
     NewMessage,
     Numbered,
     Placement,
     Role,
-    findable_words,
-    is_findable,
+    is_searchable,
     place_batch,
+    searchable_text,
 )
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
@@ -38,7 +38,7 @@ from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time
 
-MOST_RESULTS = 100
+MAX_RESULTS = 100
 """Messages after a call among which its results are looked for."""
 
 
@@ -51,12 +51,12 @@ class MessageIdReused(DomainError):
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
 
-EXTEND: Final = """
+EXTEND_SESSION: Final = """
 UPDATE conversations_session SET message_count = %s, last_message_at = %s, ended_at = NULL, authors = %s
 WHERE actor_id = %s AND id = %s
 """
 
-LOCKED: Final = PreparedQuery(lambda: Session.objects.order_by().select_for_update())
+LOCKED_SESSIONS: Final = PreparedQuery(lambda: Session.objects.order_by().select_for_update())
 MESSAGES: Final = PreparedQuery(lambda: Message.objects.order_by())
 
 
@@ -84,14 +84,14 @@ def add_messages(
     remote embedder is called in the background. `triggers` names the events whose jobs are enqueued.
     """
     spaces = writing_spaces()
-    tokens = {id(message): count_raw(message.content) + _tokens_of_tools(message) for message in batch}
+    tokens = {id(message): count_raw(message.content) + _count_tool_tokens(message) for message in batch}
     zone = zone_of(session.actor.agent, session.actor)
-    entries = entries_of(batch, spaces, now, zone)
+    entries = message_index_entries(batch, spaces, now, zone)
     policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
     trust = policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
     with transaction.atomic(savepoint=False):
         locked = _lock(session)
-        known = _known(locked, batch)
+        known = _stored_repeats(locked, batch)
         _check_repeats(batch, known)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
         values = [
@@ -106,30 +106,30 @@ def add_messages(
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 
 
-def texts_in_words(rows: Sequence[Any], language: str) -> list[str]:
+def message_texts(rows: Sequence[Any], language: str) -> list[str]:
     """Return the texts of messages of one session, loaded `with_tools`, with a line for each call of a tool."""
     said = [(row.content, row.tools) for row in rows]
     calling = [row for row in rows if calls_in(row.tools)]
     if calling:
-        first, last = calling[0], calling[-1].seq + MOST_RESULTS
+        first, last = calling[0], calling[-1].seq + MAX_RESULTS
         results = Message.objects.of([first.actor_id]).filter(session_id=first.session_id, role=Role.TOOL)
         near = results.filter(seq__gt=first.seq, seq__lte=last).with_tools()
         said += [("", row.tools) for row in near.only("pk").order_by("seq")]  # type: ignore[attr-defined]
     return texts_with_traces(said, language)[: len(rows)]
 
 
-def _tokens_of_tools(message: NewMessage) -> int:
+def _count_tool_tokens(message: NewMessage) -> int:
     blocks = [*calls_in(message.blocks), *results_in(message.blocks)]
     texts = [json.dumps(block["input"], ensure_ascii=False) for block in blocks if "input" in block]
     return sum(map(count_raw, [*texts, *map(text_of_result, blocks)]))
 
 
-def entries_of(
+def message_index_entries(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime, zone: tzinfo
 ) -> dict[int, IndexEntry]:
-    findable = [message for message in batch if is_findable(message.role, message.content)]
+    findable = [message for message in batch if is_searchable(message.role, message.content)]
     words = [
-        findable_words(
+        searchable_text(
             message.content,
             author=message.author,
             said_at=local_time(message.created_at or now, zone, offset_minutes=message.utc_offset_minutes),
@@ -142,13 +142,13 @@ def entries_of(
 
 def _lock(session: Session) -> Session:
     hold(session.actor_id)
-    locked = LOCKED.first(Q(id=session.pk, actor_id=session.actor_id))
+    locked = LOCKED_SESSIONS.first(Q(id=session.pk, actor_id=session.actor_id))
     if locked is None:  # erased meanwhile
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.pk))
     return locked
 
 
-def _known(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:
+def _stored_repeats(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:
     client_ids = [message.client_message_id for message in batch if message.client_message_id is not None]
     if not client_ids:
         return {}
@@ -223,12 +223,12 @@ def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
     session.last_message_at = max(filter(None, [session.last_message_at, latest]))
     session.ended_at = None
     # The name of an untrusted author must not decide what other sessions find (SPEC M10).
-    believed = [row for row in rows if row.role in SPOKEN and row.trust == Trust.TRUSTED]
+    believed = [row for row in rows if row.role in SPOKEN_ROLES and row.trust == Trust.TRUSTED]
     speakers = {row.author for row in believed if row.author}
     session.authors = [*session.authors, *sorted(speakers - set(session.authors))]
     with prepared_cursor() as cursor:
         cursor.execute(
-            EXTEND,
+            EXTEND_SESSION,
             [session.message_count, session.last_message_at, session.authors, session.actor_id, session.pk],
         )
 

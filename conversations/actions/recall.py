@@ -17,7 +17,7 @@ SIMILARITY_THRESHOLD = 0.3
 WORD_FLOOR = 0.05
 # The names of a thousand conversations of two. To read and compare so many takes 5 ms, and whom a question
 # names has mostly been heard of lately.
-NEWEST_NAMES = 2_000
+MAX_NAMES = 2_000
 MESSAGES = PreparedQuery(lambda: Message.objects.order_by())
 SPEAKERS = PreparedQuery(
     lambda: (
@@ -90,5 +90,5 @@ def search_messages(
 
 
 def _authors(actor_id: UUID) -> set[str]:
-    """Return who spoke by name to this actor, in the newest sessions first; at most NEWEST_NAMES."""
-    return set(SPEAKERS.rows(Q(actor_id=actor_id), most=NEWEST_NAMES))
+    """Return who spoke by name to this actor, in the newest sessions first; at most MAX_NAMES."""
+    return set(SPEAKERS.rows(Q(actor_id=actor_id), most=MAX_NAMES))

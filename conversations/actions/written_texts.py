@@ -24,7 +24,7 @@ from memoryhub.tenancy.domain import Trust
 
 Row = TypeVar("Row", bound=Any)
 
-PERSON: Final = "person"
+PERSON_GENERATOR: Final = "person"
 """The generator of a text that a person wrote, as programs have theirs."""
 
 
@@ -68,7 +68,7 @@ class WrittenTexts(ABC, Generic[Row]):
         if not is_new_text and row.locked == was_locked:
             return row
         if is_new_text:
-            row.generator, row.model = PERSON, ""
+            row.generator, row.model = PERSON_GENERATOR, ""
             if by.kind is PrincipalKind.CURATOR:
                 row.trust = Trust.TRUSTED
         verb = TextVerb.EDIT if is_new_text else TextVerb.LOCK if row.locked else TextVerb.UNLOCK

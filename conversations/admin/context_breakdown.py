@@ -33,10 +33,20 @@ from memoryhub.admin.base import excerpt, format_count
 
 Item = Mapping[str, Any]
 
-ORDER: Final = (SYSTEM, PINNED, PROFILE, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY, WORKING, USER_MESSAGE)
-"""In the order of the prompt."""
+LAYER_ORDER: Final = (
+    SYSTEM,
+    PINNED,
+    PROFILE,
+    SEMANTIC,
+    RECALL,
+    PROJECT,
+    SESSION_SUMMARY,
+    WORKING,
+    USER_MESSAGE,
+)
+"""Layers in the order of the prompt."""
 
-LAYERS: Final[Mapping[str, Any]] = {
+LAYER_LABELS: Final[Mapping[str, Any]] = {
     SYSTEM: _("System prompt"),
     **LAYER_NAMES,
     USER_MESSAGE: _("The user’s message"),
@@ -44,7 +54,7 @@ LAYERS: Final[Mapping[str, Any]] = {
 FRAME: Final = "frame"
 """Tokens that belong to no entry: headings, the block's delimiters, the overhead of messages."""
 
-REASONS: Final[Mapping[str, Any]] = {
+REASON_LABELS: Final[Mapping[str, Any]] = {
     Reason.INCLUDED: _("included whole"),
     Reason.TRIMMED: _("included, trimmed so that the rest fits"),
     Reason.OVER_BUDGET: _("left out: the token limit was reached"),
@@ -57,7 +67,7 @@ REASONS: Final[Mapping[str, Any]] = {
     Reason.ROLE: _("system and tool messages do not enter contexts"),
     Reason.ORPHAN: _("an answer whose question is not in the context"),
 }
-PARTS: Final[Mapping[str, Any]] = {
+SCORE_LABELS: Final[Mapping[str, Any]] = {
     "similarity_weighted": _("relevance"),
     "strength_weighted": _("strength"),
     "recency_weighted": _("recency"),
@@ -65,7 +75,7 @@ PARTS: Final[Mapping[str, Any]] = {
     "word_raw": _("same words"),
     "own_relevance": _("relevance alone"),
 }
-WEIGHTED: Final = ("similarity_weighted", "strength_weighted", "recency_weighted")
+WEIGHTED_SCORES: Final = ("similarity_weighted", "strength_weighted", "recency_weighted")
 
 # Pages of sources. Memories and summaries live above this app: their pages are known by name only.
 SOURCE_PAGES: Final = {
@@ -77,17 +87,17 @@ SOURCE_PAGES: Final = {
     SESSION_SUMMARY: "admin:summaries_summary_change",
     PROJECT: "admin:summaries_document_change",
 }
-WRITTEN_PROFILE: Final = "admin:strength_profile_change"
-MEMORIES: Final = (PINNED, PROFILE, SEMANTIC)
-CURATE: Final = "admin:strength_memory_curate"
-VERBS: Final[Mapping[str, Sequence[tuple[str, Any]]]] = {
+PROFILE_PAGE: Final = "admin:strength_profile_change"
+MEMORY_LAYERS: Final = (PINNED, PROFILE, SEMANTIC)
+CURATE_PAGE: Final = "admin:strength_memory_curate"
+LAYER_VERBS: Final[Mapping[str, Sequence[tuple[str, Any]]]] = {
     PINNED: (("unpin", _("Unpin")), ("archive", _("Archive"))),
     PROFILE: (("pin", _("Pin")), ("archive", _("Archive"))),
     SEMANTIC: (("pin", _("Pin")), ("archive", _("Archive"))),
 }
-MOST_OF_A_LAYER: Final = 40
-SHOWN_EXCERPT: Final = 200
-KEPT_EXCERPT: Final = 100
+MAX_PER_LAYER: Final = 40
+EXCERPT_LENGTH: Final = 200
+CACHED_EXCERPT_LENGTH: Final = 100
 
 
 @dataclass(frozen=True)
@@ -110,9 +120,14 @@ def run_outcome(
     return RunOutcome(
         total=total,
         limit=limit,
-        layers={layer: _tokens(listed, layer) for layer in ORDER},
+        layers={layer: _tokens(listed, layer) for layer in LAYER_ORDER},
         items={
-            _identity(item): (item["layer"], item["included"], item["tokens"], item["excerpt"][:KEPT_EXCERPT])
+            _identity(item): (
+                item["layer"],
+                item["included"],
+                item["tokens"],
+                item["excerpt"][:CACHED_EXCERPT_LENGTH],
+            )
             for item in listed
             if item["layer"] not in (SYSTEM, USER_MESSAGE)
         },
@@ -129,7 +144,7 @@ def token_budget(
     nonce_tokens: int | None = None,
 ) -> dict[str, Any]:
     """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce."""
-    figures = {layer: _tokens(items, layer) for layer in ORDER}
+    figures = {layer: _tokens(items, layer) for layer in LAYER_ORDER}
     figures[FRAME] = max(0, total - sum(figures.values()))
     whole = max(1, sum(figures.values()))
     total_before, figures_before = None, dict[str, int]()
@@ -144,7 +159,7 @@ def token_budget(
         percent, was = 100 * tokens / whole, figures_before.get(layer)
         # How many tokens the nonce before took may be unknown, and the difference come from it alone.
         is_uncertain = layer == FRAME and before is not None and before.nonce_tokens is None
-        share = {"layer": layer, "label": LAYERS.get(layer, _("Headings and frame")), "tokens": tokens}
+        share = {"layer": layer, "label": LAYER_LABELS.get(layer, _("Headings and frame")), "tokens": tokens}
         share |= {"percent": percent, "x": f"{x:.3f}", "width": f"{percent:.3f}", "offered": len(of_layer)}
         share |= {"entered": sum(item["included"] for item in of_layer), "before": was}
         share["more"] = None if was is None or is_uncertain else tokens - was
@@ -166,18 +181,18 @@ def candidate_groups(
 ) -> list[dict[str, Any]]:
     """Return every layer's candidates by score, best first; without scores they keep their order."""
     groups = []
-    for layer in ORDER:
-        of_layer = sorted((item for item in items if item["layer"] == layer), key=_worth, reverse=True)
+    for layer in LAYER_ORDER:
+        of_layer = sorted((item for item in items if item["layer"] == layer), key=_score, reverse=True)
         if of_layer:
             group = {
                 "layer": layer,
-                "label": LAYERS[layer],
+                "label": LAYER_LABELS[layer],
                 "rows": [
-                    _row(each, may_curate=may_curate, before=before) for each in of_layer[:MOST_OF_A_LAYER]
+                    _row(each, may_curate=may_curate, before=before) for each in of_layer[:MAX_PER_LAYER]
                 ],
                 "entered": sum(1 for item in of_layer if item["included"]),
                 "offered": len(of_layer),
-                "left_out": max(0, len(of_layer) - MOST_OF_A_LAYER),
+                "left_out": max(0, len(of_layer) - MAX_PER_LAYER),
             }
             groups.append(group)
     return groups
@@ -187,11 +202,11 @@ def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[dict[s
     """Return candidates of the run before that are none any more, first those that had entered."""
     now = {_identity(item) for item in items}
     gone = [
-        {"label": LAYERS.get(layer, layer), "text": text, "entered": entered, "tokens": tokens}
+        {"label": LAYER_LABELS.get(layer, layer), "text": text, "entered": entered, "tokens": tokens}
         for identity, (layer, entered, tokens, text) in before.items.items()
         if identity not in now
     ]
-    return sorted(gone, key=lambda each: not each["entered"])[:MOST_OF_A_LAYER]
+    return sorted(gone, key=lambda each: not each["entered"])[:MAX_PER_LAYER]
 
 
 def side_by_side(before: RunOutcome, now: RunOutcome) -> dict[str, Any]:
@@ -199,9 +214,9 @@ def side_by_side(before: RunOutcome, now: RunOutcome) -> dict[str, Any]:
     entered, entered_now = ({key for key, item in run.items.items() if item[1]} for run in (before, now))
 
     def shown(run: RunOutcome, keys: Iterable[str]) -> list[dict[str, Any]]:
-        rows = [run.items[key] for key in sorted(keys)][:MOST_OF_A_LAYER]
+        rows = [run.items[key] for key in sorted(keys)][:MAX_PER_LAYER]
         return [
-            {"label": LAYERS.get(layer, layer), "text": text, "tokens": tokens}
+            {"label": LAYER_LABELS.get(layer, layer), "text": text, "tokens": tokens}
             for layer, _entered, tokens, text in rows
         ]
 
@@ -225,10 +240,10 @@ def _identity(item: Item) -> str:
     layer, key = item["layer"], item["source_id"] or item["excerpt"]
     if "memory_ids" in item:  # all lines of a written profile have its id
         return f"line {item['excerpt']}"
-    return f"{'memory' if layer in MEMORIES else layer} {key}"
+    return f"{'memory' if layer in MEMORY_LAYERS else layer} {key}"
 
 
-def _worth(item: Item) -> float:
+def _score(item: Item) -> float:
     score, relevance = item["final_score"], item["relevance"]
     return float(score if score is not None else relevance if relevance is not None else -1.0)
 
@@ -236,26 +251,26 @@ def _worth(item: Item) -> float:
 def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> dict[str, Any]:
     layer, key = item["layer"], item["source_id"]
     is_line = "memory_ids" in item
-    curate = _address(CURATE, key) if may_curate and layer in VERBS and not is_line else None
+    curate = _page_url(CURATE_PAGE, key) if may_curate and layer in LAYER_VERBS and not is_line else None
     return {
         **{name: item[name] for name in ("layer", "source_id", "tokens", "relevance", "included", "reason")},
-        "text": (item["excerpt"] or "")[:SHOWN_EXCERPT],
+        "text": (item["excerpt"] or "")[:EXCERPT_LENGTH],
         "score": item["final_score"],
         "parts": _parts(item["score_breakdown"] or {}),
-        "why": REASONS.get(item["reason"], item["reason"]),
-        "page": _address(WRITTEN_PROFILE if is_line else SOURCE_PAGES.get(layer), key),
+        "why": REASON_LABELS.get(item["reason"], item["reason"]),
+        "page": _page_url(PROFILE_PAGE if is_line else SOURCE_PAGES.get(layer), key),
         "curate": curate,
-        "verbs": VERBS[layer] if curate else (),
+        "verbs": LAYER_VERBS[layer] if curate else (),
         "change": _change(item, before) if before else "",
     }
 
 
 def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = [name for name in WEIGHTED if name in breakdown]
-    names = names or [name for name in PARTS if name in breakdown]
+    names = [name for name in WEIGHTED_SCORES if name in breakdown]
+    names = names or [name for name in SCORE_LABELS if name in breakdown]
     values = [(name, breakdown[name]) for name in names if isinstance(breakdown[name], int | float)]
     return [
-        {"label": PARTS[name], "value": value, "width": f"{100 * min(1.0, max(0.0, value)):.1f}"}
+        {"label": SCORE_LABELS[name], "value": value, "width": f"{100 * min(1.0, max(0.0, value)):.1f}"}
         for name, value in values
     ]
 
@@ -268,7 +283,7 @@ def _change(item: Item, before: RunOutcome) -> str:
         return gettext("new")
     layer, entered, tokens, _text = was
     if layer != item["layer"]:
-        return gettext("was among: %(layer)s") % {"layer": LAYERS.get(layer, layer)}
+        return gettext("was among: %(layer)s") % {"layer": LAYER_LABELS.get(layer, layer)}
     if entered != item["included"]:
         return gettext("had entered before") if entered else gettext("was left out before")
     if item["included"] and tokens != item["tokens"]:
@@ -276,7 +291,7 @@ def _change(item: Item, before: RunOutcome) -> str:
     return ""
 
 
-def _address(name: str | None, key: str | None) -> str | None:
+def _page_url(name: str | None, key: str | None) -> str | None:
     if not name or not key:
         return None
     try:
@@ -285,13 +300,13 @@ def _address(name: str | None, key: str | None) -> str | None:
         return None
 
 
-MOST_BYTES: Final = 60_000
-"""Of all texts together, escaped as in the page: a quotation mark is six bytes."""
+MAX_PREVIEW_BYTES: Final = 60_000
+"""Escaped bytes of all texts together; a quotation mark has six."""
 
-LEAST_OF_THE_LAST: Final = 4_000
+USER_MESSAGE_BYTES: Final = 4_000
 """Reserved for the user's own message, which comes last."""
 
-SHORTEST_DATA: Final = 200
+MIN_DATA_LENGTH: Final = 200
 
 _NONCE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{16}(?=>)|(?<=</remembered-)[0-9a-f]{16}(?=>)")
 _FIXED_NONCE: Final = "0" * 16
@@ -306,19 +321,19 @@ def prompt_preview(assembly: Assembly) -> dict[str, Any]:
     """Return the prompt by message, its texts cut for the page, and as JSON if short; role "" is `system`."""
     sent = [("", assembly.system)] if assembly.system is not None else []
     sent += [(message["role"], message["content"]) for message in assembly.messages]
-    room, turns, is_cut = MOST_BYTES - LEAST_OF_THE_LAST, [], False
+    room, turns, is_cut = MAX_PREVIEW_BYTES - USER_MESSAGE_BYTES, [], False
     for place, (role, content) in enumerate(sent, start=1):
         if place == len(sent):
-            room += LEAST_OF_THE_LAST
+            room += USER_MESSAGE_BYTES
         shown = []
         for block in _block_texts(content):
-            text = _within(block, room)
+            text = _truncate(block, room)
             room -= _size(text)
             is_cut = is_cut or len(text) < len(block)
             shown.append({"text": text, "length": len(block), "is_cut": len(text) < len(block)})
         turns.append({"role": role, "texts": shown})
     whole = prompt_as_json(assembly)
-    return {"turns": turns, "is_cut": is_cut, "as_json": whole if _size(whole) <= MOST_BYTES else None}
+    return {"turns": turns, "is_cut": is_cut, "as_json": whole if _size(whole) <= MAX_PREVIEW_BYTES else None}
 
 
 def count_nonce_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
@@ -339,7 +354,7 @@ def _block_texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str
 def _without_data(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_data(each) for name, each in value.items()}
-    if isinstance(value, str) and len(value) > SHORTEST_DATA:
+    if isinstance(value, str) and len(value) > MIN_DATA_LENGTH:
         return f"{value[:40]}… ({len(value)})"
     return value
 
@@ -348,14 +363,14 @@ def _size(text: str) -> int:
     return len(escape(text).encode())
 
 
-def _within(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     shown = text[: max(0, most)]
     while shown and _size(shown) > most:
         shown = shown[: len(shown) // 2]
     return shown
 
 
-def project_in_words(project: str | None) -> str:
+def project_label(project: str | None) -> str:
     """Return the requested project in words; None means no project, UNNAMED that none was named."""
     if project is None:
         return gettext("no project")

@@ -35,12 +35,12 @@ from conversations.actions.context import (
     keep_preview_receipt,
 )
 from conversations.admin.context_breakdown import (
-    LAYERS,
-    REASONS,
+    LAYER_LABELS,
+    REASON_LABELS,
     RunOutcome,
     candidate_groups,
     count_nonce_tokens,
-    project_in_words,
+    project_label,
     prompt_as_json,
     prompt_preview,
     removed_candidates,
@@ -49,8 +49,8 @@ from conversations.admin.context_breakdown import (
     token_budget,
 )
 from conversations.admin.playground_form import (
+    AGENT_ITSELF,
     NO_PROJECT,
-    OWN,
     PlaygroundForm,
     receipt_settings,
     session_label,
@@ -71,13 +71,18 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.unfold import Page
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
-MOST_SUGGESTED: Final = 50
+MAX_SUGGESTIONS: Final = 50
 NO_SESSION: Final = Value(None, output_field=UUIDField())
-TOKENS_TO_TRY: Final = (1_000, 2_000, 4_000, 8_000, 16_000)
-LEFT_OUT_TO_TRY: Final = ("include_semantic_memory", "include_recall", "include_project", "include_profile")
-KEEP: Final = "conversations.add_receipt"
+SUGGESTED_MAX_TOKENS: Final = (1_000, 2_000, 4_000, 8_000, 16_000)
+SUGGESTED_EXCLUSIONS: Final = (
+    "include_semantic_memory",
+    "include_recall",
+    "include_project",
+    "include_profile",
+)
+SAVE_PERMISSION: Final = "conversations.add_receipt"
 
-NEEDS: Final = (
+PERMISSIONS: Final = (
     "conversations.view_receipt",
     "conversations.view_session",
     "conversations.view_message",
@@ -90,13 +95,13 @@ NEEDS: Final = (
 )
 """A context holds data of each; models above this app are known by name only."""
 
-GAPS: Final = {
+DEGRADED_LABELS: Final = {
     EMBEDDER: _("The embedder is unavailable, so memories and messages were found by their words alone."),
     SESSION_SUMMARY: _("The session has no summary yet."),
     PROJECT: _("There is no such project, or it has no content."),
     ROUTING: _("No project was found by the message."),
 }
-KEPT_SECONDS: Final = 900
+CACHE_SECONDS: Final = 900
 TOKEN_BYTES: Final = 16
 
 
@@ -113,18 +118,18 @@ def _cache_key(request: HttpRequest, token: str) -> str:
     return f"playground:{request.user.pk}:{token}"
 
 
-def keep_run(request: HttpRequest, run: Run) -> str:
+def cache_run(request: HttpRequest, run: Run) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
     key = _cache_key(request, token)
-    cache.set(key, run, KEPT_SECONDS)
+    cache.set(key, run, CACHE_SECONDS)
     # Where processes share runs as files, an expired one would stay until somebody asks for it.
-    timer = Timer(KEPT_SECONDS, cache.delete, [key])
+    timer = Timer(CACHE_SECONDS, cache.delete, [key])
     timer.daemon = True
     timer.start()
     return token
 
 
-def kept_files(actor_id: UUID) -> Iterable[Path]:
+def cached_files(actor_id: UUID) -> Iterable[Path]:
     """Return the files of all runs where processes share them: whose they are, their names do not say."""
     return (settings.ENVIRONMENT.web_folder / "default").glob("*.djcache")
 
@@ -167,7 +172,7 @@ class Result:
 
 def playground(request: HttpRequest) -> HttpResponse:
     """Show the form, filled in from a receipt, a cached run or a session; a POST assembles the context."""
-    may_keep = request.user.has_perm(KEEP)
+    may_keep = request.user.has_perm(SAVE_PERMISSION)
     is_to_keep = request.method == "POST" and bool(submitted_text(request, "keep"))
     if is_to_keep and not may_keep:
         raise PermissionDenied
@@ -180,7 +185,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         answer["Cache-Control"] = "no-store"
         return answer
     if request.method == "GET" and request.headers.get("accept") == "application/json":
-        return JsonResponse({**_suggested(form), "sessions": form.sessions, "own": str(OWN)})
+        return JsonResponse({**_suggested(form), "sessions": form.sessions, "own": str(AGENT_ITSELF)})
     memory = as_uuid(submitted_text(request, "memory"))
     context: dict[str, Any] = {
         "form": form,
@@ -191,17 +196,17 @@ def playground(request: HttpRequest) -> HttpResponse:
     if result is not None and result.request.session is None:
         result.notices.extend(_sessions_continued(result))
     if result is not None and memory is not None:
-        result.notices.insert(0, _fate(result, str(memory)))
+        result.notices.insert(0, _memory_outcome(result, str(memory)))
     if not form.is_bound and submitted_text(request, "run"):
         context |= (
             {"run": submitted_text(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
         )
     if result is None and form.is_bound and before is not None:
         # A failed run is none: the next is compared with the one before it.
-        context["run"] = keep_run(request, before)
+        context["run"] = cache_run(request, before)
     if result is not None:
         if is_to_keep:
-            context["kept"] = _keep(request, result)
+            context["kept"] = _save_receipt(request, result)
         context |= _result_context(request, form, result, before)
     return render_page(request, TEMPLATE, title=_("Playground"), **context)
 
@@ -279,8 +284,8 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
     if tenant.actor is None:
         notices.append(gettext("This user does not exist yet: this is what a new user would get."))
     for name in context.metadata["degraded"]:
-        unavailable = gettext("A layer is unavailable: %(layer)s.") % {"layer": LAYERS.get(name, name)}
-        notices.append(str(GAPS.get(name, unavailable)))
+        unavailable = gettext("A layer is unavailable: %(layer)s.") % {"layer": LAYER_LABELS.get(name, name)}
+        notices.append(str(DEGRADED_LABELS.get(name, unavailable)))
     routing = context.routing
     if routing is not None and routing.project:
         words = gettext("The message was routed to the project “%(project)s” (%(confidence)s).")
@@ -303,7 +308,7 @@ def _sessions_continued(result: Result) -> Iterator[str]:
         yield text % {"sessions": " / ".join(f"“{name}”" for name in names)}
 
 
-def _fate(result: Result, memory: str) -> str:
+def _memory_outcome(result: Result, memory: str) -> str:
     """Return what became of the memory that the person came from."""
     item = next(
         (each for each in result.items if memory in (each["source_id"], *each.get("memory_ids", ()))), None
@@ -312,12 +317,12 @@ def _fate(result: Result, memory: str) -> str:
         return gettext("The memory that you came from was no candidate for this message.")
     if item["included"]:
         words = gettext("The memory that you came from entered, among: %(layer)s.")
-        return words % {"layer": LAYERS.get(item["layer"], item["layer"])}
+        return words % {"layer": LAYER_LABELS.get(item["layer"], item["layer"])}
     words = gettext("The memory that you came from was left out: %(why)s.")
-    return words % {"why": REASONS.get(item["reason"], item["reason"])}
+    return words % {"why": REASON_LABELS.get(item["reason"], item["reason"])}
 
 
-def _keep(request: HttpRequest, result: Result) -> Receipt | None:
+def _save_receipt(request: HttpRequest, result: Result) -> Receipt | None:
     try:
         return keep_preview_receipt(
             tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
@@ -333,7 +338,7 @@ def _result_context(
     items, metadata = result.items, result.context.assembly.metadata
     was = before.outcome if before else None
     actor = result.tenant.actor
-    token = keep_run(request, Run(_settings(form), result.outcome, actor.pk if actor else None))
+    token = cache_run(request, Run(_settings(form), result.outcome, actor.pk if actor else None))
     may_curate = request.user.has_perm("strength.change_memory")
     return {
         "result": result,
@@ -354,9 +359,11 @@ def _result_context(
         "may_curate": may_curate,
         "prompt": prompt_preview(result.context.assembly),
         "latency": result.context.metadata["assembly_latency_ms"],
-        "budgets": [each for each in TOKENS_TO_TRY if each != form.cleaned_data["max_tokens"]],
+        "budgets": [each for each in SUGGESTED_MAX_TOKENS if each != form.cleaned_data["max_tokens"]],
         "without": [
-            (name, form.fields[name].label) for name in LEFT_OUT_TO_TRY if form.cleaned_data[name] != "false"
+            (name, form.fields[name].label)
+            for name in SUGGESTED_EXCLUSIONS
+            if form.cleaned_data[name] != "false"
         ],
     }
 
@@ -373,7 +380,7 @@ def _changed(form: PlaygroundForm, before: Run) -> list[tuple[Any, str, str]]:
 
 def _setting_label(name: str, value: str) -> str:
     if name == "project":
-        return project_in_words(None if value == NO_PROJECT else value or UNNAMED)
+        return project_label(None if value == NO_PROJECT else value or UNNAMED)
     return excerpt(value, 60) if value else "–"
 
 
@@ -394,15 +401,15 @@ def _suggested(form: PlaygroundForm) -> Mapping[str, Any]:
         .order_by("-created_at", "-id")
         .annotate(no_session=NO_SESSION, empty=Value(""))
     )
-    rows = latest.values_list("pk", "title", "channel", "started_at")[:MOST_SUGGESTED].union(
-        users.values_list("no_session", "user_id", "empty", "created_at")[:MOST_SUGGESTED], all=True
+    rows = latest.values_list("pk", "title", "channel", "started_at")[:MAX_SUGGESTIONS].union(
+        users.values_list("no_session", "user_id", "empty", "created_at")[:MAX_SUGGESTIONS], all=True
     )
     found = list(rows)
     form.offer_sessions([row for row in found if row[0] is not None])
     names = [row[1] for row in found if row[0] is None]
-    if len(names) < MOST_SUGGESTED:  # of more, any can be typed
+    if len(names) < MAX_SUGGESTIONS:  # of more, any can be typed
         form.offer_users(names)
-    return {"projects": [AUTO, NO_PROJECT], "users": names, "is_whole": len(names) < MOST_SUGGESTED}
+    return {"projects": [AUTO, NO_PROJECT], "users": names, "is_whole": len(names) < MAX_SUGGESTIONS}
 
 
-PAGES = [Page("playground/", "playground", playground, NEEDS)]
+PAGES = [Page("playground/", "playground", playground, PERMISSIONS)]

@@ -21,10 +21,10 @@ from memoryhub.tenancy.domain import Check, Input
 from memoryhub.tenancy.models import Agent
 
 NO_PROJECT: Final = "-"
-OWN: Final = _("none: the agent itself")
-LONGEST_MESSAGE: Final = 100_000
+AGENT_ITSELF: Final = _("none: the agent itself")
+MAX_MESSAGE_LENGTH: Final = 100_000
 
-FURTHER: Final = ("perspective", *(name for name in CALL_OPTIONS if name != "max_tokens"))
+ADVANCED_FIELDS: Final = ("perspective", *(name for name in CALL_OPTIONS if name != "max_tokens"))
 
 
 def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
@@ -64,7 +64,7 @@ class PlaygroundForm(forms.Form):
         _("A name; empty: as in the policy; auto: found by the message, which may call a model; -: none."),
         suggestions="projects",
     )
-    message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
+    message = ProseField(rows=3, max_length=MAX_MESSAGE_LENGTH, label=_("The user’s message"))
     format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
     perspective = _text(_("Perspective"), longest=100)
 
@@ -102,7 +102,7 @@ class PlaygroundForm(forms.Form):
         """Make the user a list to choose from; one that was asked for stays in it."""
         asked = str(self["user"].value() or "")
         names = [*users, *([asked] if asked and asked not in users else [])]
-        choices = [("", str(OWN)), *((name, truncated(name, 60)) for name in names)]
+        choices = [("", str(AGENT_ITSELF)), *((name, truncated(name, 60)) for name in names)]
         self.fields["user"].widget, self["user"].help_text = UnfoldAdminSelectWidget(choices=choices), ""
 
     def offer_sessions(self, sessions: Sequence[tuple[UUID, str, str, datetime]]) -> None:
@@ -116,15 +116,15 @@ class PlaygroundForm(forms.Form):
 
     @property
     def main(self) -> list[Any]:
-        return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
+        return [self[name] for name in self.fields if name not in ADVANCED_FIELDS and name != "message"]
 
     @property
     def further(self) -> list[Any]:
-        return [self[name] for name in FURTHER]
+        return [self[name] for name in ADVANCED_FIELDS]
 
     @property
     def is_open(self) -> bool:
-        return any(self[name].value() or self[name].errors for name in FURTHER)
+        return any(self[name].value() or self[name].errors for name in ADVANCED_FIELDS)
 
 
 def session_label(name: str, at: datetime) -> str:

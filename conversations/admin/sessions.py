@@ -17,8 +17,8 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import EMBEDDER, ROUTING, UNNAMED
 from conversations.actions.sessions import end_session
-from conversations.admin.context_breakdown import LAYERS, candidate_groups, project_in_words, token_budget
-from conversations.admin.timeline import summarise_address, timeline_context, tool_lines
+from conversations.admin.context_breakdown import LAYER_LABELS, candidate_groups, project_label, token_budget
+from conversations.admin.timeline import summarise_url, timeline_context, tool_lines
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
@@ -93,7 +93,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         return gettext("%(what)s, %(time)s") % {"what": row.channel, "time": short_time(row.started_at)}
 
     def label_of(self, row: Any) -> str:
-        return truncated(self.title_of(row), LONGEST_NAME)
+        return truncated(self.title_of(row), MAX_NAME_LENGTH)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
@@ -117,7 +117,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
             owner=self.owner(session),
             may_end=session.ended_at is None and self.has_decide_permission(request),
             ended_by=_ended_by(session),
-            summarise=summarise_address(session),
+            summarise=summarise_url(session),
             may_try=request.user.has_perms(needs_of("playground")),
             all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
             **timeline_context(request, session),
@@ -185,13 +185,17 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     )  # fmt: skip
 
     shown_content = column(_("content"), lambda message: excerpt(message.opening))
-    whole_content = column(_("content"), lambda message: _whole(message.content))
+    whole_content = column(_("content"), lambda message: _wrapped_text(message.content))
 
     @admin.display(description=_("blocks"))
     def shown_blocks(self, message: Message) -> str:
         """Show the blocks without the bytes of images."""
         blocks = [{**each, "data": "…"} if "data" in each else each for each in message.blocks or []]
-        return _whole(json.dumps(blocks, ensure_ascii=False, indent=2)[:LONGEST_SHOWN]) if blocks else "-"
+        return (
+            _wrapped_text(json.dumps(blocks, ensure_ascii=False, indent=2)[:MAX_SHOWN_LENGTH])
+            if blocks
+            else "-"
+        )
 
     shown_trust = column(
         _("trust"),
@@ -209,7 +213,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return lookup == SESSION_FILTER or allowed
 
 
-def tiles(now: datetime) -> list[Tile]:
+def session_panel(now: datetime) -> list[Tile]:
     day = Receipt.objects.filter(created_at__gte=now - timedelta(hours=24))
     broken_off = Q(state=TurnState.ANSWERING, until__lt=now)
     unanswered = ChatTurn.objects.filter(
@@ -233,10 +237,10 @@ def tiles(now: datetime) -> list[Tile]:
     ]  # fmt: skip
 
 
-COMPONENTS: Final = {**LAYERS, EMBEDDER: _("Embedder"), ROUTING: _("Routing")}
+COMPONENT_LABELS: Final = {**LAYER_LABELS, EMBEDDER: _("Embedder"), ROUTING: _("Routing")}
 
 
-def _figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _receipt_figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what a receipt's metadata say beyond what the tables of its page show."""
     figures = []
     if (latency_ms := metadata.get("assembly_latency_ms")) is not None:
@@ -250,7 +254,7 @@ def _figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
             (gettext("Shortened to fit the limit"), gettext("yes") if is_shortened else gettext("no"))
         )
     if (degraded := metadata.get("degraded")) is not None:
-        missing = [str(COMPONENTS.get(name, name)) for name in degraded]
+        missing = [str(COMPONENT_LABELS.get(name, name)) for name in degraded]
         figures.append((gettext("Unavailable"), ", ".join(missing) or gettext("none")))
     return figures
 
@@ -292,7 +296,7 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return (found if key is None else found | queryset.filter(source_ids__contains=[key])), duplicates
 
     shown_query = column(_("user's message"), lambda receipt: excerpt(receipt.opening, 80))
-    whole_query = column(_("user's message"), lambda receipt: _whole(receipt.query))
+    whole_query = column(_("user's message"), lambda receipt: _wrapped_text(receipt.query))
     candidates = column(_("sources"), lambda receipt: len(receipt.source_ids))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
@@ -300,29 +304,29 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return {
             "groups": candidate_groups(row.items),
             "budget": token_budget(row.items, total=row.total_tokens, limit=row.token_limit),
-            "figures": _figures(row.metadata),
+            "figures": _receipt_figures(row.metadata),
             # Receipts from before the request was stored name no project.
-            "project_asked": project_in_words(asked.get("project", UNNAMED)) if asked is not None else None,
+            "project_asked": project_label(asked.get("project", UNNAMED)) if asked is not None else None,
             "is_trial": bool(row.metadata.get("is_trial")),
             "may_try": request.user.has_perms(needs_of("playground")),
         }
 
 
-BROKEN_OFF = "broken_off"
+INTERRUPTED = "broken_off"
 STATE_COLOURS: Mapping[str, str] = {
     TurnState.ANSWERED: "success",
     TurnState.ANSWERING: "info",
     TurnState.FAILED: "danger",
-    BROKEN_OFF: "danger",
+    INTERRUPTED: "danger",
 }
-LONGEST_SHOWN = 20_000
-LONGEST_NAME = 40
+MAX_SHOWN_LENGTH = 20_000
+MAX_NAME_LENGTH = 40
 """Characters of a session's name beside a row of it."""
 
 
 def _state_of(turn: ChatTurn) -> tuple[str, Any]:
     if turn.state == TurnState.ANSWERING and turn.until < clock():  # its server was killed
-        return BROKEN_OFF, _("broken off")
+        return INTERRUPTED, _("broken off")
     return turn.state, turn.get_state_display()
 
 
@@ -355,11 +359,13 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
 
     shown_question = column(_("question"), lambda turn: excerpt(turn.opening, 80))
     whole_question = column(
-        _("question"), lambda turn: _whole(excerpt(_in_words(turn.question), LONGEST_SHOWN))
+        _("question"), lambda turn: _wrapped_text(excerpt(_message_text(turn.question), MAX_SHOWN_LENGTH))
     )
     whole_answer = column(
         _("answer"),
-        lambda turn: _whole(excerpt(_in_words(turn.answer), LONGEST_SHOWN)) if turn.answer else "-",
+        lambda turn: (
+            _wrapped_text(excerpt(_message_text(turn.answer), MAX_SHOWN_LENGTH)) if turn.answer else "-"
+        ),
     )
 
     def title_of(self, row: Any) -> str:
@@ -381,9 +387,9 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return link_to("admin:conversations_receipt_change", key, str(key)[:13]) if key else "-"
 
 
-def _in_words(message: Message) -> str:
+def _message_text(message: Message) -> str:
     return "\n".join(filter(None, [message.content, *tool_lines(message.blocks or [])]))
 
 
-def _whole(text: str) -> str:
+def _wrapped_text(text: str) -> str:
     return format_html('<div dir="auto" class="hub-lines">{}</div>', text)

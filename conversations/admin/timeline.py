@@ -83,8 +83,8 @@ ENTRY_KINDS: Final[list[EntryKind]] = []
 """The kinds of entries of all apps, in order; apps register theirs when they are ready."""
 
 
-EXCERPT: Final = 200
-STATES: Final = {
+EXCERPT_LENGTH: Final = 200
+TURN_STATE_LABELS: Final = {
     TurnState.ANSWERING: (_("being answered"), "info"),
     TurnState.ANSWERED: (_("answered"), "success"),
     TurnState.FAILED: (_("failed"), "danger"),
@@ -96,7 +96,7 @@ def _questions(window: TimelineWindow) -> Iterator[TimelineEntry]:
         actor_id=window.actor_id, session_id=window.session.pk, question_id__in=window.message_ids
     )
     for turn in rows.defer("context_metadata", "usage", "routing").order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
-        state, colour = STATES.get(TurnState(turn.state), (turn.state, ""))
+        state, colour = TURN_STATE_LABELS.get(TurnState(turn.state), (turn.state, ""))
         took = (turn.finished_at - turn.created_at).total_seconds() if turn.finished_at else None
         yield TimelineEntry(
             title=_("Model call"),
@@ -114,7 +114,9 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
     if window.is_search:
         return
     rows = rows.filter(**window.times("created_at")).defer("items", "query", "source_ids")
-    for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
+    for receipt in rows.annotate(opening=Left("query", EXCERPT_LENGTH)).order_by("id")[
+        : MAX_ENTRIES_PER_KIND + 1
+    ]:
         figures = {"total": format_count(receipt.total_tokens), "limit": format_count(receipt.token_limit)}
         yield TimelineEntry(
             title=_("Context assembled for"),
@@ -132,18 +134,18 @@ CONTEXTS = EntryKind(
     name="context", label=_("Contexts"), needs=("conversations.view_receipt",), events=_contexts
 )
 
-PAGE: Final = 50
-SEARCHED_AT_ONCE: Final = 20_000
+PAGE_SIZE: Final = 50
+SEARCH_BATCH_SIZE: Final = 20_000
 """Messages that one page of a search reads; links go on from there."""
 
-LONGEST_SHOWN: Final = 1_000
-LONGEST_QUERY: Final = 200
-REFERENCES: Final = (
+MAX_SHOWN_LENGTH: Final = 1_000
+MAX_QUERY_LENGTH: Final = 200
+REFERENCES_PATH: Final = (
     '$[*] ? (@.type == "image" || @.type == "file").keyvalue() ? (@.key == "name" || @.key == "type")'
 )
 """Names and types of a message's images and files; their bytes stay in the database."""
 
-ROLES: Final = {
+ROLE_LABELS: Final = {
     Role.USER: _("user"),
     Role.ASSISTANT: _("assistant"),
     Role.SYSTEM: _("system"),
@@ -190,7 +192,7 @@ def parse_query(request: HttpRequest, session: Session) -> TimelineQuery:
         at=as_uuid(submitted_text(request, "at")),
         day=_day(submitted_text(request, "date")),
         is_last=bool(submitted_text(request, "last")),
-        words=submitted_text(request, "q")[:LONGEST_QUERY],
+        words=submitted_text(request, "q")[:MAX_QUERY_LENGTH],
         chosen=frozenset(request.GET.getlist("show")),
         zone=get_current_timezone(),
         speakers_zone=zone_of(session.actor.agent, session.actor),
@@ -216,7 +218,7 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
         "query": query,
         "zone": query.zone,
         "shows_messages": shows_messages,
-        "longest_shown": LONGEST_SHOWN,
+        "longest_shown": MAX_SHOWN_LENGTH,
         "address": address,
         "earlier": _link(address, query, before=page["earlier"]),
         "later": _link(address, query, after=page["later"]),
@@ -241,7 +243,7 @@ def _link(address: str, query: TimelineQuery, **where: int | None) -> str | None
 def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]) -> dict[str, Any]:
     """Return a page's messages, the entries before the first, and the labels of kinds that have more entries."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    part = _slice(rows, query, session.message_count)
+    part = _load_slice(rows, query, session.message_count)
     messages, has_earlier = part.messages, part.earlier is not None
     following = rows.filter(seq__gt=messages[-1].seq).order_by("seq") if messages else rows.none()
     window = TimelineWindow(
@@ -267,45 +269,45 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
 
 def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
     return rows.with_tools().defer("content", "blocks", "metadata").annotate(  # type: ignore[attr-defined, no-any-return]
-        opening=Left(F("content"), LONGEST_SHOWN),
+        opening=Left(F("content"), MAX_SHOWN_LENGTH),
         length=Length("content"),
         named=Func(
-            F("blocks"), Value(REFERENCES), template="jsonb_path_query_array(%(expressions)s::jsonpath)",
+            F("blocks"), Value(REFERENCES_PATH), template="jsonb_path_query_array(%(expressions)s::jsonpath)",
             output_field=JSONField(),
         ),
     )  # fmt: skip
 
 
-def _slice(rows: QuerySet[Message], query: TimelineQuery, last: int) -> MessageSlice:
+def _load_slice(rows: QuerySet[Message], query: TimelineQuery, last: int) -> MessageSlice:
     """Return a page of the messages, or of those that contain the words, of `last` in the session.
 
     A search reads at most SEARCHED_AT_ONCE messages.
     """
-    most = SEARCHED_AT_ONCE if query.words else last
+    most = SEARCH_BATCH_SIZE if query.words else last
     after = last if query.is_last or query.before is not None else _begin(rows, query)
     if after >= last:  # backwards, or beyond the end: the last page is nearest
         before = last + 1 if query.before is None else min(query.before, last + 1)
         begin = max(0, before - 1 - most)
-        found = list(_between(rows, query, begin, before - 1).order_by("-seq")[: PAGE + 1])
-        reached = found[PAGE - 1].seq if len(found) > PAGE else begin + 1
+        found = list(_slice_between(rows, query, begin, before - 1).order_by("-seq")[: PAGE_SIZE + 1])
+        reached = found[PAGE_SIZE - 1].seq if len(found) > PAGE_SIZE else begin + 1
         return MessageSlice(
-            messages=found[:PAGE][::-1],
+            messages=found[:PAGE_SIZE][::-1],
             earlier=reached if reached > 1 else None,
             later=before - 1 if 0 < before <= last else None,
             searched=_searched_part(query, reached, before - 1, last),
         )
     end = min(after + most, last)
-    found = list(_between(rows, query, after, end).order_by("seq")[: PAGE + 1])
-    reached = found[PAGE - 1].seq if len(found) > PAGE else end
+    found = list(_slice_between(rows, query, after, end).order_by("seq")[: PAGE_SIZE + 1])
+    reached = found[PAGE_SIZE - 1].seq if len(found) > PAGE_SIZE else end
     return MessageSlice(
-        messages=found[:PAGE],
+        messages=found[:PAGE_SIZE],
         earlier=after + 1 if after > 0 else None,
         later=reached if reached < last else None,
         searched=_searched_part(query, after + 1, reached, last),
     )
 
 
-def _between(rows: QuerySet[Message], query: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
+def _slice_between(rows: QuerySet[Message], query: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
     rows = rows.filter(seq__gt=after, seq__lte=end)
     return _with_openings(rows.filter(content__icontains=query.words) if query.words else rows)
 
@@ -318,7 +320,7 @@ def _searched_part(query: TimelineQuery, first: int, end: int, last: int) -> tup
 def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
     if query.at is not None:
         seq = rows.filter(pk=query.at).values_list("seq", flat=True).first()
-        return max(0, (seq or 1) - 1 - PAGE // 5)  # with some messages before it
+        return max(0, (seq or 1) - 1 - PAGE_SIZE // 5)  # with some messages before it
     if query.day is not None:
         seq = rows.filter(created_at__gte=day_start(query.day, query.zone)).aggregate(first=Min("seq"))[
             "first"
@@ -333,7 +335,7 @@ def _interleaved(
     """Return the entries before the first message, and the messages, each with the entries that follow it."""
     places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
     for entry in sorted(entries, key=lambda each: each.at):
-        places[_place(entry, messages)].append(entry)
+        places[_insertion_index(entry, messages)].append(entry)
     message_rows, day = [], None
     for message, after in zip(messages, places[1:], strict=True):
         said_at = local_time(message.created_at, query.zone)
@@ -341,7 +343,7 @@ def _interleaved(
         references = _references(message.named or [])
         row = {
             "message": message,
-            "role": ROLES.get(message.role, message.role),
+            "role": ROLE_LABELS.get(message.role, message.role),
             "references": references,
             "tools": tool_lines(message.tools or []),
             "said_at": said_at,
@@ -352,7 +354,7 @@ def _interleaved(
     return places[0], message_rows
 
 
-def _place(entry: TimelineEntry, messages: Sequence[Any]) -> int:
+def _insertion_index(entry: TimelineEntry, messages: Sequence[Any]) -> int:
     if entry.message_id is not None:
         numbers = [number for number, each in enumerate(messages, start=1) if each.pk == entry.message_id]
         return numbers[0] if numbers else len(messages)
@@ -366,7 +368,8 @@ def _references(named: Iterable[dict[str, Any]]) -> list[str]:
     for pair in named:
         blocks.setdefault(pair["id"], {})[pair["key"]] = str(pair["value"])
     return [
-        " ".join(filter(None, (each.get("type"), each.get("name"))))[:EXCERPT] for each in blocks.values()
+        " ".join(filter(None, (each.get("type"), each.get("name"))))[:EXCERPT_LENGTH]
+        for each in blocks.values()
     ]
 
 
@@ -380,12 +383,13 @@ def tool_lines(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _shortened(text: str) -> str:
-    line = one_line(text[: 4 * EXCERPT])
-    return line if len(line) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{line[:EXCERPT].rstrip()}…"
+    line = one_line(text[: 4 * EXCERPT_LENGTH])
+    is_whole = len(line) <= EXCERPT_LENGTH and len(text) <= 4 * EXCERPT_LENGTH
+    return line if is_whole else f"{line[:EXCERPT_LENGTH].rstrip()}…"
 
 
-def summarise_address(session: Session) -> str | None:
-    """Return the address that queues a summary, known by name only; None where no app writes summaries."""
+def summarise_url(session: Session) -> str | None:
+    """Return the URL that enqueues a summary; None if no app writes summaries."""
     try:
         return reverse("summaries_session_summarise", args=[session.pk])
     except NoReverseMatch:

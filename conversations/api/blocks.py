@@ -21,14 +21,14 @@ from memoryhub.api.fields import (
 )
 from memoryhub.validators import UnusableJSON, parse_json
 
-LONGEST_TEXT: Final = 1_000_000
-LONGEST_DATA: Final = 7_000_000
+MAX_TEXT_LENGTH: Final = 1_000_000
+MAX_DATA_LENGTH: Final = 7_000_000
 """Of base64, which is 5 MB (of 2²⁰ bytes) of an image."""
 
-LONGEST_ID: Final = 255
-MOST_BLOCKS: Final = 100
+MAX_ID_LENGTH: Final = 255
+MAX_BLOCKS: Final = 100
 
-FIELDS: Final = {
+BLOCK_FIELDS: Final = {
     "text": ({"text"}, {"citations"}),
     "image": (set(), {"name", "media_type", "url", "data", "source"}),
     "image_url": ({"image_url"}, set()),
@@ -38,9 +38,9 @@ FIELDS: Final = {
     "thinking": ({"thinking", "signature"}, set()),
     "redacted_thinking": ({"data"}, set()),
 }
-"""The fields of each type that it needs, and those that it may have."""
+"""Required and optional fields of each type."""
 
-UNKEPT: Final = ("cache_control", "citations", "caller", "toolset_name")
+IGNORED_FIELDS: Final = ("cache_control", "citations", "caller", "toolset_name")
 """Fields of answers that clients send back as they got them, and that say nothing about what was said."""
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -60,44 +60,44 @@ class ToolNameField(PatternField):
 class BlockIn(StrictSerializer):
     """One block of a message: text, an image or a file, a call of a tool or its result, thinking."""
 
-    type = OneOf(choices=list(FIELDS))
-    text = TextField(required=False, allow_blank=True, max_length=LONGEST_TEXT)
+    type = OneOf(choices=list(BLOCK_FIELDS))
+    text = TextField(required=False, allow_blank=True, max_length=MAX_TEXT_LENGTH)
     name = TextField(required=False, max_length=255)
     media_type = PatternField(
         r"^[\w.+-]+/[\w.+-]+$", allowed="a media type such as image/png", required=False, max_length=100
     )
     url = URLField(required=False, max_length=2000)
     image_url = serializers.JSONField(required=False, help_text='OpenAI\'s form of an image: `{"url": …}`.')
-    id = TextField(required=False, max_length=LONGEST_ID)
-    input = ObjectField(required=False, longest=LONGEST_TEXT)
-    tool_use_id = TextField(required=False, max_length=LONGEST_ID)
+    id = TextField(required=False, max_length=MAX_ID_LENGTH)
+    input = ObjectField(required=False, longest=MAX_TEXT_LENGTH)
+    tool_use_id = TextField(required=False, max_length=MAX_ID_LENGTH)
     content = serializers.JSONField(
         required=False, help_text="Of a result: a text, or blocks of text and images."
     )
     is_error = serializers.BooleanField(required=False, allow_null=True)
-    thinking = TextField(required=False, allow_blank=True, max_length=LONGEST_TEXT)
-    signature = TextField(required=False, allow_blank=True, max_length=LONGEST_TEXT)
+    thinking = TextField(required=False, allow_blank=True, max_length=MAX_TEXT_LENGTH)
+    signature = TextField(required=False, allow_blank=True, max_length=MAX_TEXT_LENGTH)
     citations = serializers.JSONField(required=False, allow_null=True, help_text="Not kept.")
     caller = serializers.JSONField(required=False, allow_null=True, help_text="Not kept.")
     toolset_name = serializers.JSONField(required=False, allow_null=True, help_text="Not kept.")
     cache_control = serializers.JSONField(required=False, allow_null=True, help_text="Not kept.")
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        data = TextField(required=False, max_length=LONGEST_DATA)
+        data = TextField(required=False, max_length=MAX_DATA_LENGTH)
         source = serializers.JSONField(required=False, help_text="Anthropic's form of an image.")
         return {**super().get_fields(), "data": data, "source": source}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the block in neutral form."""
         kind = attrs["type"]
-        needed, allowed = FIELDS[kind]
+        needed, allowed = BLOCK_FIELDS[kind]
         given = set(attrs) - {"type", "cache_control"}
         article = "An" if kind[0] in "aeiou" else "A"
         if missing := sorted(needed - given):
             raise serializers.ValidationError({missing[0]: [f"{article} {kind} block needs it."]})
         if more := sorted(given - needed - allowed):
             raise serializers.ValidationError({more[0]: [f"{article} {kind} block has none."]})
-        block = {name: value for name, value in attrs.items() if name not in UNKEPT}
+        block = {name: value for name, value in attrs.items() if name not in IGNORED_FIELDS}
         if kind in ("image", "file", "image_url"):
             return _reference(block)
         if kind == "tool_use" and not re.match(TOOL_NAME, block["name"]):
@@ -145,8 +145,10 @@ def _result(block: dict[str, Any]) -> dict[str, Any]:
     if content is None or content in ("", []):
         return {**block, "content": ""}
     if isinstance(content, str):
-        if len(content) > LONGEST_TEXT:
-            raise serializers.ValidationError({"content": [f"must have at most {LONGEST_TEXT} characters."]})
+        if len(content) > MAX_TEXT_LENGTH:
+            raise serializers.ValidationError(
+                {"content": [f"must have at most {MAX_TEXT_LENGTH} characters."]}
+            )
         return {**block, "content": content}
     parts = ContentField().run_validation(content)
     if {part["type"] for part in parts} - {"text", "image"}:
@@ -160,7 +162,7 @@ class ContentField(serializers.Field):
     default_error_messages = {
         "kind": "must be a text, or a list of 1 to 100 blocks.",
         "empty": "must hold more than white space.",
-        "long": f"must have at most {LONGEST_TEXT} characters.",
+        "long": f"must have at most {MAX_TEXT_LENGTH} characters.",
     }
 
     def __init__(self, *, allow_blank: bool = False, **kwargs: Any) -> None:
@@ -170,7 +172,7 @@ class ContentField(serializers.Field):
     def to_internal_value(self, data: Any) -> str | list[dict[str, Any]]:
         if isinstance(data, str):
             return self._text(data)
-        if not isinstance(data, list) or not 0 < len(data) <= MOST_BLOCKS:
+        if not isinstance(data, list) or not 0 < len(data) <= MAX_BLOCKS:
             self.fail("kind")
         blocks = BlockIn(data=data, many=True)
         blocks.is_valid(raise_exception=True)
@@ -182,7 +184,7 @@ class ContentField(serializers.Field):
     def _text(self, text: str) -> str:
         if not text.strip() and not self.allow_blank:
             self.fail("empty")
-        if len(text) > LONGEST_TEXT:
+        if len(text) > MAX_TEXT_LENGTH:
             self.fail("long")
         return text
 
@@ -195,26 +197,28 @@ class ContentDescription(OpenApiSerializerFieldExtension):  # type: ignore[no-un
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
         block = auto_schema.resolve_serializer(BlockIn, direction)
-        blocks = {"type": "array", "items": block.ref, "minItems": 1, "maxItems": MOST_BLOCKS}
-        return {"oneOf": [{"type": "string", "maxLength": LONGEST_TEXT}, blocks]}
+        blocks = {"type": "array", "items": block.ref, "minItems": 1, "maxItems": MAX_BLOCKS}
+        return {"oneOf": [{"type": "string", "maxLength": MAX_TEXT_LENGTH}, blocks]}
 
 
 class FunctionIn(StrictSerializer):
     """The function that a model calls, in OpenAI's form."""
 
     name = ToolNameField()
-    arguments = TextField(allow_blank=True, max_length=LONGEST_TEXT, help_text="JSON of an object.")
+    arguments = TextField(allow_blank=True, max_length=MAX_TEXT_LENGTH, help_text="JSON of an object.")
 
 
 class ToolCallIn(StrictSerializer):
     """A call of a tool in OpenAI's form."""
 
-    id = TextField(max_length=LONGEST_ID)
+    id = TextField(max_length=MAX_ID_LENGTH)
     type = OneOf(choices=["function"], default="function")
     function = FunctionIn()
 
 
-def misplaced(role: Role, content: Any, *, has_calls: bool, has_result: bool) -> dict[str, list[str]] | None:
+def placement_error(
+    role: Role, content: Any, *, has_calls: bool, has_result: bool
+) -> dict[str, list[str]] | None:
     """Return what is wrong with whose content it is: assistants call, tools and users bring results."""
     kinds = {block["type"] for block in content} if isinstance(content, list) else set()
     if content is None and not has_calls:
@@ -289,7 +293,7 @@ class ToolIn(StrictSerializer):
 class ToolResultIn(StrictSerializer):
     """The result of a tool that the last answer called."""
 
-    tool_use_id = TextField(max_length=LONGEST_ID)
+    tool_use_id = TextField(max_length=MAX_ID_LENGTH)
     content = serializers.JSONField(help_text="A text, or blocks of text and images.")
     is_error = serializers.BooleanField(default=False)
 

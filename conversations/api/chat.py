@@ -26,10 +26,10 @@ from conversations.actions.chat import (
     stream_answer,
 )
 from conversations.actions.context import UNNAMED
-from conversations.api.blocks import MOST_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
+from conversations.api.blocks import MAX_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
 from conversations.api.serializers import (
-    ABOUT_PROJECT,
-    MOST_TOOLS,
+    MAX_TOOLS,
+    PROJECT_HELP_TEXT,
     AskedField,
     ChannelField,
     ContextMetadataOut,
@@ -85,14 +85,14 @@ class ChatIn(TenantSerializer):
     session_id = IdField(required=False, allow_null=True, default=None)
     channel = ChannelField(default="api")
     project = TextField(
-        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
+        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=PROJECT_HELP_TEXT
     )
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     message = AskedField(required=False)
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
-    tools = ItemsField(child=ToolIn(), required=False, max_length=MOST_TOOLS, default=list)
+    tools = ItemsField(child=ToolIn(), required=False, max_length=MAX_TOOLS, default=list)
     tool_results = ItemsField(
-        child=ToolResultIn(), required=False, max_length=MOST_BLOCKS, default=list,
+        child=ToolResultIn(), required=False, max_length=MAX_BLOCKS, default=list,
         help_text="In place of a message: what the tools returned that the last answer called.",
     )  # fmt: skip
     stream = serializers.BooleanField(default=False)

@@ -18,7 +18,7 @@ from conversations.actions.chat import ChatFailed, Question
 from conversations.actions.shown_history import place_question
 from conversations.api.blocks import ToolIn
 from conversations.api.chat import KEEP_ALIVE, ChatView, problem_of, turn_as_json, with_keep_alive
-from conversations.api.serializers import MOST_TOOLS, MessageIn
+from conversations.api.serializers import MAX_TOOLS, MessageIn
 from conversations.domain.content import calls_in
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn
@@ -115,7 +115,7 @@ class CompletionIn(serializers.Serializer):
     messages = SaidField(max_length=MAX_MESSAGES)
     user = UserIdField(allow_null=True, default=None)
     metadata = ObjectField(required=False, allow_null=True, default=None)
-    tools = ItemsField(child=ToolIn(), required=False, allow_null=True, max_length=MOST_TOOLS, default=None)
+    tools = ItemsField(child=ToolIn(), required=False, allow_null=True, max_length=MAX_TOOLS, default=None)
     max_tokens = serializers.IntegerField(required=False, allow_null=True, min_value=1, default=None)
     max_completion_tokens = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, default=None

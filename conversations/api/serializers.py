@@ -9,11 +9,11 @@ from rest_framework import serializers
 
 from conversations.actions.context import UNNAMED
 from conversations.api.blocks import (
-    LONGEST_ID,
-    MOST_BLOCKS,
+    MAX_BLOCKS,
+    MAX_ID_LENGTH,
     ContentField,
     ToolCallIn,
-    misplaced,
+    placement_error,
     text_and_blocks,
 )
 from conversations.domain.formats import FORMATS
@@ -35,8 +35,8 @@ from memoryhub.api.fields import (
 from memoryhub.tenancy.domain import Check, Input
 from memoryhub.zones import stated_offset
 
-MOST_MESSAGES = 500
-MOST_TOOLS = 128
+MAX_MESSAGES = 500
+MAX_TOOLS = 128
 
 
 class ChannelField(PatternField):
@@ -96,9 +96,9 @@ class MessageIn(StrictSerializer):
         help_text="Null only where an assistant calls tools; blank only as the result of one.",
     )  # fmt: skip
     tool_calls = ItemsField(
-        child=ToolCallIn(), required=False, allow_null=True, max_length=MOST_BLOCKS, default=None
+        child=ToolCallIn(), required=False, allow_null=True, max_length=MAX_BLOCKS, default=None
     )
-    tool_call_id = TextField(required=False, allow_null=True, max_length=LONGEST_ID, default=None)
+    tool_call_id = TextField(required=False, allow_null=True, max_length=MAX_ID_LENGTH, default=None)
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
     created_at = SpokenAtField(required=False, allow_null=True, default=None)
@@ -106,7 +106,7 @@ class MessageIn(StrictSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         role = role_and_author(attrs["role"], "")[0]
-        problem = misplaced(
+        problem = placement_error(
             role,
             attrs["content"],
             has_calls=bool(attrs["tool_calls"]),
@@ -132,7 +132,7 @@ class MessageIn(StrictSerializer):
 class BatchIn(StrictSerializer):
     """Several messages to store at once, in their order."""
 
-    messages = ItemsField(child=MessageIn(), allow_empty=False, max_length=MOST_MESSAGES)
+    messages = ItemsField(child=MessageIn(), allow_empty=False, max_length=MAX_MESSAGES)
 
 
 class MessageOut(serializers.ModelSerializer):
@@ -179,7 +179,7 @@ def _option(check: Check) -> serializers.Field:
     return OPTION_FIELDS[check.input](required=False)
 
 
-ABOUT_PROJECT: Final = (
+PROJECT_HELP_TEXT: Final = (
     "A project's name, or `auto` to have it found. Left out: found where the policy `project_routing` is `auto`, "
     "else the agent's `current_project`. `null`: no project at all."
 )
@@ -204,7 +204,7 @@ class ContextIn(TenantSerializer):
 
     session_id = IdField(required=False, allow_null=True, default=None)
     project = TextField(
-        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
+        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=PROJECT_HELP_TEXT
     )
     message = AskedField()
     author = TextField(required=False, allow_blank=True, max_length=255, default="")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from conversations.domain.budget import COMPRESSED, Reason, Selection, ShareUse, select_within_budget
+from conversations.domain.budget import COMPRESSION_REASONS, Reason, Selection, ShareUse, select_within_budget
 from conversations.domain.content import excerpt
 from conversations.domain.formats import CountTokens, Format, PromptWriter
 from conversations.domain.layers import (
@@ -124,7 +124,7 @@ def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
         project=request.project if PROJECT in layers else None,
         total_tokens=writer.count_written((system, messages)),
         token_limit=request.policy.token_limit,
-        compression_applied=not COMPRESSED.isdisjoint(selection.reasons.values()),
+        compression_applied=not COMPRESSION_REASONS.isdisjoint(selection.reasons.values()),
         degraded=tuple(dict.fromkeys(name for layer in request.layers for name in layer.degraded)),
     )
     check_context(system, messages, metadata.total_tokens, metadata.token_limit)

@@ -53,8 +53,8 @@ class CutOrder(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GiveWay:
-    """One row of the table: `layer` shrinks in this order down to `floor` entries."""
+class CutStep:
+    """One step of `CUT_ORDER`: `layer` shrinks in `order` down to `floor` entries."""
 
     layer: str
     order: CutOrder
@@ -62,27 +62,27 @@ class GiveWay:
     breaks_floor: bool = False
 
 
-GIVE_WAY_ORDER: Final = (
-    GiveWay(WORKING, CutOrder.ATTACHMENTS),
-    GiveWay(WORKING, CutOrder.RESULTS),
-    GiveWay(SESSION_SUMMARY, CutOrder.LAST),
-    GiveWay(PROJECT, CutOrder.SECTIONS),
-    GiveWay(WORKING, CutOrder.SHORTENED),
-    GiveWay(WORKING, CutOrder.EARLIER, floor=2),
-    GiveWay(RECALL, CutOrder.LEAST_RELEVANT, floor=5),
-    GiveWay(WORKING, CutOrder.OLDEST, floor=4),
-    GiveWay(RECALL, CutOrder.LEAST_RELEVANT),
-    GiveWay(PROFILE, CutOrder.LAST),
-    GiveWay(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=1),
-    GiveWay(WORKING, CutOrder.OLDEST, floor=2),
-    GiveWay(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=0, breaks_floor=True),
-    GiveWay(WORKING, CutOrder.OLDEST, floor=0, breaks_floor=True),
-    GiveWay(PINNED, CutOrder.LAST),
+CUT_ORDER: Final = (
+    CutStep(WORKING, CutOrder.ATTACHMENTS),
+    CutStep(WORKING, CutOrder.RESULTS),
+    CutStep(SESSION_SUMMARY, CutOrder.LAST),
+    CutStep(PROJECT, CutOrder.SECTIONS),
+    CutStep(WORKING, CutOrder.SHORTENED),
+    CutStep(WORKING, CutOrder.EARLIER, floor=2),
+    CutStep(RECALL, CutOrder.LEAST_RELEVANT, floor=5),
+    CutStep(WORKING, CutOrder.OLDEST, floor=4),
+    CutStep(RECALL, CutOrder.LEAST_RELEVANT),
+    CutStep(PROFILE, CutOrder.LAST),
+    CutStep(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=1),
+    CutStep(WORKING, CutOrder.OLDEST, floor=2),
+    CutStep(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=0, breaks_floor=True),
+    CutStep(WORKING, CutOrder.OLDEST, floor=0, breaks_floor=True),
+    CutStep(PINNED, CutOrder.LAST),
 )
 """First row first; a row begins when the one above it has nothing left to cut. System prompt and user message have no
 row: they are never cut."""
 
-LONGEST_OF_EARLIER: Final = 600
+MAX_EARLIER_BYTES: Final = 600
 """Bytes that a shortened message keeps, about 150 tokens."""
 
 SWITCHES: Final[Mapping[str, str]] = {
@@ -94,7 +94,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     SESSION_SUMMARY: "include_session_summary",
 }
 
-KINDS: Final[Mapping[str, str]] = {
+CONTENT_KINDS: Final[Mapping[str, str]] = {
     WORKING: "message",
     RECALL: "message",
     **dict.fromkeys((PINNED, SEMANTIC, PROFILE), "memory"),
@@ -116,8 +116,10 @@ class Reason(StrEnum):
     ORPHAN = "orphan"
 
 
-COMPRESSED: Final = frozenset({Reason.TRIMMED, Reason.OVER_BUDGET, Reason.TOO_LARGE, Reason.LAYER_BUDGET})
-"""The reasons that mean: tokens were short."""
+COMPRESSION_REASONS: Final = frozenset(
+    {Reason.TRIMMED, Reason.OVER_BUDGET, Reason.TOO_LARGE, Reason.LAYER_BUDGET}
+)
+"""Reasons that indicate a shortage of tokens."""
 
 
 class ContextTooLarge(DomainError, ValueError):
@@ -214,7 +216,7 @@ def _admit_layers(
         contents = {place: candidates[place].content for place in places}
         if layer in budgets:
             allowed = int(policy.token_limit * budgets[layer]) + unused
-            contents, used = _confine(layer, contents, allowed, writer)
+            contents, used = _limit_to_share(layer, contents, allowed, writer)
             shares.append(ShareUse(layer, budgets[layer], allowed, used))
             unused = max(0, allowed - used)
         reasons |= refused | {place: Reason.LAYER_BUDGET for place in places if place not in contents}
@@ -237,7 +239,7 @@ def _admit(layer: str, taken: frozenset[str], writer: PromptWriter) -> tuple[lis
         if candidate.layer != layer:
             continue
         identities = _identities(candidate)
-        reason = _refusal(candidate, policy) or (Reason.DUPLICATE if identities & seen else None)
+        reason = _rejection_reason(candidate, policy) or (Reason.DUPLICATE if identities & seen else None)
         if reason is None:
             places.append(place)
             seen |= identities
@@ -250,13 +252,13 @@ def _admit(layer: str, taken: frozenset[str], writer: PromptWriter) -> tuple[lis
         most = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
         kept = [*places[: len(places) - len(current)][-most:], *current]
     elif layer == PROFILE:
-        kept = _within(policy.profile_max_tokens, places, writer)
+        kept = _select_within(policy.profile_max_tokens, places, writer)
     else:
         kept = places[: limits.get(layer)]
     return kept, refused | {place: Reason.LIMIT for place in places if place not in kept}
 
 
-def _within(most_tokens: int, places: Sequence[int], writer: PromptWriter) -> list[int]:
+def _select_within(most_tokens: int, places: Sequence[int], writer: PromptWriter) -> list[int]:
     """Return the places that fit, the best first; a long entry is passed over for the shorter ones after it."""
     kept: list[int] = []
     for place in places:
@@ -267,7 +269,7 @@ def _within(most_tokens: int, places: Sequence[int], writer: PromptWriter) -> li
     return kept
 
 
-def _refusal(candidate: Candidate, policy: ContextPolicy) -> Reason | None:
+def _rejection_reason(candidate: Candidate, policy: ContextPolicy) -> Reason | None:
     switch = SWITCHES.get(candidate.layer)
     if switch is not None and not getattr(policy, switch):
         return Reason.SWITCHED_OFF
@@ -284,7 +286,7 @@ def _identities(candidate: Candidate) -> frozenset[str]:
 
     A line of a written profile equals each of the memories that it rests on.
     """
-    kind = KINDS.get(candidate.layer, candidate.layer)
+    kind = CONTENT_KINDS.get(candidate.layer, candidate.layer)
     ids = [candidate.source_id] if candidate.memory_ids is None else candidate.memory_ids
     keys = {f"{kind} {each}" for each in ids if each is not None}
     if kind == "memory":
@@ -292,7 +294,7 @@ def _identities(candidate: Candidate) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _confine(
+def _limit_to_share(
     layer: str, contents: Contents, allowed: int, writer: PromptWriter
 ) -> tuple[dict[int, Content], int]:
     """Return the part of a layer that stays within `allowed` tokens, and its tokens; never below its floor."""
@@ -366,7 +368,7 @@ def cuts_needed(
 
 
 def plan_cuts(
-    candidates: Sequence[Candidate], contents: Contents, steps: Iterable[GiveWay] = GIVE_WAY_ORDER
+    candidates: Sequence[Candidate], contents: Contents, steps: Iterable[CutStep] = CUT_ORDER
 ) -> tuple[Cut, ...]:
     """Return the cuts that the steps make, the first to make first, as if all were needed."""
     cuts: list[Cut] = []
@@ -380,7 +382,7 @@ def plan_cuts(
 
 
 def _cuts_of_step(
-    step: GiveWay, places: list[int], candidates: Sequence[Candidate], left: Contents
+    step: CutStep, places: list[int], candidates: Sequence[Candidate], left: Contents
 ) -> Iterator[Cut]:
     if step.order == CutOrder.RESULTS:
         shorter = {place: shortened_results(left[place]) for place in places}
@@ -390,7 +392,7 @@ def _cuts_of_step(
     elif step.order == CutOrder.SHORTENED:
         for place in places:
             text = plain_text(left[place], "en")
-            beginning = passages(text, {}, longest=LONGEST_OF_EARLIER)
+            beginning = passages(text, {}, longest=MAX_EARLIER_BYTES)
             is_shorter = beginning != text or has_tools(left[place])
             if candidates[place].is_earlier and is_shorter:
                 yield Cut(place, beginning)
@@ -428,6 +430,6 @@ def apply_cuts(contents: Contents, cuts: Iterable[Cut]) -> dict[int, Content]:
     return left
 
 
-def steps_within_share(layer: str) -> tuple[GiveWay, ...]:
+def steps_within_share(layer: str) -> tuple[CutStep, ...]:
     """Return the steps that confine `layer` alone to its share: as in the table, never below its floor."""
-    return tuple(step for step in GIVE_WAY_ORDER if step.layer == layer and not step.breaks_floor)
+    return tuple(step for step in CUT_ORDER if step.layer == layer and not step.breaks_floor)

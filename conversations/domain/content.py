@@ -25,14 +25,14 @@ Block = Mapping[str, Any]
 
 Content = str | tuple[Block, ...]
 
-_UNSEEN: Final = (
+_INVISIBLE_CHARACTERS: Final = (
     "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # controls, apart from tab and the line breaks
     "\u00ad\u180e\u200b\u2060-\u2064\ufeff"  # soft hyphen, zero-width spaces, invisible operators
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction marks, overrides, isolates
     "\ufff9-\ufffb"  # annotations
     "\U000e0000-\U000e007f"  # tags: a whole hidden alphabet
 )
-_INVISIBLE: Final = re.compile(f"[{_UNSEEN}]")
+_INVISIBLE: Final = re.compile(f"[{_INVISIBLE_CHARACTERS}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _SELECTOR: Final = re.compile(f"[{_SELECTORS}]")
@@ -40,7 +40,7 @@ _JOINER: Final = f"\u200c\u200d{_SELECTORS}"
 """Joiners and variation selectors. Emoji, Persian and kanji need them, two in a row at most."""
 
 _JOINERS: Final = re.compile(f"([{_JOINER}]{{2}})[{_JOINER}]+")
-_SEEN: Final = re.compile(rf"[^\s{_UNSEEN}{_JOINER}]")
+_VISIBLE: Final = re.compile(rf"[^\s{_INVISIBLE_CHARACTERS}{_JOINER}]")
 
 
 def visible(text: str) -> str:
@@ -55,7 +55,7 @@ def visible(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    return _SEEN.search(text) is None
+    return _VISIBLE.search(text) is None
 
 
 def one_line(text: str) -> str:
@@ -80,14 +80,14 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in lines[filled[0] : filled[-1] + 1])
 
 
-LONGEST_LABEL: Final = 60
-LONGEST_EXCERPT: Final = 200
+MAX_LABEL_LENGTH: Final = 60
+MAX_EXCERPT_LENGTH: Final = 200
 
 
 @lru_cache(maxsize=1_000)
 def label(text: str) -> str:
-    """Return a name for use inside brackets: one line, none of its own, at most LONGEST_LABEL characters."""
-    return one_line(text).translate({ord("["): "(", ord("]"): ")"})[:LONGEST_LABEL].rstrip()
+    """Return a name for use inside brackets: one line, none of its own, at most MAX_LABEL_LENGTH characters."""
+    return one_line(text).translate({ord("["): "(", ord("]"): ")"})[:MAX_LABEL_LENGTH].rstrip()
 
 
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
@@ -118,7 +118,7 @@ TOOL_USE: Final = "tool_use"
 TOOL_RESULT: Final = "tool_result"
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
-REDUCED: Final = "given_way"
+REDUCED_KEY: Final = "given_way"
 """Marks a reference that gave way: only its kind is still told."""
 
 
@@ -187,7 +187,7 @@ def blocks_of(content: Content) -> tuple[Block, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class StoredMessage:
     """A message as it is stored; its blocks are () for plain text."""
 
     session: str
@@ -195,7 +195,7 @@ class Said:
     blocks: tuple[Block, ...] = ()
 
 
-def paired(messages: Sequence[Said]) -> list[tuple[int, tuple[Block, ...]]]:
+def pair_calls(messages: Sequence[StoredMessage]) -> list[tuple[int, tuple[Block, ...]]]:
     """Return (place, blocks) of what is said, each call together with its results; () for plain text.
 
     So nothing can part them. A result whose call is not here is left out, as is a second result of a call. What stands
@@ -208,7 +208,7 @@ def paired(messages: Sequence[Said]) -> list[tuple[int, tuple[Block, ...]]]:
             at = waiting.pop((message.session, str(result.get("tool_use_id"))), None)
             if at is not None:
                 said[at] = (said[at][0], (*said[at][1], result))
-        rest = tuple(_once(block for block in message.blocks if block.get("type") != TOOL_RESULT))
+        rest = tuple(_unique_calls(block for block in message.blocks if block.get("type") != TOOL_RESULT))
         if message.role == "tool" or (message.blocks and not rest):
             continue
         waiting |= {(message.session, str(call["id"])): len(said) for call in calls_in(rest)}
@@ -216,7 +216,7 @@ def paired(messages: Sequence[Said]) -> list[tuple[int, tuple[Block, ...]]]:
     return said
 
 
-def _once(blocks: Iterable[Block]) -> Iterator[Block]:
+def _unique_calls(blocks: Iterable[Block]) -> Iterator[Block]:
     """Yield blocks without a second call of the same id, whose result nobody could tell from the first's."""
     seen: set[Any] = set()
     for block in blocks:
@@ -227,7 +227,7 @@ def _once(blocks: Iterable[Block]) -> Iterator[Block]:
         yield block
 
 
-def said_and_answered(
+def blocks_and_results(
     content: Content, language: Language, *, with_calls: bool
 ) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """Return the blocks of what is said, and one result for each call in their order.
@@ -255,17 +255,17 @@ def attachment_reductions(content: Content) -> list[Content]:
     blocks = list(content)
     for place, block in enumerate(blocks):
         if is_reference(block):
-            blocks[place] = {"type": block.get("type"), REDUCED: True}
+            blocks[place] = {"type": block.get("type"), REDUCED_KEY: True}
             stages.append(tuple(blocks))
     return stages
 
 
-LONGEST_RESULT: Final = 1_000
-"""Bytes that a shortened result keeps, half of them from its end: logs and tables say most at both ends."""
+MAX_RESULT_BYTES: Final = 1_000
+"""Bytes of a shortened result, half of them from its end, as logs and tables are most informative at both ends."""
 
 
 def shortened_results(content: Content) -> Content:
-    """Return content whose long results keep LONGEST_RESULT bytes; images in them are left out."""
+    """Return content whose long results keep MAX_RESULT_BYTES bytes; images in them are left out."""
     if isinstance(content, str) or not results_in(content):
         return content
     return tuple(_shortened(block) if block.get("type") == TOOL_RESULT else block for block in content)
@@ -273,8 +273,8 @@ def shortened_results(content: Content) -> Content:
 
 def _shortened(result: Block) -> Block:
     text = text_of_result(result)
-    encoded, half = text.encode(), LONGEST_RESULT // 2
-    if len(encoded) > LONGEST_RESULT:
+    encoded, half = text.encode(), MAX_RESULT_BYTES // 2
+    if len(encoded) > MAX_RESULT_BYTES:
         start, end = encoded[:half].decode(errors="ignore"), encoded[-half:].decode(errors="ignore")
         text = f"{start} […] {end}"
     return result if text == result.get("content") else {**result, "content": text}
@@ -303,12 +303,12 @@ _TRACES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def reference_in_words(block: Block, language: Language) -> str:
+def reference_label(block: Block, language: Language) -> str:
     """Return the words for a reference that is not shown: `[image: name]`, or `[image]` once it gave way."""
     kind = label(str(block.get("type") or "file"))
     shown = _ATTACHMENTS[language].get(kind, kind)
     name = label(str(block.get("name") or ""))
-    return f"[{shown}: {name}]" if name and not block.get(REDUCED) else f"[{shown}]"
+    return f"[{shown}: {name}]" if name and not block.get(REDUCED_KEY) else f"[{shown}]"
 
 
 def plain_text(content: Content, language: Language) -> str:
@@ -316,7 +316,7 @@ def plain_text(content: Content, language: Language) -> str:
     if isinstance(content, str):
         return content
     words = [
-        text_of(block) if is_text(block) else reference_in_words(block, language)
+        text_of(block) if is_text(block) else reference_label(block, language)
         for block in blocks_of(content)
         if is_text(block) or is_reference(block)
     ]
@@ -324,7 +324,7 @@ def plain_text(content: Content, language: Language) -> str:
 
 
 def excerpt(content: Content, language: Language) -> str:
-    return one_line(plain_text(content, language)[: 8 * LONGEST_EXCERPT])[:LONGEST_EXCERPT]
+    return one_line(plain_text(content, language)[: 8 * MAX_EXCERPT_LENGTH])[:MAX_EXCERPT_LENGTH]
 
 
 def trace(call: Block, result: Block | None, language: str) -> str:

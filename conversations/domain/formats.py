@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from conversations.domain.content import (
-    REDUCED,
+    REDUCED_KEY,
     THINKING,
     TOOL_RESULT,
     TOOL_USE,
@@ -22,7 +22,7 @@ from conversations.domain.content import (
     blocks_of,
     is_text,
     plain_text,
-    reference_in_words,
+    reference_label,
     text_of,
 )
 from conversations.domain.layers import REMEMBERED, WORKING, Candidate, Contents
@@ -39,11 +39,14 @@ CACHE_MARK: Final = {"type": "ephemeral"}
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """What both vendors take as base64."""
 
-LONGEST_ANTHROPIC_NAME: Final = 128
-LONGEST_OPENAI_NAME: Final = 64
+MAX_ANTHROPIC_NAME_LENGTH: Final = 128
+MAX_OPENAI_NAME_LENGTH: Final = 64
 """Of a tool."""
 
-THOUGHTS: Final = {"thinking": ("type", "thinking", "signature"), "redacted_thinking": ("type", "data")}
+THINKING_FIELDS: Final = {
+    "thinking": ("type", "thinking", "signature"),
+    "redacted_thinking": ("type", "data"),
+}
 """The fields of Anthropic's thinking, which it takes back as it wrote them and no others."""
 
 
@@ -74,20 +77,20 @@ def _anthropic_message(turn: Turn, language: Language, *, mark: bool) -> Json:
     blocks = [_anthropic_block(turn, block, language) for block in said]
     if mark and turn.cache_after is not None:
         blocks[-1 - (len(turn.blocks) - 1 - turn.cache_after)]["cache_control"] = dict(CACHE_MARK)
-    return {"role": turn.role, "content": _plain(blocks)}
+    return {"role": turn.role, "content": _join_texts(blocks)}
 
 
 def _anthropic_block(turn: Turn, block: Block, language: Language) -> Json:
     kind = block.get("type")
     if kind in THINKING:
-        return {name: block.get(name, "") for name in THOUGHTS[str(kind)]}
+        return {name: block.get(name, "") for name in THINKING_FIELDS[str(kind)]}
     if kind == TOOL_USE:
-        name = _tool_name(block, LONGEST_ANTHROPIC_NAME)
+        name = _tool_name(block, MAX_ANTHROPIC_NAME_LENGTH)
         return {"type": TOOL_USE, "id": block["id"], "name": name, "input": block["input"]}
     if kind == TOOL_RESULT:
         failed = {"is_error": True} if block.get("is_error") else {}
         content = [_block("user", each, _anthropic_image, language) for each in _parts(block)]
-        shown = {"content": _plain(content)} if content else {}
+        shown = {"content": _join_texts(content)} if content else {}
         return {"type": TOOL_RESULT, "tool_use_id": block["tool_use_id"], **shown, **failed}
     return _block(turn.role, block, _anthropic_image, language)
 
@@ -108,13 +111,13 @@ def _openai_messages(turn: Turn, language: Language) -> list[Json]:
     blocks = [_block(turn.role, block, _openai_image, language) for block in others]
     if not blocks and not calls:
         return results
-    said: Json = {"role": turn.role, "content": _plain(blocks) if blocks else None}
+    said: Json = {"role": turn.role, "content": _join_texts(blocks) if blocks else None}
     return [*results, {**said, "tool_calls": calls} if calls else said]
 
 
 def _openai_call(block: Block) -> Json:
     arguments = json.dumps(block["input"], ensure_ascii=False)
-    name = _tool_name(block, LONGEST_OPENAI_NAME)
+    name = _tool_name(block, MAX_OPENAI_NAME_LENGTH)
     return {"id": block["id"], "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -128,7 +131,7 @@ def _parts(result: Block) -> list[Block]:
     return list(blocks_of(content if isinstance(content, str) else tuple(content)))
 
 
-def _plain(blocks: list[Json]) -> str | list[Json]:
+def _join_texts(blocks: list[Json]) -> str | list[Json]:
     is_plain = len(blocks) == 1 and set(blocks[0]) == {"type", "text"}
     return str(blocks[0]["text"]) if is_plain else blocks
 
@@ -137,9 +140,9 @@ def _block(role: str, block: Block, image: _Image, language: Language) -> Json:
     """Return one block; only users' turns may carry images."""
     if is_text(block):
         return {"type": "text", "text": text_of(block)}
-    is_image = block.get("type") == "image" and not block.get(REDUCED)
+    is_image = block.get("type") == "image" and not block.get(REDUCED_KEY)
     shown = image(block) if is_image and role == "user" else None
-    return shown or {"type": "text", "text": reference_in_words(block, language)}
+    return shown or {"type": "text", "text": reference_label(block, language)}
 
 
 def _anthropic_image(block: Block) -> Json | None:

@@ -21,7 +21,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-SPOKEN = (Role.USER, Role.ASSISTANT)
+SPOKEN_ROLES = (Role.USER, Role.ASSISTANT)
 """Roles of people and assistants; messages of the others stay out of searches and contexts (SPEC C2)."""
 
 
@@ -93,38 +93,38 @@ class TurnState(StrEnum):
     FAILED = "failed"
 
 
-_ENDS_ASKING: Final = re.compile(r"(?:[?？]|か)\W*$")
+_QUESTION_END: Final = re.compile(r"(?:[?？]|か)\W*$")
 _TAIL_CHARACTERS: Final = 50
 """As much of a message's end as can matter; a page of question marks must not take long."""
 
 # Clients put these where a name could stand; whoever asks about "the user" means nobody.
 _ROLES: Final = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot"})
 # And whoever asks "What did they say?" does not mean somebody who calls themselves "What The".
-_NO_NAMES: Final = _ROLES | ENGLISH_STOP_WORDS | JAPANESE_STOP_GRAMS
-_SHORTEST_NAME: Final = 2
+_NON_NAMES: Final = _ROLES | ENGLISH_STOP_WORDS | JAPANESE_STOP_GRAMS
+_MIN_NAME_LENGTH: Final = 2
 
 _EDGE: Final = "\0"
 """Stands on both sides of a word, so that where a name ends is a matter of comparing strings."""
-_GONE: Final = "\1"
+_REMOVED: Final = "\1"
 """Stands where a name stood."""
 _WORD: Final = re.compile(rf"[^\W{UNSPACED}]+")
 """Letters that go on with a name: 「Kaiさん」 ends after Kai, Kaito does not."""
-_WHOLE_GONE: Final = re.compile(f"{_GONE}(?:['’]{_EDGE}s{_EDGE})?(?:さん|くん|ちゃん|君|様|氏)?")
+_REMOVED_WITH_SUFFIX: Final = re.compile(f"{_REMOVED}(?:['’]{_EDGE}s{_EDGE})?(?:さん|くん|ちゃん|君|様|氏)?")
 """A name that is gone, with its possessive or honorific."""
 
 
-def asks(content: str) -> bool:
-    """Say whether a message ends as a question: with a question mark, or with か."""
-    return bool(_ENDS_ASKING.search(content[-_TAIL_CHARACTERS:]))
+def is_question(content: str) -> bool:
+    """Return whether a message ends with a question mark or か."""
+    return bool(_QUESTION_END.search(content[-_TAIL_CHARACTERS:]))
 
 
-def is_findable(role: str, content: str) -> bool:
+def is_searchable(role: str, content: str) -> bool:
     """Return whether searches may return a message: text of a person or an assistant (SPEC C2)."""
-    return role in SPOKEN and bool(content.strip())
+    return role in SPOKEN_ROLES and bool(content.strip())
 
 
-def findable_words(content: str, *, author: str, said_at: datetime) -> str:
-    """Return the text by whose words a message is found: author, text, and day as a question may name it."""
+def searchable_text(content: str, *, author: str, said_at: datetime) -> str:
+    """Return the indexed text of a message: author, text, and the day in words."""
     if is_unspaced(content):
         day = f"{said_at.year}年{said_at.month}月{said_at.day}日"
     else:
@@ -149,8 +149,8 @@ def without_names(text: str, authors: Iterable[str]) -> str:
     marked = _with_edges(text)
     forms = {form for author in authors for form in _forms(author, text)}
     for form in sorted(forms, key=lambda each: (-len(each), each)):
-        marked = marked.replace(form, _GONE)
-    bare = _WHOLE_GONE.sub(" ", marked).replace(_EDGE, "")
+        marked = marked.replace(form, _REMOVED)
+    bare = _REMOVED_WITH_SUFFIX.sub(" ", marked).replace(_EDGE, "")
     return " ".join(bare.split()) if any(map(str.isalnum, bare)) else text
 
 
@@ -161,13 +161,13 @@ def _with_edges(text: str) -> str:
 def _forms(author: str, text: str) -> Iterator[str]:
     """Yield what a text that names this author contains, edges marked; nothing where a glance tells it does not."""
     for part in dict.fromkeys((author, *author.split())):
-        if part[1:] in text and _is_a_name(part, author):
+        if part[1:] in text and _is_name(part, author):
             yield _with_edges(part)
             yield _with_edges(part[0].upper() + part[1:])
 
 
-def _is_a_name(part: str, author: str) -> bool:
+def _is_name(part: str, author: str) -> bool:
     """Say whether a part names its author: no initial of a longer name, and no word that everybody uses."""
     letters = sum(map(str.isalnum, part))
     length = len(part) if part == author and letters else letters
-    return length >= _SHORTEST_NAME and not _NO_NAMES.issuperset(part.casefold().split())
+    return length >= _MIN_NAME_LENGTH and not _NON_NAMES.issuperset(part.casefold().split())

@@ -11,8 +11,8 @@ from typing import Final
 from conversations.domain.content import visible
 from memoryhub.search.analysis import COMPOUND, fold
 
-LONGEST_READ: Final = 20_000
-"""Characters of a message that are read, so that a pasted book costs no more than its beginning."""
+MAX_READ_LENGTH: Final = 20_000
+"""Most characters of a message that are split into sentences."""
 
 _OPENING: Final = "「『（【("
 _CLOSING: Final = "」』）】)"
@@ -29,7 +29,7 @@ def sentences(text: str) -> list[str]:
     """Return the sentences of a text; code between fences is left out, and a line's end ends a sentence."""
     found: list[str] = []
     in_code = False
-    for line in visible(text[:LONGEST_READ]).splitlines():
+    for line in visible(text[:MAX_READ_LENGTH]).splitlines():
         if _CODE_FENCE.match(line):
             in_code = not in_code
         elif not in_code:
@@ -46,13 +46,13 @@ def _split(line: str) -> Iterator[str]:
             depth += 1
         elif letter in _CLOSING:
             depth = max(0, depth - 1)
-        elif letter in _ENDS and not depth and _ends_at(line, start, place):
+        elif letter in _ENDS and not depth and _is_sentence_end(line, start, place):
             yield line[start : place + 1]
             start = place + 1
     yield line[start:]
 
 
-def _ends_at(line: str, start: int, place: int) -> bool:
+def _is_sentence_end(line: str, start: int, place: int) -> bool:
     """Return whether the mark at a place ends a sentence: not where another follows, nor within a number or a name."""
     after = line[place + 1 : place + 2]
     if after in _ENDS and after:

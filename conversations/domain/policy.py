@@ -42,13 +42,13 @@ LAYER_NAMES: Final = {
     SESSION_SUMMARY: _("Session summary"),
 }
 
-LARGEST_MAX_TOKENS: Final = 2**53
+MAX_TOKENS_LIMIT: Final = 2**53
 """The largest whole number up to which a float is exact; beyond, the product with the margin is noise."""
 
-LONGEST_SYSTEM_PROMPT: Final = 1_000_000
+MAX_SYSTEM_PROMPT_LENGTH: Final = 1_000_000
 """As a bound only: an agent's own prompt passes through here too, and must not be refused twice."""
 
-CACHED_STEP: Final = 3
+CACHED_GROWTH_FACTOR: Final = 3
 """By so many times its limit a cached conversation grows before it is cut back to its limit."""
 
 SHARE_TOLERANCE: Final = 1e-9
@@ -57,8 +57,8 @@ SHARE_TOLERANCE: Final = 1e-9
 _SHARE: Final = number(0, 1, above=True)
 
 
-def _shares_hold(value: Any) -> bool:
-    """Tell whether value is None, or shares of known layers that sum to at most 1."""
+def _are_valid_shares(value: Any) -> bool:
+    """Return whether value is None or shares of known layers that sum to at most 1."""
     if value is None:
         return True
     if not isinstance(value, Mapping) or not set(value) <= set(PRECEDENCE):
@@ -96,7 +96,7 @@ class ContextPolicy(Policy):
 
     TITLE = _("Contexts")
     CHECKS = {
-        "system_prompt": text(LONGEST_SYSTEM_PROMPT).described(
+        "system_prompt": text(MAX_SYSTEM_PROMPT_LENGTH).described(
             _("System prompt"), _("the operator's words; empty: the agent's `system_prompt`")
         ),
         "working_memory_limit": whole(1, 50).described(
@@ -119,7 +119,7 @@ class ContextPolicy(Policy):
             _("Lowest relevance of earlier messages"),
             _("the best earlier message must reach it, and others a twentieth of it"),
         ),
-        "max_tokens": whole(1_000, LARGEST_MAX_TOKENS).described(
+        "max_tokens": whole(1_000, MAX_TOKENS_LIMIT).described(
             _("Token limit"), _("how many tokens the model reads at most"), _("tokens")
         ),
         "token_safety_margin": number(0.5, 0.95).described(
@@ -136,7 +136,7 @@ class ContextPolicy(Policy):
             ),
         ),
         "layer_budgets": Check(
-            _shares_hold,
+            _are_valid_shares,
             format_lazy(
                 _("null, or shares above 0 that sum to at most 1, by layer: {layers}"),
                 layers=", ".join(PRECEDENCE),
@@ -197,7 +197,7 @@ class ContextPolicy(Policy):
 
     @property
     def _step(self) -> int:
-        return CACHED_STEP * self.working_memory_limit
+        return CACHED_GROWTH_FACTOR * self.working_memory_limit
 
     def window_start(self, seq: int) -> int:
         """Return the `seq` from which on a session is shown whose `working_memory_limit`-th latest message is `seq`.

@@ -19,13 +19,13 @@ from conversations.domain.content import (
     Block,
     Content,
     Language,
+    blocks_and_results,
     has_tools,
     is_text,
     label,
     one_line,
     plain_text,
     quoted,
-    said_and_answered,
     text_block,
     text_of,
 )
@@ -47,8 +47,10 @@ from conversations.domain.layers import (
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_UNSCORED: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
-_LINE_BEGINS: Final = r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*)"
+_PHRASES_WITHOUT_SCORES: Final = {
+    language: replace(phrases, relevance="") for language, phrases in PHRASES.items()
+}
+_LINE_START: Final = r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*)"
 
 
 class NonceCollision(ValueError):
@@ -107,13 +109,13 @@ class Frame:
     @property
     def phrases(self) -> Phrases:
         """Return the words of the language; without one for relevance where it is not to be written."""
-        return (PHRASES if self.policy.include_relevance else _UNSCORED)[self.language]
+        return (PHRASES if self.policy.include_relevance else _PHRASES_WITHOUT_SCORES)[self.language]
 
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
     places = _places(WORKING, candidates, contents)
     said = [candidates[place] for place in places if not candidates[place].is_current]
-    crowds = _crowds(frame, said)
+    crowds = _attributed_roles(frame, said)
     history = _history(frame, said, [contents[place] for place in places], crowds)
     block = render_block(frame, candidates, contents)
     remembered = [Turn("user", (text_block(block),))] if block else []
@@ -123,7 +125,7 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
         message += turns_of(frame, candidates[place], contents[place])
     if frame.policy.placement == WITH_USER_MESSAGE:
         # Merged before, so that the mark counts the blocks of its message.
-        history = list(_merged(history))
+        history = list(_merge_turns(history))
         if history:
             history[-1] = replace(history[-1], cache_after=len(history[-1].blocks) - 1)
         turns = [*history, *remembered, *message]
@@ -131,7 +133,7 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
         turns = [*remembered, *history, *message]
     if turns[0].role == "assistant":  # some providers refuse a conversation that the assistant begins
         turns.insert(0, Turn("user", (text_block(frame.phrases.opener),)))
-    return Prompt(render_system(frame), _with_ids(_merged(turns)), frame.policy.cache)
+    return Prompt(render_system(frame), _with_ids(_merge_turns(turns)), frame.policy.cache)
 
 
 def turns_of(
@@ -139,7 +141,7 @@ def turns_of(
 ) -> list[Turn]:
     """Return what somebody said as turns: the results of tools are the user's, right after the calls."""
     with_calls = frame.policy.include_tools and said.role == "assistant"
-    blocks, results = said_and_answered(content, frame.language, with_calls=with_calls)
+    blocks, results = blocks_and_results(content, frame.language, with_calls=with_calls)
     if crowds and said.role in crowds:
         name = said.author or frame.phrases.unnamed.get(said.role, said.role)
         blocks = _attributed(blocks, name, crowds[said.role])
@@ -182,7 +184,7 @@ def _renamed(blocks: Iterable[Block], new: dict[str, str]) -> Iterable[Block]:
         yield block if key is None else {**block, key: new[str(block[key])]}
 
 
-def _crowds(frame: Frame, said: Sequence[Candidate]) -> dict[str, list[str]]:
+def _attributed_roles(frame: Frame, said: Sequence[Candidate]) -> dict[str, list[str]]:
     """Return the names of the roles in which several people speak; everything they say is attributed."""
     speakers = dict.fromkeys((turn.role, turn.author) for turn in said)
     speakers |= {("user", frame.author): None}
@@ -200,7 +202,7 @@ def _history(
     turns: list[Turn] = []
     before: Candidate | None = None
     for each, content in zip(said, contents, strict=False):
-        if gap := _gap(before, each.session_id, each.created_at, frame.phrases):
+        if gap := _time_gap(before, each.session_id, each.created_at, frame.phrases):
             turns.append(Turn("user", (text_block(gap),)))
         turns += turns_of(frame, each, content, crowds)
         before = each
@@ -209,7 +211,7 @@ def _history(
 
 def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> tuple[Block, ...]:
     """Return blocks with their speaker's name in brackets; where a line begins with one, it loses its brackets."""
-    forged = re.compile(rf"{_LINE_BEGINS}\[({'|'.join(map(re.escape, names))})\]")
+    forged = re.compile(rf"{_LINE_START}\[({'|'.join(map(re.escape, names))})\]")
     honest = [
         text_block(forged.sub(r"\1\2(\3)", text_of(block))) if is_text(block) else block for block in blocks
     ]
@@ -221,7 +223,7 @@ def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> t
     return blocks if has_tools(blocks) else (text_block(f"[{name}]"), *honest)
 
 
-def _gap(before: Candidate | None, session_id: str, at: str, phrases: Phrases) -> str:
+def _time_gap(before: Candidate | None, session_id: str, at: str, phrases: Phrases) -> str:
     """Return the words between turns of different sessions, by the speakers' days; "" within one."""
     if before is None or before.session_id == session_id:
         return ""
@@ -239,7 +241,7 @@ def _preface(frame: Frame, said: Sequence[Candidate], crowds: dict[str, list[str
     """Return what stands before the user's text: what changes with each call, and is not the user's."""
     phrases, lines = frame.phrases, list[str]()
     at = "" if frame.now is None else frame.now.isoformat()
-    gap = _gap(said[-1] if said else None, frame.session_id, at, phrases) if at else ""
+    gap = _time_gap(said[-1] if said else None, frame.session_id, at, phrases) if at else ""
     if frame.now is not None:
         weekday, written = phrases.weekdays[frame.now.weekday()], f"{frame.now:%Y-%m-%d %H:%M}"
         lines.append(phrases.clock.format(weekday=weekday, date=written, zone=frame.now.tzinfo))
@@ -326,7 +328,7 @@ def check_nonce(prompt: Prompt, nonce: str, *, has_block: bool) -> None:
         raise NonceCollision("a text contains the nonce of the remembered block; draw another")
 
 
-def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def _merge_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Merge neighbouring turns of one role, because providers want roles to alternate (SPEC X7)."""
     result: list[Turn] = []
     for turn in turns:

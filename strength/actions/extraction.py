@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import Q
 
-from conversations.actions.messages import texts_in_words
+from conversations.actions.messages import message_texts
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
 from memoryhub.api.health import Finding, Level
@@ -281,7 +281,7 @@ def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skippe
 
 def _source_messages(rows: Sequence[Message], actor: Actor) -> list[SourceMessage]:
     zone = zone_of(actor.agent, actor)
-    texts = texts_in_words(rows, actor.agent.language)
+    texts = message_texts(rows, actor.agent.language)
     return [
         SourceMessage(
             id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=text,

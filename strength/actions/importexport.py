@@ -236,9 +236,10 @@ def undo_extracted(
     reason: str,
     now: datetime,
 ) -> None:
-    """Delete the memories that were drawn from messages that go, and from nothing else; read on from before these.
+    """Delete the memories extracted only from deleted messages, and move the cursors back before these.
 
-    `sessions` as in `conversations.actions.imports.UNDONE`. The memory of a summary goes with any message it covers.
+    `sessions` as in `conversations.actions.imports.UNDO_HANDLERS`. A summary's memory is deleted with any message it
+    covers.
     """
     sources = MemorySource.objects.filter(actor_id=actor.pk)
     drawn = sources.filter(message_id__in=message_ids).values_list("memory_id", flat=True)

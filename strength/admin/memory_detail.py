@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 
-from conversations.admin.context_breakdown import LAYERS, PARTS, REASONS, WEIGHTED
+from conversations.admin.context_breakdown import LAYER_LABELS, REASON_LABELS, SCORE_LABELS, WEIGHTED_SCORES
 from conversations.models import Message, Receipt
 from memoryhub.admin.base import EXCERPT_SOURCE_LENGTH, excerpt, link_to
 from memoryhub.admin.columns import full_time, relative_time
@@ -389,16 +389,16 @@ def retrieval_page(memory: Memory, *, place: int) -> dict[str, Any]:
         )
         rivals = [item for item in receipt.items if item["layer"] == own.get("layer")]
         scores = own.get("score_breakdown") or {}
-        parts = [(PARTS[name], scores.get(name)) for name in WEIGHTED]
+        parts = [(SCORE_LABELS[name], scores.get(name)) for name in WEIGHTED_SCORES]
         receipts.append(
             {
                 "receipt": receipt,
                 "query": excerpt(receipt.opening, MAX_QUOTE_LENGTH),
                 "item": own,
-                "layer": LAYERS.get(own.get("layer", ""), own.get("layer", "")),
+                "layer": LAYER_LABELS.get(own.get("layer", ""), own.get("layer", "")),
                 "rank": rivals.index(own) + 1 if own else 0,
                 "rivals": len(rivals),
-                "reason": REASONS.get(own.get("reason", ""), own.get("reason", "")),
+                "reason": REASON_LABELS.get(own.get("reason", ""), own.get("reason", "")),
                 "parts": [(name, score) for name, score in parts if isinstance(score, int | float)],
             }
         )

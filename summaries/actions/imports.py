@@ -176,7 +176,7 @@ def undo_summaries(
 ) -> None:
     """Forget summaries of deleted messages, also in receipts, and reset the cursors of project updates.
 
-    `sessions` as in `conversations.actions.imports.UNDONE`. A summary that a person edited stays with its session.
+    `sessions` as in `conversations.actions.imports.UNDO_HANDLERS`. An edited summary stays with its session.
     """
     rows = Summary.objects.filter(actor_id=actor.pk, session_id__in=sessions)
     covering = [each for each in rows if each.message_count >= sessions[each.session_id]]

@@ -17,7 +17,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.messages import texts_in_words
+from conversations.actions.messages import message_texts
 from conversations.actions.sessions import SessionSummary
 from conversations.actions.written_texts import WrittenTexts
 from conversations.domain.content import TOOL_USE
@@ -199,7 +199,7 @@ def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
     zone = zone_of(session.actor.agent, session.actor)
     return [
         SpokenMessage(row.seq, row.role, row.author, text, row.local_time(zone), Trust(row.trust))
-        for row, text in zip(found, texts_in_words(found, session.actor.agent.language), strict=True)
+        for row, text in zip(found, message_texts(found, session.actor.agent.language), strict=True)
     ]
 
 

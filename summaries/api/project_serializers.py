@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from conversations.api.blocks import LONGEST_TEXT
+from conversations.api.blocks import MAX_TEXT_LENGTH
 from conversations.api.serializers import ChannelField
 from memoryhub.api.fields import (
     ChangedByOut,
@@ -258,7 +258,7 @@ class DocumentRestoreIn(ReasonSerializer):
 class RouteIn(TenantSerializer):
     """Message to be routed."""
 
-    message = TextField(max_length=LONGEST_TEXT)
+    message = TextField(max_length=MAX_TEXT_LENGTH)
     channel = ChannelField(required=False, help_text="`api`, or the session's channel.")
     session_id = IdField(
         required=False,

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Final
 
 from conversations.domain.content import label
-from conversations.domain.messages import Role, asks
+from conversations.domain.messages import Role, is_question
 from conversations.domain.passages import sentences
 from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
 from summaries.domain.summaries import Call, SpokenMessage, shortened
@@ -122,7 +122,7 @@ def _weight(sentence: Sentence, frequency: Counter[str]) -> float:
     # Divided by a root: a long sentence says more than a short one, but not in proportion to its length.
     shared = sum(math.log1p(frequency[theme]) for theme in themes) / math.sqrt(len(themes) + 4)
     bonus = ACTION_WEIGHT * bool(_DEED.search(sentence.text))
-    bonus += (LAST_QUESTION_WEIGHT if sentence.place >= LAST_PART else EARLIER_QUESTION_WEIGHT) * asks(
+    bonus += (LAST_QUESTION_WEIGHT if sentence.place >= LAST_PART else EARLIER_QUESTION_WEIGHT) * is_question(
         sentence.text
     )
     bonus += USER_WEIGHT * sentence.is_users

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conversations.domain.messages import asks, findable_words, named_authors
+from conversations.domain.messages import is_question, named_authors, searchable_text
 from memoryhub.search import bm25
 from memoryhub.search.analysis import analyse
 from memoryhub.search.fusion import Turn, in_conversation, relevance
@@ -66,7 +66,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
     prepared = constants.prepare([dataset])["said"][0]
     ours = constants.Constants.ours()
     terms = [
-        analyse(findable_words(each.content, author=each.author, said_at=each.at))
+        analyse(searchable_text(each.content, author=each.author, said_at=each.at))
         for each in collection.texts
     ]
     counts = Counter(place for each in terms for place in bm25.term_ids(each))
@@ -98,7 +98,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
                 [
                     Turn(
                         own,
-                        asks(text.content),
+                        is_question(text.content),
                         is_by_other=len(about) == 1 and text.author not in about,
                         continues=continues,
                         length=length,

@@ -20,7 +20,7 @@ from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.sessions import open_session
 from conversations.admin import playground
 from conversations.admin.context_breakdown import SOURCE_PAGES
-from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, TOKENS_TO_TRY
+from conversations.admin.playground import CACHE_SECONDS, PERMISSIONS, SAVE_PERMISSION, SUGGESTED_MAX_TOKENS
 from conversations.models import Receipt
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
@@ -36,7 +36,7 @@ from summaries.models import ProjectEvent, RoutingDecision
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, logged_in, page_of
 
 QUESTION = "matcha ice cream in Kyoto?"
-MAY = tuple(need.partition(".")[2] for need in NEEDS)
+MAY = tuple(need.partition(".")[2] for need in PERMISSIONS)
 MOST_BYTES = 400_000
 MOST_QUERIES = 26
 # The shortest and the longest in tokens of 20,000 random codes.
@@ -336,7 +336,7 @@ def test_a_run_is_its_persons_alone(boss: Client, hub: Hub) -> None:
     other = logged_in(User.objects.create_superuser("other", password="a long password"))
     page = other.get(address)
     assert page.status_code == 200 and "my secret" not in page.content.decode()
-    assert KEPT_SECONDS <= 900
+    assert CACHE_SECONDS <= 900
 
 
 def test_a_receipt_is_opened_with_its_settings_and_compared(boss: Client, hub: Hub) -> None:
@@ -407,7 +407,7 @@ def test_it_takes_the_permission_of_each_page_that_it_leads_to(
         "{}.view_{}".format(*name.removeprefix("admin:").removesuffix("_change").split("_"))
         for name in SOURCE_PAGES.values()
     }
-    assert sources | {"memoryhub.view_agent"} <= set(NEEDS)
+    assert sources | {"memoryhub.view_agent"} <= set(PERMISSIONS)
     browser = staff(*MAY)
     for page in (reverse("admin:index"), page_of(hub.receipt), page_of(hub.session)):
         assert reverse("playground") in browser.get(page).content.decode()
@@ -418,7 +418,7 @@ def test_keeping_a_receipt_takes_a_permission_of_its_own(staff: Callable[..., Cl
     assert "keep its receipt" not in run(browser, hub).content.decode()
     assert run(browser, hub, keep="1").status_code == 403 and Receipt.objects.count() == before
     User.objects.get(username="kei").delete()
-    keeper = staff(*MAY, KEEP.partition(".")[2])
+    keeper = staff(*MAY, SAVE_PERMISSION.partition(".")[2])
     assert "keep its receipt" in run(keeper, hub).content.decode()
     assert run(keeper, hub, keep="1").context["kept"] and Receipt.objects.count() == before + 1
 
@@ -428,7 +428,7 @@ def test_a_session_prefills_the_form(boss: Client, hub: Hub) -> None:
     assert [form[name].value() for name in ("agent", "user")] == [hub.agent.pk, SECRET_USER]
     for wrong in ("x", "01a2041d-6fda-7559-8b1f-cd8818c2f155"):
         assert boss.get(reverse("playground"), {"session": wrong, "run": "../x"}).status_code == 200
-    assert TOKENS_TO_TRY
+    assert SUGGESTED_MAX_TOKENS
 
 
 def test_it_opens_in_japanese(boss: Client, hub: Hub) -> None:
@@ -485,6 +485,6 @@ def test_files_of_runs_are_deleted_when_they_expire(
     settings.CACHES = settings.CACHES | {"default": {"BACKEND": backend, "LOCATION": str(tmp_path)}}
     run(boss, hub)
     assert len(kept := set(tmp_path.iterdir())) == 1
-    monkeypatch.setattr(playground, "KEPT_SECONDS", 0.2)
+    monkeypatch.setattr(playground, "CACHE_SECONDS", 0.2)
     run(boss, hub)
     assert wait_until(lambda: set(tmp_path.iterdir()) == kept, timeout_seconds=60)

@@ -150,7 +150,7 @@ def test_one_searches_within_the_session(boss: Client, long: Session) -> None:
 def test_a_search_reads_a_part_of_the_session_at_a_time(
     boss: Client, long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert pages.SEARCHED_AT_ONCE <= 20_000
+    assert pages.SEARCH_BATCH_SIZE <= 20_000
     monkeypatch.setattr(pages, "SEARCHED_AT_ONCE", 2_000)
     found, read = timeline(boss, long, q="NUMBER-4999."), []
     while not numbers(found):

@@ -192,7 +192,7 @@ def test_authors_of_the_newest_sessions_are_looked_for(
     client: APIClient, hikers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = recalled("Ann, Bob: hiking mountains")
-    monkeypatch.setattr(recall, "NEWEST_NAMES", 1)
+    monkeypatch.setattr(recall, "MAX_NAMES", 1)
 
     only_bob = recalled("Ann, Bob: hiking mountains")
 

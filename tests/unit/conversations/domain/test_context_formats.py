@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from conversations.domain.assembly import InvalidContext, check_context
-from conversations.domain.content import Block, excerpt, plain_text, reference_in_words
+from conversations.domain.content import Block, excerpt, plain_text, reference_label
 from conversations.domain.formats import IMAGE_TOKENS, count_context, write_anthropic, write_openai
 from conversations.domain.prompt import Prompt, Turn
 
@@ -97,7 +97,7 @@ def test_assistants_show_no_images() -> None:
 
 
 def test_words_for_references_follow_the_language() -> None:
-    assert reference_in_words({"type": "file", "name": "見積.pdf"}, "ja") == "[ファイル: 見積.pdf]"
+    assert reference_label({"type": "file", "name": "見積.pdf"}, "ja") == "[ファイル: 見積.pdf]"
 
 
 def test_plain_text_and_excerpt_read_blocks() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations.domain.budget import GIVE_WAY_ORDER, Cut, apply_cuts, plan_cuts, steps_within_share
+from conversations.domain.budget import CUT_ORDER, Cut, apply_cuts, plan_cuts, steps_within_share
 from conversations.domain.content import Content, sections_of
 from conversations.domain.layers import (
     PHRASES,
@@ -29,7 +29,7 @@ def cuts_of(*candidates: Candidate) -> list[tuple[int, Content | None]]:
 
 
 def test_the_order_is_the_specs() -> None:
-    assert [(step.layer, step.floor) for step in GIVE_WAY_ORDER] == [
+    assert [(step.layer, step.floor) for step in CUT_ORDER] == [
         (WORKING, 0),  # attachments only
         (WORKING, 0),  # long results of tools are shortened
         (SESSION_SUMMARY, 0),
@@ -49,7 +49,7 @@ def test_the_order_is_the_specs() -> None:
 
 
 def test_every_layer_gives_way_in_the_end() -> None:
-    assert {step.layer for step in GIVE_WAY_ORDER if step.floor == 0} == set(PRECEDENCE)
+    assert {step.layer for step in CUT_ORDER if step.floor == 0} == set(PRECEDENCE)
 
 
 def test_every_remembered_layer_has_a_heading_in_every_language() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.messages import asks, findable_words, named_authors, without_names
+from conversations.domain.messages import is_question, named_authors, searchable_text, without_names
 
 MONTHS = "January February March April May June July August September October November December"
 SAID_AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -37,7 +37,7 @@ names = st.lists(st.text(alphabet="aZé花 .+*?([\\|$^-", min_size=1, max_size=8
     ],
 )
 def test_message_that_ends_as_a_question_asks(content: str) -> None:
-    assert asks(content)
+    assert is_question(content)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ def test_message_that_ends_as_a_question_asks(content: str) -> None:
     ],
 )
 def test_message_that_ends_otherwise_does_not(content: str) -> None:
-    assert not asks(content)
+    assert not is_question(content)
 
 
 def test_only_the_end_of_a_message_decides() -> None:
-    assert asks("x" * 1_000_000 + "?" + "!" * 49)
-    assert not asks("?" + "!" * 50)
+    assert is_question("x" * 1_000_000 + "?" + "!" * 49)
+    assert not is_question("?" + "!" * 50)
 
 
 @pytest.mark.parametrize("content", ["?" * 1_000_000 + "a", "か" + " " * 1_000_000, "か" * 1_000_000 + "x"])
 def test_asking_takes_no_time_for_a_hostile_message(content: str) -> None:
     began = time.process_time()
-    asks(content)
+    is_question(content)
 
     assert time.process_time() - began < 0.1
 
@@ -88,7 +88,7 @@ def test_asking_takes_no_time_for_a_hostile_message(content: str) -> None:
     ],
 )
 def test_message_is_found_by_its_author_and_its_day(content: str, author: str, words: str) -> None:
-    assert findable_words(content, author=author, said_at=SAID_AT) == words
+    assert searchable_text(content, author=author, said_at=SAID_AT) == words
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_message_is_found_by_its_author_and_its_day(content: str, author: str, w
 def test_every_month_has_its_name(month: int, name: str) -> None:
     said_at = datetime(2024, month, 29, tzinfo=UTC)
 
-    assert findable_words("x", author="", said_at=said_at) == f"x 29 {name} 2024"
-    assert findable_words("猫", author="", said_at=said_at) == f"猫 2024年{month}月29日"
+    assert searchable_text("x", author="", said_at=said_at) == f"x 29 {name} 2024"
+    assert searchable_text("猫", author="", said_at=said_at) == f"猫 2024年{month}月29日"
 
 
 # Names

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from conversations.domain.assembly import AssemblyRequest, InvalidContext, assemble, check_context
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.content import (
-    Said,
+    StoredMessage,
     calls_in,
-    paired,
+    pair_calls,
     references_in,
     shortened_results,
     texts_with_traces,
@@ -72,13 +72,15 @@ odd = st.lists(
 )
 messages = st.one_of(
     st.builds(
-        Said,
+        StoredMessage,
         st.sampled_from("12"),
         st.just("assistant"),
         st.builds(lambda one, two: (*one, *two), assistants, odd),
     ),
-    st.builds(Said, st.sampled_from("12"), st.just("user"), users.map(tuple)),
-    st.builds(Said, st.sampled_from("12"), st.just("tool"), st.lists(results, max_size=3).map(tuple)),
+    st.builds(StoredMessage, st.sampled_from("12"), st.just("user"), users.map(tuple)),
+    st.builds(
+        StoredMessage, st.sampled_from("12"), st.just("tool"), st.lists(results, max_size=3).map(tuple)
+    ),
 )
 policies = st.fixed_dictionaries(
     {
@@ -101,7 +103,7 @@ policies = st.fixed_dictionaries(
     st.booleans(),
 )
 def test_any_transcript_within_any_budget_is_valid_for_the_vendor(
-    said: list[Said], options: dict[str, Any], form: Any, current: int, crowd: bool
+    said: list[StoredMessage], options: dict[str, Any], form: Any, current: int, crowd: bool
 ) -> None:
     policy = ContextPolicy().validated(**options)
     numbers = count()
@@ -111,7 +113,7 @@ def test_any_transcript_within_any_budget_is_valid_for_the_vendor(
             author=f"n{place % 2}" if crowd else "", is_answer=said[place].role == "assistant", is_earlier=said[place].session == "1" and place < current,
             is_current=place >= current and policy.include_tools and said[place].role == "assistant" and bool(calls_in(blocks)),
         )
-        for place, blocks in paired(said)
+        for place, blocks in pair_calls(said)
     ]  # fmt: skip
     candidates.sort(key=lambda each: each.is_current)
     request = AssemblyRequest(
@@ -131,15 +133,15 @@ def test_any_transcript_within_any_budget_is_valid_for_the_vendor(
 
 def test_results_stand_right_after_their_calls_and_all_others_are_left_out() -> None:
     said = [
-        Said("1", "tool", (result("lost"),)),
-        Said("1", "assistant", (text("Let me look."), call("a"), call("b"), call("a"))),
-        Said("1", "user", (text("Hurry."),)),
-        Said("1", "tool", (result("b", "2"), result("a", "1"), result("a", "again"))),
-        Said("2", "user", (result("b"), text("Other session."))),
-        Said("2", "user", ()),
+        StoredMessage("1", "tool", (result("lost"),)),
+        StoredMessage("1", "assistant", (text("Let me look."), call("a"), call("b"), call("a"))),
+        StoredMessage("1", "user", (text("Hurry."),)),
+        StoredMessage("1", "tool", (result("b", "2"), result("a", "1"), result("a", "again"))),
+        StoredMessage("2", "user", (result("b"), text("Other session."))),
+        StoredMessage("2", "user", ()),
     ]
 
-    assert paired(said) == [
+    assert pair_calls(said) == [
         (1, (text("Let me look."), call("a"), call("b"), result("b", "2"), result("a", "1"))),
         (2, (text("Hurry."),)),
         (4, (text("Other session."),)),
