@@ -151,7 +151,7 @@ def test_a_search_reads_a_part_of_the_session_at_a_time(
     boss: Client, long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert pages.SEARCH_BATCH_SIZE <= 20_000
-    monkeypatch.setattr(pages, "SEARCHED_AT_ONCE", 2_000)
+    monkeypatch.setattr(pages, "SEARCH_BATCH_SIZE", 2_000)
     found, read = timeline(boss, long, q="NUMBER-4999."), []
     while not numbers(found):
         assert "None of them contains these words." in found.content.decode()
@@ -174,7 +174,7 @@ def test_a_search_reads_a_part_of_the_session_at_a_time(
 def test_a_search_meets_every_message_once_in_both_directions(
     boss: Client, long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "SEARCHED_AT_ONCE", 700)
+    monkeypatch.setattr(pages, "SEARCH_BATCH_SIZE", 700)
     wanted = [number for number in range(1, 5_001) if str(number).startswith("12")]
     page, met = timeline(boss, long, q="number-12"), []
     while True:
