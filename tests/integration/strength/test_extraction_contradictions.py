@@ -74,7 +74,7 @@ def test_what_is_said_of_the_future_was_said_now(actor: Actor, llm: LLMServer, w
 def test_everything_that_is_new_is_judged(
     actor: Actor, llm: LLMServer, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contradictions, "MOST_KNOWN", 8)
+    monkeypatch.setattr(contradictions, "MAX_KNOWN", 8)
     for number in range(12):
         write(f"{chr(97 + number) * 5} stands in column {number} of the user's list.", kind="fact")
     write(OSAKA, kind="fact")

@@ -42,7 +42,7 @@ def many(write: Write, sleep_at: Sleep) -> None:
 def test_pages_hold_what_the_whole_list_does(
     many: None, actor: Actor, status: str, way: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "READ_BY_STRENGTH", 2)
+    monkeypatch.setattr(selection, "STRENGTH_LOOKAHEAD", 2)
     rows = Memory.objects.of([actor.pk]).with_numbers().filter(kind=kind)
     rows = (rows if status == ALL else rows.filter(status=status)).order_by(f"{way}strength", f"{way}id")
     strengths = strengths_of(Q(actor=actor), status).order_by(f"{way}strength_now", f"{way}memory_id")
