@@ -109,7 +109,7 @@ def cluster_tables(job: JobContext) -> None:
             log.warning("table busy", extra={"table": model._meta.db_table, "reason": str(error)})
 
 
-@job("count_terms", deadline_seconds=3600, at_once=1, daily_at="02:30")
+@job("count_terms", deadline_seconds=3600, at_once=1, every_seconds=3600)
 def count_frequent_terms(job: JobContext) -> None:
     """Count which terms many texts of an actor share, of all actors whose texts have changed by a tenth."""
     for actor, texts in actors_to_count().items():

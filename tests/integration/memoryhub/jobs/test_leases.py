@@ -210,7 +210,7 @@ def test_errors_are_told_without_what_they_quote() -> None:
 
 def test_a_deadline_that_passed_is_a_broken_attempt() -> None:
     error = TimeoutException("Task exceeded maximum timeout value (3 seconds)")
-    verdict = executor.outcome_of(error, Attempts(1, 0, timedelta(0), 3))
+    verdict = executor.outcome_of(error, Attempts(1, 0, timedelta(0)))
 
     assert verdict.state is State.QUEUED
     assert not verdict.is_excused
