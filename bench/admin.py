@@ -37,10 +37,11 @@ NO_PAGE: Final = (302, 403, 404, 405)
 
 WORDS: Final = ("kanelo", "日本")
 BY_MEANING: Final = (
-    "by=meaning&q=kanelo", "by=meaning&q=kanelo dabi&actor__agent__agent_id__exact=bench-1&user=user-1",
+    "by=meaning&q=kanelo",
+    "by=meaning&q=kanelo dabi&actor__agent__agent_id__exact=bench-1&user=user-1",
     "by=meaning&q=日本語の記憶&actor__agent__agent_id__exact=bench-1&user=user-1",
     "pinned__exact=0&status__exact=active&q=kanelo",
-)  # fmt: skip
+)
 
 
 def fill(memories: int) -> None:

@@ -63,15 +63,18 @@ def storm(minutes: float = 30, seed: int = 1) -> Figures:
         if set(jobs.states(killers)) - {"dead"}:
             wrong.append(f"jobs that kill their worker: {jobs.states(killers)}")
     return {
-        "minutes": minutes, "seed": seed, **figures, "jobs_that_kill": len(killers),
+        "minutes": minutes,
+        "seed": seed,
+        **figures,
+        "jobs_that_kill": len(killers),
         "messages_acknowledged": sum(writer.acknowledged for writer in writers),
-        "corrections_acknowledged": len(curator.corrected), "sleeps_acknowledged": curator.sleeps, "failed": wrong,
-    }  # fmt: skip
+        "corrections_acknowledged": len(curator.corrected),
+        "sleeps_acknowledged": curator.sleeps,
+        "failed": wrong,
+    }
 
 
-def _rage(
-    hub: Hub, jobs: Jobs, chance: random.Random, ends_at: float
-) -> tuple[Figures, dict[str, list[str]]]:
+def _rage(hub: Hub, jobs: Jobs, chance: random.Random, ends_at: float) -> tuple[Figures, dict[str, list[str]]]:
     """Enqueue jobs, hurt something, and wait until a new job is done and all workers are whole, again and again."""
     ids: dict[str, list[str]] = {"bench_effect": [], "bench_steps": [], "bench_kill": []}
     faults, failed = Counter[str](), list[str]()
@@ -93,10 +96,13 @@ def _rage(
         recoveries.append(time.monotonic() - began)
         time.sleep(min(max(0.0, ends_at - time.monotonic()), chance.uniform(1, 4)))
     return {
-        "all_faults": faults.total(), "database_kills": faults["PostgreSQL killed"], "faults": dict(faults),
+        "all_faults": faults.total(),
+        "database_kills": faults["PostgreSQL killed"],
+        "faults": dict(faults),
         "recovery_median_seconds": round(median(recoveries or [0.0]), 2),
-        "recovery_longest_seconds": round(max(recoveries, default=0.0), 2), "failed": failed,
-    }, ids  # fmt: skip
+        "recovery_longest_seconds": round(max(recoveries, default=0.0), 2),
+        "failed": failed,
+    }, ids
 
 
 def _effects(jobs: Jobs, ids: dict[str, list[str]], figures: Figures) -> list[str]:
@@ -105,9 +111,11 @@ def _effects(jobs: Jobs, ids: dict[str, list[str]], figures: Figures) -> list[st
     is_drained, effects = done(jobs, [*expected], 300) is not None, jobs.effects([*expected])
     differences = [effects.get(job, 0) - number for job, number in expected.items()]
     figures |= {
-        "jobs": len(expected), "job_effects": sum(effects.values()),
-        "lost": -sum(min(each, 0) for each in differences), "doubled": sum(max(each, 0) for each in differences),
-    }  # fmt: skip
+        "jobs": len(expected),
+        "job_effects": sum(effects.values()),
+        "lost": -sum(min(each, 0) for each in differences),
+        "doubled": sum(max(each, 0) for each in differences),
+    }
     lost = [f"{name} effects" for name in ("lost", "doubled") if figures[name]]
     return lost if is_drained else [*lost, f"jobs are left: {jobs.states([*expected])}"]
 
@@ -117,13 +125,9 @@ def throughput(number: int = 2_000) -> Figures:
     with running() as (hub, jobs):
         ids = jobs.add("bench_empty", count=number)
         failed = [] if done(jobs, ids, 300) is not None else [f"left: {jobs.states(ids)}"]
-        statement = (
-            "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM memoryhub_job WHERE kind = %s"
-        )
+        statement = "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM memoryhub_job WHERE kind = %s"
         spent = float(hub.rows(statement, ["bench_empty"])[0][0])
-        return {
-            "jobs_per_second": round(number / spent, 1), "enqueue_median_ms": jobs.enqueue_ms, "failed": failed,
-        }  # fmt: skip
+        return {"jobs_per_second": round(number / spent, 1), "enqueue_median_ms": jobs.enqueue_ms, "failed": failed}
 
 
 def database_kills() -> Figures:
@@ -132,9 +136,12 @@ def database_kills() -> Figures:
         outcome = drills.postgres_kills(hub, jobs, 20, 1_000)
     first = [words for words in outcome.wrong if words.startswith("the first request")]
     return {
-        "acknowledged": 1_000, "rounds": outcome.rounds, "first_failed": len(first),
-        "wrong": len(outcome.wrong) - len(first), "failed": outcome.wrong,
-    }  # fmt: skip
+        "acknowledged": 1_000,
+        "rounds": outcome.rounds,
+        "first_failed": len(first),
+        "wrong": len(outcome.wrong) - len(first),
+        "failed": outcome.wrong,
+    }
 
 
 def idle_workers() -> Figures:
@@ -150,9 +157,7 @@ def stops() -> Figures:
     """Stop everything under load, 20 times in three ways."""
     outcome = drills.stops(20)
     longest = round(max(outcome.seconds, default=0))
-    return {
-        "rounds": outcome.rounds, "longest_seconds": longest, "wrong": len(outcome.wrong), "failed": outcome.wrong,
-    }  # fmt: skip
+    return {"rounds": outcome.rounds, "longest_seconds": longest, "wrong": len(outcome.wrong), "failed": outcome.wrong}
 
 
 def retries(keys: int = 1_000, threads: int = 8) -> Figures:
@@ -189,9 +194,7 @@ def order(messages: int = 10_000, writers: int = 8) -> Figures:
             list(pool.map(write, range(writers)))
         numbers = Counter(seq for (seq,) in hub.rows("SELECT seq FROM conversations_message"))
     gaps = (numbers - Counter(range(1, messages + 1))) + (Counter(range(1, messages + 1)) - numbers)
-    return {
-        "messages": numbers.total(), "writers": writers, "gaps": gaps.total(), "failed": ["gaps"] if gaps else [],
-    }  # fmt: skip
+    return {"messages": numbers.total(), "writers": writers, "gaps": gaps.total(), "failed": ["gaps"] if gaps else []}
 
 
 def _session(hub: Hub) -> str:
@@ -215,10 +218,15 @@ def full_disk(folder: Path | None = None) -> Figures:
     with nullcontext(folder) if folder else small_disk() as disk:
         kept, without = (filled(disk, watermark) for watermark in ("200", "0"))
     return {
-        "wrong": len(kept["failed"]), "restarts": kept["restarts"], "back": kept["back"], "statuses": kept["statuses"],
-        "wrong_without": len(without["failed"]), "restarts_without": without["restarts"],
-        "back_without": without["back"], "failed": kept["failed"] + without["failed"],
-    }  # fmt: skip
+        "wrong": len(kept["failed"]),
+        "restarts": kept["restarts"],
+        "back": kept["back"],
+        "statuses": kept["statuses"],
+        "wrong_without": len(without["failed"]),
+        "restarts_without": without["restarts"],
+        "back_without": without["back"],
+        "failed": kept["failed"] + without["failed"],
+    }
 
 
 @contextmanager
@@ -249,11 +257,7 @@ def filled(folder: Path, watermark: str) -> Figures:
                 file.flush()
         ends_at = time.monotonic() + 30
         while time.monotonic() < ends_at:
-            for path, words in (
-                ("memories/search", "query"),
-                ("context", "message"),
-                ("memories", "content"),
-            ):
+            for path, words in (("memories/search", "query"), ("context", "message"), ("memories", "content")):
                 status, _ = hub.post(path, {"agent_id": "chaos-0", words: f"message at {time.monotonic()}"})
                 statuses[f"{path} {status}"] += 1
             time.sleep(0.5)
@@ -265,9 +269,11 @@ def filled(folder: Path, watermark: str) -> Figures:
             writer.join(timeout=30)
         failed = [problem for writer in writers for problem in writer.verify()]
         return {
-            "statuses": dict(sorted(statuses.items())), "restarts": hub.said().count("PostgreSQL ended"),
-            "back": back and round(back, 1), "failed": failed if back else [*failed, "not back after 120 s"],
-        }  # fmt: skip
+            "statuses": dict(sorted(statuses.items())),
+            "restarts": hub.said().count("PostgreSQL ended"),
+            "back": back and round(back, 1),
+            "failed": failed if back else [*failed, "not back after 120 s"],
+        }
     finally:
         ballast.unlink(missing_ok=True)
         hub.destroy()

@@ -240,8 +240,7 @@ def settings(seed: int) -> list[Constants]:
     """Return settings drawn at random, the same each time."""
     drawn = random.Random(seed)
     return [
-        Constants(**{name: float(drawn.choice(values)) for name, values in RANGES.items()})
-        for _ in range(SETTINGS)
+        Constants(**{name: float(drawn.choice(values)) for name, values in RANGES.items()}) for _ in range(SETTINGS)
     ]
 
 

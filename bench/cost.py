@@ -60,14 +60,22 @@ class Asker:
 
     def ask(self, path: str, body: Any) -> Any:
         content = json.dumps(body).encode()
-        headers = {"host": "127.0.0.1", "authorization": f"Bearer {self.key}", "content-type": "application/json",
-                   "content-length": str(len(content)), "idempotency-key": uuid.uuid4().hex}  # fmt: skip
+        headers = {
+            "host": "127.0.0.1",
+            "authorization": f"Bearer {self.key}",
+            "content-type": "application/json",
+            "content-length": str(len(content)),
+            "idempotency-key": uuid.uuid4().hex,
+        }
         if path in ("context", "memories/search"):
             del headers["idempotency-key"]
         scope = {
-            "type": "http", "method": "POST", "path": f"/api/v1/{path}", "query_string": b"",
+            "type": "http",
+            "method": "POST",
+            "path": f"/api/v1/{path}",
+            "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        }  # fmt: skip
+        }
         response = self.handler._respond(scope, io.BytesIO(content))
         if response.status_code not in (200, 201):
             raise SystemExit(f"{path} answered {response.status_code}: {response.content[:500]!r}")
@@ -129,8 +137,13 @@ def cost(asker: Asker, kind: str, rounds: int) -> dict[str, Any]:
     request = asker.request(kind, 0)
     with connection.execute_wrapper(note):
         request()
-    return {"request": kind, "Python, ms": round(median(python), 1), "PostgreSQL, ms": round(postgresql, 1),
-            "calls": _calls(asker.request(kind, 1)), "statements": len(statements)}  # fmt: skip
+    return {
+        "request": kind,
+        "Python, ms": round(median(python), 1),
+        "PostgreSQL, ms": round(postgresql, 1),
+        "calls": _calls(asker.request(kind, 1)),
+        "statements": len(statements),
+    }
 
 
 def _processor_seconds(process: int) -> float:
@@ -230,9 +243,7 @@ def flame_graph(stacks: Stacks, title: str) -> str:
     return "\n".join([*lines, "</svg>\n"])
 
 
-def _boxes(
-    stacks: Stacks, samples_before: int, depth: int, total: int
-) -> Iterator[tuple[str, float, float, int]]:
+def _boxes(stacks: Stacks, samples_before: int, depth: int, total: int) -> Iterator[tuple[str, float, float, int]]:
     """Yield name, share, left edge and depth of each function; narrow ones are left out with all that they call."""
     callees: dict[str, Counter[tuple[str, ...]]] = {}
     for stack, count in stacks.items():
@@ -273,9 +284,7 @@ def _insert_again(connection: Any, session: str) -> float:
     statements, cursor = list[tuple[str, Sequence[Any]]](), ClientCursor(connection)
     for table in BATCH_TABLES:
         cursor.execute(f"SELECT * FROM {table} WHERE session_id = %s", [session])
-        rows = [
-            [Jsonb(each) if isinstance(each, dict) else each for each in row] for row in cursor.fetchall()
-        ]
+        rows = [[Jsonb(each) if isinstance(each, dict) else each for each in row] for row in cursor.fetchall()]
         names = ", ".join(column.name for column in cursor.description or ())
         marks = ", ".join([f"({', '.join(['%s'] * len(rows[0]))})"] * len(rows))
         statements.append((f"INSERT INTO {table} ({names}) VALUES {marks}", [*chain(*rows)]))

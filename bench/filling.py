@@ -31,9 +31,13 @@ KANJI = "日本語記憶検索会話庭茶山川海空春夏秋冬朝夜料理�
 KANA = "のをにはがでとも"
 
 TABLES = (
-    "strength_memoryindex", "strength_memorynumbers", "strength_memory", "conversations_messageindex",
-    "conversations_message", "conversations_session",
-)  # fmt: skip
+    "strength_memoryindex",
+    "strength_memorynumbers",
+    "strength_memory",
+    "conversations_messageindex",
+    "conversations_message",
+    "conversations_session",
+)
 
 
 @dataclass(frozen=True)
@@ -124,9 +128,13 @@ def fill(size: Size) -> None:
         cursor.execute(MEMORY_INDEX, {"space": active_space().pk, "pool": POOL})
         if size.messages:
             values = {
-                "actors": size.actors, "rows": size.actors * size.messages, "each": size.messages,
-                "session": MESSAGES_PER_SESSION, "space": active_space().pk, "pool": POOL,
-            }  # fmt: skip
+                "actors": size.actors,
+                "rows": size.actors * size.messages,
+                "each": size.messages,
+                "session": MESSAGES_PER_SESSION,
+                "space": active_space().pk,
+                "pool": POOL,
+            }
             for statement in (SESSIONS, MESSAGES, MESSAGE_INDEX):
                 cursor.execute(statement, values)
         cursor.execute(STATISTICS, {"rows": size.actors * (size.memories + size.messages), "pool": POOL})

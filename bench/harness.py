@@ -130,9 +130,12 @@ def web_server() -> Iterator[int]:
     os.environ["PORT"] = str(port)
     web = next(program for program in PROGRAMS if program.name == "web")
     process = subprocess.Popen(
-        web.command(read_environment()), cwd=ROOT, env={**os.environ, **web.environment},
-        stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        web.command(read_environment()),
+        cwd=ROOT,
+        env={**os.environ, **web.environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    )
 
     def is_ready() -> bool:
         if process.poll() is not None:
@@ -263,9 +266,7 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     return parser
 

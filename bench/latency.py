@@ -127,9 +127,12 @@ def measure(size: Any, laid: str, rounds: int, key: str, cluster: Any) -> dict[s
             for question in _questions(size, cold[1:], 1):
                 milliseconds[f"search, first of an actor, {where}"].append(client.search(question))
         steps: list[tuple[str, Callable[[Question], float]]] = [
-            ("search", client.search), ("its scan by psycopg", plain.scan), ("its SQL by psycopg", plain.everything),
-            ("search with messages", partial(client.search, include_messages=True)), ("context", client.assemble),
-        ]  # fmt: skip
+            ("search", client.search),
+            ("its scan by psycopg", plain.scan),
+            ("its SQL by psycopg", plain.everything),
+            ("search with messages", partial(client.search, include_messages=True)),
+            ("context", client.assemble),
+        ]
         questions = list(_questions(size, warm, 2))
         for question in questions:  # once unmeasured: every actor's pages, and all questions' statements
             plain.record(question)
@@ -160,10 +163,7 @@ def gather(size: Any, key: str) -> dict[str, Any]:
     waited: dict[str, list[float]] = defaultdict(list)
     when, before, tables = ["alone"], _table_sizes(), {}
     with harness.web_server() as port:
-        works = [
-            partial(_ask_and_wait, Client(port, key), size, what, waited, when)
-            for what in ("search", "write")
-        ]
+        works = [partial(_ask_and_wait, Client(port, key), size, what, waited, when) for what in ("search", "write")]
         with harness.in_threads(*works):
             time.sleep(QUIET_SECONDS)
             when[0] = "meanwhile"
@@ -172,10 +172,11 @@ def gather(size: Any, key: str) -> dict[str, Any]:
                 rows = sum(clustering.run(now=datetime.now(UTC)))
                 seconds = time.perf_counter() - started
                 tables[model._meta.db_table] = {
-                    "rows": rows, "seconds": round(seconds, 1),
+                    "rows": rows,
+                    "seconds": round(seconds, 1),
                     "seconds_per_million": round(seconds / max(1, rows) * 1e6, 1),
                     "longest_lock_ms": round(clustering.longest_seconds * 1000, 1),
-                }  # fmt: skip
+                }
     for name, after in _table_sizes().items():
         if name in tables:
             tables[name]["grown"] = round(after["table"] / before[name]["table"], 3)
@@ -207,9 +208,7 @@ def _table_sizes() -> dict[str, dict[str, int]]:
     with connection.cursor() as cursor:
         sql = "SELECT relname, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class WHERE relname = ANY(%s)"
         cursor.execute(sql, [list(filling.TABLES)])
-        return {
-            name: {"table": table, "indexes": indexes} for name, table, indexes in sorted(cursor.fetchall())
-        }
+        return {name: {"table": table, "indexes": indexes} for name, table, indexes in sorted(cursor.fetchall())}
 
 
 def run(arguments: argparse.Namespace, cluster: Any) -> list[dict[str, Any]]:
@@ -235,16 +234,10 @@ def show(figures: list[dict[str, Any]], console: Any) -> None:
         rows = [{"milliseconds": name, **values} for name, values in by_size["milliseconds"].items()]
         harness.table(console, rows, f"{by_size['rows']:,} rows of each kind, {by_size['laid']}")
         for name, each in by_size.get("gathering", {}).items():
-            harness.table(
-                console, [{"": part, **values} for part, values in each.items()], f"cluster_tables: {name}"
-            )
+            harness.table(console, [{"": part, **values} for part, values in each.items()], f"cluster_tables: {name}")
     for laid in (AS_THEY_CAME, GATHERED):
-        first, *_, last = [
-            each["milliseconds"]["search"]["p50"] for each in figures if each["laid"] == laid
-        ] * 2
-        console.print(
-            f"A search of most rows takes {last / first:.2f} times as long as one of fewest, {laid}"
-        )
+        first, *_, last = [each["milliseconds"]["search"]["p50"] for each in figures if each["laid"] == laid] * 2
+        console.print(f"A search of most rows takes {last / first:.2f} times as long as one of fewest, {laid}")
     console.print("Sizes:", harness.shown(figures[-1]["sizes"]))
 
 
@@ -257,9 +250,11 @@ def _hundreds(text: str) -> int:
 def main() -> None:
     parser = harness.parser_of(__doc__)
     parser.add_argument(
-        "--actors", type=lambda text: sorted(map(harness.positive, text.split(","))), default=[2, 20, 200],
+        "--actors",
+        type=lambda text: sorted(map(harness.positive, text.split(","))),
+        default=[2, 20, 200],
         help="one size each (2,20,200)",
-    )  # fmt: skip
+    )
     parser.add_argument("--memories", type=harness.positive, default=5_000, help="of each actor (5,000)")
     parser.add_argument("--messages", type=_hundreds, default=5_000, help="of each actor (5,000)")
     parser.add_argument("--rounds", type=harness.positive, default=ROUNDS, help=f"default: {ROUNDS}")

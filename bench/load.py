@@ -42,7 +42,7 @@ START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 60.0
 KINDS: Final = {"context": 60, "search": 20, "message": 15, "memory": 5}
 SYLLABLES: Final = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
-SPOKEN: Final = ["明日は雨が降ります。", "京都で抹茶を飲んだ。", "猫を二匹飼っている。", "会議は三時。"]  # fmt: skip
+SPOKEN: Final = ["明日は雨が降ります。", "京都で抹茶を飲んだ。", "猫を二匹飼っている。", "会議は三時。"]
 WORDS: Final = ["".join(random.Random(number).choices(SYLLABLES, k=3)) for number in range(2_000)]
 
 
@@ -139,9 +139,7 @@ def _compared(client: Client, threads: Sequence[Loader]) -> dict[str, int]:
     """Return how many writes were acknowledged, and how many of these are not stored, or more than once."""
     stored: Counter[str] = Counter()
     for thread in threads:
-        stored.update(
-            each["client_message_id"] for each in client.rows(f"sessions/{thread.session}/messages?")
-        )
+        stored.update(each["client_message_id"] for each in client.rows(f"sessions/{thread.session}/messages?"))
     for number in range(min(USERS, len(threads))):
         of_user = "&".join(f"{name}={value}" for name, value in user(number).items())
         stored.update(each["content"].split()[-1] for each in client.rows(f"memories?{of_user}&"))
@@ -161,16 +159,24 @@ def served(words: str) -> Iterator[tuple[int, str, Tree]]:
     with harness.new_folder() as folder:
         own = Path(path, ".venv/bin/python").absolute()
         environment = {
-            **os.environ, "MEMORYHUB_DATA_DIR": str(folder), "PORT": str(port), "DEMO": "0",
-            "MEMORYHUB_THROTTLE_PER_MINUTE": "10000000", "MEMORYHUB_LOG_FORMAT": "plain", "LANG": "C",
+            **os.environ,
+            "MEMORYHUB_DATA_DIR": str(folder),
+            "PORT": str(port),
+            "DEMO": "0",
+            "MEMORYHUB_THROTTLE_PER_MINUTE": "10000000",
+            "MEMORYHUB_LOG_FORMAT": "plain",
+            "LANG": "C",
             **dict(each.split("=", 1) for each in settings),
-        }  # fmt: skip
+        }
         log = folder / "log"
         with log.open("w") as out:
             process = subprocess.Popen(
-                [own if own.exists() else sys.executable, "manage.py", "serve"], cwd=path, env=environment,
-                stdout=out, stderr=out,
-            )  # fmt: skip
+                [own if own.exists() else sys.executable, "manage.py", "serve"],
+                cwd=path,
+                env=environment,
+                stdout=out,
+                stderr=out,
+            )
         try:
             ends_at = time.monotonic() + START_SECONDS
             while Client(port).ask("GET", "/readyz")[0] != 200 or not re.search(r"mh_\S+", log.read_text()):

@@ -46,9 +46,7 @@ _SESSION = re.compile(r"session_(\d+)")
 _BETWEEN_IDS = re.compile(r"[\s;,.\[\]()'\"]+")
 _TURN_ID = re.compile(r"[Dd]:?(\d+):(\d+)")
 _PLAN_MARK = re.compile(r"\s*->->.*$", re.DOTALL)
-_TORN = re.compile(
-    r" (?=n't\b|'(?:s|re|ll|ve|d|m)\b|[.,!?;:]|(?<=gon |wan )na\b|(?<=got )ta\b)", re.IGNORECASE
-)
+_TORN = re.compile(r" (?=n't\b|'(?:s|re|ll|ve|d|m)\b|[.,!?;:]|(?<=gon |wan )na\b|(?<=got )ta\b)", re.IGNORECASE)
 """The spaces by which a tokeniser has torn "do n't" and "gon na"."""
 
 _KANA = re.compile(r"[\u3041-\u30ff]")
@@ -178,19 +176,14 @@ def _is_locomo(data: Any) -> bool:
 
 def _limited(collections: Iterable[Collection], limit: int | None) -> tuple[Collection, ...]:
     return tuple(
-        replace(each, questions=each.questions[:limit], unanswerable=each.unanswerable[:limit])
-        for each in collections
+        replace(each, questions=each.questions[:limit], unanswerable=each.unanswerable[:limit]) for each in collections
     )
 
 
 def locomo_dataset(data: Sequence[Mapping[str, Any]], *, name: str) -> Dataset:
     """Return LoCoMo conversations as collections named by their sample ids."""
     talks = [
-        (
-            str(sample.get("sample_id") or f"{name}-{place}"),
-            tuple(_sessions(sample["conversation"])),
-            sample["qa"],
-        )
+        (str(sample.get("sample_id") or f"{name}-{place}"), tuple(_sessions(sample["conversation"])), sample["qa"])
         for place, sample in enumerate(data, start=1)
     ]
     return _talks(talks, name)
@@ -202,10 +195,7 @@ def realtalk_dataset(chats: Mapping[Path, Any], *, name: str) -> Dataset:
     for path, chat in chats.items():
         first = chat["name"]["speaker_1"]
         groups = tuple(
-            Group(
-                session,
-                tuple(_sent(message, first) for message in chat[session] if message["clean_text"].strip()),
-            )
+            Group(session, tuple(_sent(message, first) for message in chat[session] if message["clean_text"].strip()))
             for session in _session_names(chat)
         )
         talks.append((path.stem, groups, chat["qa"]))
@@ -318,9 +308,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 def beam_dataset(path: Path) -> Dataset:
     """Return the chats in a folder, or in those below it in the order of their numbers, as collections."""
-    folders = sorted(
-        (chat.parent for chat in path.rglob(CHAT) if (chat.parent / PROBES).is_file()), key=_numbers
-    )
+    folders = sorted((chat.parent for chat in path.rglob(CHAT) if (chat.parent / PROBES).is_file()), key=_numbers)
     if not folders:
         raise DataProblem(
             f"{path} holds no BEAM chat (a folder with {CHAT} and {PROBES}) and no file of REALTALK (*.json)."
@@ -409,9 +397,7 @@ def check_names(datasets: Sequence[Dataset]) -> None:
     for dataset in datasets:
         for collection in dataset.collections:
             if collection.name in seen:
-                raise DataProblem(
-                    f"{collection.name!r} is in {seen[collection.name]} and again in {dataset.name}."
-                )
+                raise DataProblem(f"{collection.name!r} is in {seen[collection.name]} and again in {dataset.name}.")
             seen[collection.name] = dataset.name
 
 

@@ -135,11 +135,14 @@ def _store_session(actor: Any, collection: Collection, group: Group) -> tuple[An
         texts = group.texts[start : start + BATCH]
         batch = [
             NewMessage(
-                role=Role(text.role), content=text.content, author=text.author, client_message_id=text.id,
+                role=Role(text.role),
+                content=text.content,
+                author=text.author,
+                client_message_id=text.id,
                 created_at=text.at,
             )
             for text in texts
-        ]  # fmt: skip
+        ]
         added = add_messages(session=session, batch=batch, by=_principal(), now=texts[-1].at)
         for text, row in zip(texts, added.messages, strict=True):
             if text.content != row.content:
@@ -165,9 +168,7 @@ def _principal() -> Any:
     return command("bench")
 
 
-def _stored_vectors(
-    index: type[Any], actor: Any, collection: Collection, rows: Mapping[UUID, str]
-) -> np.ndarray:
+def _stored_vectors(index: type[Any], actor: Any, collection: Collection, rows: Mapping[UUID, str]) -> np.ndarray:
     """Return the vectors [text, dimension] as stored, so that no vendor is asked twice; zeros where there is none."""
     from memoryhub.embeddings.spaces import active_space
 
@@ -212,9 +213,7 @@ def _most(filled: Filled, question: Question) -> float:
     return max(filled.search(query_of(filled, question)).values(), default=0.0)
 
 
-def _ask(
-    measured: Measured, filled: Filled, scorers: Mapping[str, scoring.Scorer], question: Question
-) -> None:
+def _ask(measured: Measured, filled: Filled, scorers: Mapping[str, scoring.Scorer], question: Question) -> None:
     query, names = query_of(filled, question), [text.id for text in filled.collection.texts]
     relevances = filled.search(query)
     measured.best.append(max(relevances.values(), default=0.0))
@@ -253,22 +252,21 @@ def ask_contexts(filled: Sequence[Filled]) -> list[dict[str, Any]]:
                 max_tokens = round(limit / DEFAULT_POLICY.token_safety_margin)
                 found, used = each.entered(question, session, max_tokens=max_tokens)
                 tokens[limit].append(used)
-                held = {
-                    OURS: found,
-                    **{name: scoring.fitting(costs, order, limit) for name, order in orders.items()},
-                }
+                held = {OURS: found, **{name: scoring.fitting(costs, order, limit) for name, order in orders.items()}}
                 for method, names in held.items():
                     asked[limit].setdefault(method, []).append(replace(empty, found=names))
     return [
         {
-            "limit": limit, "our tokens": fmean(tokens[limit]), "": method,
+            "limit": limit,
+            "our tokens": fmean(tokens[limit]),
+            "": method,
             "messages": fmean(len(each.found) for each in questions),
             "evidence": fmean(each.recall(None) for each in questions),
             "behind": None if method == OURS else scoring.paired_difference(asked[limit][OURS], questions, depth=None),
         }
         for limit in TOKEN_LIMITS
         for method, questions in asked[limit].items()
-    ]  # fmt: skip
+    ]
 
 
 def _costs(filled: Filled) -> dict[str, int]:
@@ -303,9 +301,7 @@ def ask_messages(filled: Filled) -> list[dict[str, Any]]:
         counts = (right, len(question.evidence), len(found) - right)
         types = [question.category]
         if question.evidence:
-            types += ["all that need any"] + ["all but those apart"] * (
-                question.category not in question_sets.APART
-            )
+            types += ["all that need any"] + ["all but those apart"] * (question.category not in question_sets.APART)
         for name in types:
             cells.setdefault((question.split, name), []).append(counts)
     return [
@@ -369,11 +365,7 @@ def show(result: Mapping[str, Any], console: Console) -> None:
         counts = {name: each for name, each in data.items() if isinstance(each, int)}
         console.print(f"\n[bold]{data['name']}[/bold]: {harness.shown(counts)}")
         rows = [
-            {
-                "": name,
-                **each["overall"],
-                f"ours − theirs, @{scoring.COMPARED_DEPTH} [95 %]": _interval(each["behind"]),
-            }
+            {"": name, **each["overall"], f"ours − theirs, @{scoring.COMPARED_DEPTH} [95 %]": _interval(each["behind"])}
             for name, each in data["methods"].items()
         ]
         harness.table(console, rows)
@@ -422,9 +414,7 @@ def main() -> None:
     given = parser.parse_args()
     try:
         datasets = [
-            each
-            for path in given.data
-            for each in question_sets.read_datasets(path, limit=given.limit_questions)
+            each for path in given.data for each in question_sets.read_datasets(path, limit=given.limit_questions)
         ]
         question_sets.check_names(datasets)
         off_topic = question_sets.read_off_topic(OFF_TOPIC)

@@ -65,9 +65,7 @@ def paired_difference(
     Whole collections are resampled, for the questions of one conversation resemble each other; single questions
     where there is but one collection (percentile bootstrap, Efron 1979).
     """
-    differences = np.array(
-        [one.recall(depth) - other.recall(depth) for one, other in zip(ours, theirs, strict=True)]
-    )
+    differences = np.array([one.recall(depth) - other.recall(depth) for one, other in zip(ours, theirs, strict=True)])
     names = [question.collection for question in ours]
     _, units = np.unique(names, return_inverse=True)
     if len(set(names)) == 1:
@@ -116,11 +114,7 @@ def reliability(shown: Sequence[tuple[float, bool]]) -> dict[str, object]:
 def terms(text: str) -> list[str]:
     r"""Return the lower-case runs of \w; of a run with kana or kanji, the single characters and pairs."""
     runs = _WORD.findall(unicodedata.normalize("NFKC", text).lower())
-    return [
-        term
-        for run in runs
-        for term in ([*run, *map("".join, pairwise(run))] if _JAPANESE.search(run) else [run])
-    ]
+    return [term for run in runs for term in ([*run, *map("".join, pairwise(run))] if _JAPANESE.search(run) else [run])]
 
 
 class BM25:
@@ -172,9 +166,7 @@ def ranked(scores: Scores, names: Sequence[str], depth: int | None = DEPTH) -> t
 Scorer = Callable[[str], Scores]
 
 
-def conversation_scorers(
-    texts: Sequence[str], authors: Sequence[str], sizes: Sequence[int]
-) -> dict[str, Scorer]:
+def conversation_scorers(texts: Sequence[str], authors: Sequence[str], sizes: Sequence[int]) -> dict[str, Scorer]:
     """Return conversations' baselines by name; neighbours count together with authors' names, which is better."""
     said = [f"{author}: {text}" for author, text in zip(authors, texts, strict=True)]
     alone, together = BM25(list(map(terms, texts))), BM25(list(map(terms, said)))

@@ -70,11 +70,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         nights.append(_night(actors, now, arguments.at_once))
     idle = _night(actors, now + IDLE, arguments.at_once)
     return {
-        "rows": arguments.actors * arguments.memories, "nights": [*nights, idle], "at_once": arguments.at_once,
-        "first_ratio": nights[0]["ratio"], "ratio": round(median(night["ratio"] for night in nights[1:]), 2),
+        "rows": arguments.actors * arguments.memories,
+        "nights": [*nights, idle],
+        "at_once": arguments.at_once,
+        "first_ratio": nights[0]["ratio"],
+        "ratio": round(median(night["ratio"] for night in nights[1:]), 2),
         "idle_ratio": idle["ratio"],
         "compared": _compare(actors[0], begun + timedelta(days=1 + arguments.nights)),
-    }  # fmt: skip
+    }
 
 
 def _fill(arguments: argparse.Namespace, begun: datetime) -> None:

@@ -10,15 +10,7 @@ from django.db.models import Q
 
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
-from conversations.domain.content import (
-    Block,
-    Content,
-    StoredMessage,
-    calls_in,
-    is_reference,
-    is_text,
-    pair_calls,
-)
+from conversations.domain.content import Block, Content, StoredMessage, calls_in, is_reference, is_text, pair_calls
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.domain.messages import SPOKEN_ROLES, Role
 from conversations.domain.passages import passages
@@ -81,9 +73,7 @@ def _latest_of_others(request: LayerRequest, limit: int) -> tuple[list[Message],
     return latest[:-limit], latest[-limit:]
 
 
-def _conversation(
-    request: LayerRequest, spoken: Sequence[Message], before: Sequence[Message]
-) -> list[Candidate]:
+def _conversation(request: LayerRequest, spoken: Sequence[Message], before: Sequence[Message]) -> list[Candidate]:
     """Return the candidates of messages in their order, the results of tools with the calls; `before` came before."""
     rows = _with_results(request, spoken)
     session = request.asked.session
@@ -96,9 +86,7 @@ def _conversation(
         known.add(row.session_id)
         is_earlier = session is not None and row.session_id != session.pk
         content = blocks or row.content
-        candidates.append(
-            _candidate(WORKING, row, request.zone, content, is_earlier=is_earlier, is_answer=is_answer)
-        )
+        candidates.append(_candidate(WORKING, row, request.zone, content, is_earlier=is_earlier, is_answer=is_answer))
     return candidates
 
 
@@ -113,9 +101,8 @@ def _with_results(request: LayerRequest, spoken: Sequence[Message]) -> list[Mess
     following: dict[int, list[Message]] = defaultdict(list)
     for result in results:
         places = [
-            place for place, row in enumerate(spoken)
-            if row.session_id == result.session_id and row.seq < result.seq
-        ]  # fmt: skip
+            place for place, row in enumerate(spoken) if row.session_id == result.session_id and row.seq < result.seq
+        ]
         if places:
             following[places[-1]].append(result)
     return [each for place, row in enumerate(spoken) for each in (row, *following[place])]
@@ -151,8 +138,7 @@ def recall(request: LayerRequest) -> LayerResult:
                 RECALL,
                 each.message,
                 request.zone,
-                _shown_blocks(each.message)
-                or passages(each.message.content, terms, longest=LONGEST_RECALLED),
+                _shown_blocks(each.message) or passages(each.message.content, terms, longest=LONGEST_RECALLED),
                 relevance=each.relevance,
                 final_score=each.relevance,
                 score_breakdown={name: value for name, value in each.breakdown.items() if value is not None},

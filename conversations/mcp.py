@@ -16,9 +16,7 @@ OPTIONS = {"include_clock": False, "cache": False}
 
 @tool(scope=Scope.READ, in_transaction=False)
 def context(
-    call: Call,
-    message: Annotated[str, Field(description="What the user says now")],
-    project: str | None = None,
+    call: Call, message: Annotated[str, Field(description="What the user says now")], project: str | None = None
 ) -> dict[str, Any]:
     """Everything remembered that bears on a message: pinned memories, relevant ones, summaries, project files."""
     named = {"project": project} if project else {}

@@ -12,14 +12,7 @@ from django.db.models import ExpressionWrapper, F, Func, Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
 
-from conversations.domain.messages import (
-    SPOKEN_ROLES,
-    Role,
-    TurnState,
-    is_question,
-    is_searchable,
-    searchable_text,
-)
+from conversations.domain.messages import SPOKEN_ROLES, Role, TurnState, is_question, is_searchable, searchable_text
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
@@ -45,9 +38,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
             models.Value(now, models.DateTimeField()) - Coalesce("last_message_at", "started_at"),
             models.DurationField(),
         )
-        return (
-            self.filter(ended_at=None).annotate(quiet=quiet, allowed=allowed).filter(quiet__gte=F("allowed"))
-        )
+        return self.filter(ended_at=None).annotate(quiet=quiet, allowed=allowed).filter(quiet__gte=F("allowed"))
 
 
 class Session(OwnedRow):
@@ -63,11 +54,7 @@ class Session(OwnedRow):
     last_message_at = models.DateTimeField(null=True, blank=True)
     message_count = models.PositiveIntegerField(default=0)
     authors = ArrayField(
-        models.CharField(max_length=255),
-        default=list,
-        blank=True,
-        editable=False,
-        help_text="Who has spoken by name.",
+        models.CharField(max_length=255), default=list, blank=True, editable=False, help_text="Who has spoken by name."
     )
 
     # The names of untrusted speakers must not decide what other sessions find (SPEC M10).
@@ -106,9 +93,11 @@ class MessageQuerySet(models.QuerySet["Message"]):
     def with_tools(self) -> "MessageQuerySet":
         """Annotate `tools`, the calls of tools and results among the blocks; images stay in the database."""
         found = Func(
-            F("blocks"), Value(TOOL_BLOCKS), template="jsonb_path_query_array(%(expressions)s::jsonpath)",
+            F("blocks"),
+            Value(TOOL_BLOCKS),
+            template="jsonb_path_query_array(%(expressions)s::jsonpath)",
             output_field=models.JSONField(),
-        )  # fmt: skip
+        )
         return self.defer("blocks").annotate(tools=found)
 
 
@@ -141,9 +130,7 @@ class Message(ActorRow):
         constraints = [
             models.UniqueConstraint(name="message_of_actor", fields=["actor", "id"]),
             models.UniqueConstraint(name="message_seq_once", fields=["actor", "session", "seq"]),
-            models.UniqueConstraint(
-                name="message_client_id_once", fields=["actor", "session", "client_message_id"]
-            ),
+            models.UniqueConstraint(name="message_client_id_once", fields=["actor", "session", "client_message_id"]),
             models.CheckConstraint(name="message_seq_from_one", condition=Q(seq__gte=1)),
         ]
         indexes = [
@@ -252,9 +239,7 @@ class ChatTurn(ActorRow):
     error = models.CharField(max_length=64, blank=True, help_text="The code of what went wrong.")
     model = models.CharField(max_length=255, blank=True)
     context_metadata = models.JSONField(null=True)
-    routing = models.JSONField(
-        null=True, help_text="Which project it was taken to be about, and how sure that was."
-    )
+    routing = models.JSONField(null=True, help_text="Which project it was taken to be about, and how sure that was.")
     usage = models.JSONField(null=True)
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
@@ -270,9 +255,7 @@ class ChatTurn(ActorRow):
         indexes = [
             models.Index(fields=["actor", "-created_at", "-id"], name="turn_newest_first"),
             models.Index(
-                fields=["session"],
-                name="turn_use_not_noted",
-                condition=Q(state="answered", use_noted_at=None),
+                fields=["session"], name="turn_use_not_noted", condition=Q(state="answered", use_noted_at=None)
             ),
         ]
 

@@ -80,17 +80,10 @@ def run_drill(name: str) -> dict[str, Any]:
 def page_of(rows: Sequence[Promise], results: Mapping[str, Any]) -> str:
     lines = [HEAD]
     for to in ("users", "operators", "curators"):
-        lines += [
-            f"## To {to}",
-            "",
-            "| | promise | held by | measured | does not cover |",
-            "|---|---|---|---|---|",
-        ]
+        lines += [f"## To {to}", "", "| | promise | held by | measured | does not cover |", "|---|---|---|---|---|"]
         for each in rows:
             if each.to == to:
-                split = [
-                    (Path(file).name, test) for file, _, test in (name.partition("::") for name in each.tests)
-                ]
+                split = [(Path(file).name, test) for file, _, test in (name.partition("::") for name in each.tests)]
                 tests = "<br>".join(f"`{test.rpartition('::')[2]}` ({file})" for file, test in split)
                 cells = (each.number, each.text, tests, figure_of(each, results), each.lacks)
                 lines.append(f"| {' | '.join(map(str, cells))} |")
@@ -115,13 +108,9 @@ def figure_of(promise: Promise, results: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=int, nargs="+", default=[], help="the numbers of the promises to run")
-    parser.add_argument(
-        "--write", action="store_true", help="run nothing, write the page of the last results"
-    )
+    parser.add_argument("--write", action="store_true", help="run nothing, write the page of the last results")
     parser.add_argument("--reports", type=Path, nargs="+", help="JUnit reports of runs of the tests")
     given = parser.parse_args()
     chosen = [each for each in promises() if not given.only or each.number in given.only]

@@ -108,11 +108,7 @@ SHOTS = [
     Shot("dashboard", "/admin/"),
     Shot("memories", "/admin/strength/memory/"),
     Shot("memory", "/admin/strength/memory/?q=licensed&kind__exact=decision", first_row),
-    Shot(
-        "memory-strength",
-        "/admin/strength/memory/?q=licensed&kind__exact=decision",
-        unfolded("Strength and use"),
-    ),
+    Shot("memory-strength", "/admin/strength/memory/?q=licensed&kind__exact=decision", unfolded("Strength and use")),
     Shot("review", "/admin/review/"),
     Shot("playground", "/admin/playground/", playground, width=1440),
     Shot("sleep-preview", "/admin/strength/sleeprun/begin/", preview),
@@ -174,19 +170,12 @@ def serving() -> Iterator[Hub]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = {
-        "MEMORYHUB_DATA_DIR": str(folder / "data"),
-        "HOST": "127.0.0.1",
-        "PORT": str(port),
-        "DEMO": "1",
-    }
+    settings = {"MEMORYHUB_DATA_DIR": str(folder / "data"), "HOST": "127.0.0.1", "PORT": str(port), "DEMO": "1"}
     kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     manage = [sys.executable, str(CHECKOUT / "manage.py")]
     log = folder / "log"
     with log.open("w") as out:
-        server = subprocess.Popen(
-            [*manage, "serve"], env={**kept, **settings}, stdout=out, stderr=subprocess.STDOUT
-        )
+        server = subprocess.Popen([*manage, "serve"], env={**kept, **settings}, stdout=out, stderr=subprocess.STDOUT)
     try:
         yield _ready(f"http://127.0.0.1:{port}", server, log)
     finally:
@@ -222,10 +211,14 @@ def take(hub: Hub, shots: list[Shot]) -> None:
         state = _logged_in(browser, hub)
         for shot in shots:
             window = browser.new_context(
-                base_url=hub.url, storage_state=state, locale=LOCALES[shot.language],
-                viewport={"width": shot.width, "height": shot.height}, timezone_id="UTC",
-                color_scheme="dark" if shot.dark else "light", reduced_motion="reduce",
-            )  # fmt: skip
+                base_url=hub.url,
+                storage_state=state,
+                locale=LOCALES[shot.language],
+                viewport={"width": shot.width, "height": shot.height},
+                timezone_id="UTC",
+                color_scheme="dark" if shot.dark else "light",
+                reduced_motion="reduce",
+            )
             page = window.new_page()
             page.goto(shot.address)
             shot.steps(page)

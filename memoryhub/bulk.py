@@ -54,8 +54,7 @@ def _copying(
     columns = ", ".join(quoted(str(field.column)) for field in fields)
     # A vector's bytes are its binary form; psycopg knows no type that it would have to have.
     types = [
-        "bytea" if isinstance(field, VECTORS) else _LENGTH.sub("", str(field.db_type(connection)))
-        for field in fields
+        "bytea" if isinstance(field, VECTORS) else _LENGTH.sub("", str(field.db_type(connection))) for field in fields
     ]
     adapters = [(place, adapt) for place, field in enumerate(fields) if (adapt := _adapter(field))]
     return f"COPY {quoted(model._meta.db_table)} ({columns}) FROM STDIN (FORMAT BINARY)", types, adapters

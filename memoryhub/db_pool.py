@@ -139,9 +139,7 @@ def answering() -> Iterator[list[Callable[[], None]]]:
         _held.after_answer = None
 
 
-async def run_in_thread(
-    act: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Result:
+async def run_in_thread(act: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
     """Run database work off the event loop, in any free thread, and give its connection back."""
 
     def run() -> Result:

@@ -105,9 +105,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
             high=1000,
         ),
         workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
-        max_body_bytes=_integer(
-            source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000
-        ),
+        max_body_bytes=_integer(source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000),
         min_free_mb=_integer(source, "MEMORYHUB_MIN_FREE_MB", 200, low=0, high=10_000_000),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),

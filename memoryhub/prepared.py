@@ -157,15 +157,11 @@ class PreparedQuery(Generic[Row]):
         statement, values = self._bound(where, params, None)
         return statement.sql, values
 
-    def _bound(
-        self, where: Q, params: dict[str, Any], most: int | None
-    ) -> tuple["Statement[Row]", tuple[Any, ...]]:
+    def _bound(self, where: Q, params: dict[str, Any], most: int | None) -> tuple["Statement[Row]", tuple[Any, ...]]:
         values: Values = dict(params.items())
         shape = self._shape(where, values)
         statement = self._compiled(where, most) if shape is None else self._known(shape, most)
-        return statement, tuple(
-            [values[each.name] if isinstance(each, Param) else each for each in statement.places]
-        )
+        return statement, tuple([values[each.name] if isinstance(each, Param) else each for each in statement.places])
 
     def _compiled(self, where: Q | Shape, most: int | None) -> "Statement[Row]":
         rows = self._base.filter(where if isinstance(where, Q) else _condition(where))[:most]
@@ -237,10 +233,7 @@ class Statement(Generic[Row]):
 
 
 def stored(
-    model: type[Stored],
-    values: Mapping[str, Any] | Iterable[tuple[str, Any]],
-    *,
-    using: str = DEFAULT_DB_ALIAS,
+    model: type[Stored], values: Mapping[str, Any] | Iterable[tuple[str, Any]], *, using: str = DEFAULT_DB_ALIAS
 ) -> Stored:
     """Return a row as `Model.from_db` does, in a fifth of the time: nothing is checked or sent."""
     instance = model.__new__(model)

@@ -73,9 +73,7 @@ def _price(name: str, entry: Any) -> Price:
     if not name.strip():
         raise ValueError("a model has no name")
     if not isinstance(entry, dict) or not NEEDED_PRICES <= set(entry) <= NEEDED_PRICES | CACHE_PRICES:
-        raise ValueError(
-            f"{name!r} needs `input` and `output`, may have `cache_read` and `cache_write`, and no more"
-        )
+        raise ValueError(f"{name!r} needs `input` and `output`, may have `cache_read` and `cache_write`, and no more")
     for value in entry.values():
         is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= MAX_DOLLARS:

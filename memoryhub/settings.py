@@ -104,11 +104,14 @@ CACHES: dict[str, dict[str, Any]] = {
     "default": {**shared_cache("default"), "OPTIONS": {"MAX_ENTRIES": 1_000}},
     # Vectors of the queries that were asked last (`memoryhub.embeddings.spaces`); 1,536 numbers take 6 kB.
     "query_vectors": {
-        "BACKEND": LOCAL_MEMORY, "LOCATION": "query_vectors", "TIMEOUT": None, "OPTIONS": {"MAX_ENTRIES": 2_000}
+        "BACKEND": LOCAL_MEMORY,
+        "LOCATION": "query_vectors",
+        "TIMEOUT": None,
+        "OPTIONS": {"MAX_ENTRIES": 2_000},
     },
     # Ids of the results that each session of an MCP client was given (`memoryhub.mcp.calls`).
     "mcp_sessions": {**shared_cache("mcp_sessions"), "TIMEOUT": 12 * 3600, "OPTIONS": {"MAX_ENTRIES": 2_000}},
-}  # fmt: skip
+}
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -216,16 +219,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     # Sets of choices that several fields share, or whose field is called like another's.
     "ENUM_NAME_OVERRIDES": {
-        "MemoryKindEnum": [
-            "fact",
-            "preference",
-            "summary",
-            "episode",
-            "reflection",
-            "learning",
-            "decision",
-            "note",
-        ],
+        "MemoryKindEnum": ["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"],
         "MemoryStatusEnum": ["active", "pending", "archived", "rejected"],
         "MemoryFeedChangeEnum": ["created", "changed", "superseded", "archived", "rejected", "erased"],
         "MemoryScopeEnum": ["project", "domain", "universal"],
@@ -265,10 +259,7 @@ LOGGING = {
             # Django hands the request along, whose address holds users' ids and what was searched for.
             "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
-        "plain": {
-            "()": "memoryhub.logs.SafeFormatter",
-            "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
-        },
+        "plain": {"()": "memoryhub.logs.SafeFormatter", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": ENVIRONMENT.log_format}},
     "root": {"handlers": ["stderr"], "level": "INFO"},

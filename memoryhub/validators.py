@@ -39,9 +39,7 @@ def parse_json(body: bytes) -> Any:
     try:
         document = decode_json(text)
     except json.JSONDecodeError as error:
-        raise UnusableJSON(
-            f"The body is not JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-        ) from None
+        raise UnusableJSON(f"The body is not JSON: {error.msg} (line {error.lineno}, column {error.colno}).") from None
     # Both reach a document by an escape alone: neither is UTF-8 or JSON in any other form.
     if _ESCAPED_UNSTORABLE.search(text):
         check_storable(document)

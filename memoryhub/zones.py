@@ -84,13 +84,7 @@ def latest_at(now: datetime, zone: tzinfo, at: time) -> datetime:
     return today if today <= now else datetime.combine(today.date() - timedelta(days=1), at, zone)
 
 
-_UNIT_SECONDS: Final = (
-    ("minute", 60),
-    ("hour", 3_600),
-    ("day", 86_400),
-    ("month", 2_629_746),
-    ("year", 31_556_952),
-)
+_UNIT_SECONDS: Final = (("minute", 60), ("hour", 3_600), ("day", 86_400), ("month", 2_629_746), ("year", 31_556_952))
 _UNIT_LIMITS: Final = {"minute": 60, "hour": 24, "day": 60, "month": 24}
 
 

@@ -29,12 +29,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PO_FILE = ROOT / "memoryhub" / "locale" / "ja" / "LC_MESSAGES" / "django.po"
 APP_LABELS = ("memoryhub", "conversations", "summaries", "strength")
 KEYWORDS: dict[str, Any] = {
-    "gettext": None, "gettext_lazy": None, "gettext_noop": None, "_": None,
-    "ngettext": (1, 2), "ngettext_lazy": (1, 2), "pgettext": ((1, "c"), 2), "pgettext_lazy": ((1, "c"), 2),
-}  # fmt: skip
-FIXED_DATE = datetime(
-    2026, 1, 1, tzinfo=UTC
-)  # the current date would change the compiled file with every run
+    "gettext": None,
+    "gettext_lazy": None,
+    "gettext_noop": None,
+    "_": None,
+    "ngettext": (1, 2),
+    "ngettext_lazy": (1, 2),
+    "pgettext": ((1, "c"), 2),
+    "pgettext_lazy": ((1, "c"), 2),
+}
+FIXED_DATE = datetime(2026, 1, 1, tzinfo=UTC)  # the current date would change the compiled file with every run
 HEADER = "# Translations of the interface; `make translations` updates them from the code."
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%[sd]|\{\w*\}")
 Text: TypeAlias = tuple[str, str | None, str | None]
@@ -112,9 +116,15 @@ def read(file: Path) -> Catalog:
 def merged(template: Catalog, former: Catalog) -> Catalog:
     """Return the template with the former translations; fuzzy ones are dropped."""
     catalog = Catalog(
-        locale="ja", domain="django", project="memoryhub", header_comment=HEADER, creation_date=FIXED_DATE,
-        revision_date=FIXED_DATE, charset="utf-8", fuzzy=False,
-    )  # fmt: skip
+        locale="ja",
+        domain="django",
+        project="memoryhub",
+        header_comment=HEADER,
+        creation_date=FIXED_DATE,
+        revision_date=FIXED_DATE,
+        charset="utf-8",
+        fuzzy=False,
+    )
     for message in filter(lambda each: each.id, template):
         known = former.get(message.id, message.context)
         forms = _forms(known.string) if known is not None and not known.fuzzy else ("",)
@@ -179,9 +189,7 @@ def run(*, check: bool) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="change nothing; exit with 1 where anything is wrong"
-    )
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 where anything is wrong")
     arguments = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     sys.path.insert(0, str(ROOT))

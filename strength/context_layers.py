@@ -13,13 +13,7 @@ from memoryhub.auth.domain import PrincipalKind, Scope
 from memoryhub.prepared import PreparedQuery
 from memoryhub.zones import local_day
 from strength.actions.profiles import profile_entries
-from strength.actions.search import (
-    MIN_LINE_TOKENS,
-    MemorySearch,
-    pinned_memories,
-    search_memories,
-    standing_memories,
-)
+from strength.actions.search import MIN_LINE_TOKENS, MemorySearch, pinned_memories, search_memories, standing_memories
 from strength.actions.selection import MemorySelection
 from strength.domain.memories import Kind
 from strength.domain.profile import Entry, StandingMemory
@@ -45,11 +39,15 @@ def semantic(request: LayerRequest) -> LayerResult:
     if not policy.include_semantic_memory:
         return LayerResult()
     search = MemorySearch(
-        query=request.query, perspective=request.asked.perspective, project=request.project,
+        query=request.query,
+        perspective=request.asked.perspective,
+        project=request.project,
         limit=policy.semantic_memory_limit,
         filters=MemorySelection(pinned=False if policy.include_pinned else None),
-        relevance_floor=policy.semantic_relevance_floor, only_informative=True, details=False,
-    )  # fmt: skip
+        relevance_floor=policy.semantic_relevance_floor,
+        only_informative=True,
+        details=False,
+    )
     mark = Scope.WRITE in request.by.scopes and not request.dry_run
     results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)
     candidates = []
@@ -58,10 +56,15 @@ def semantic(request: LayerRequest) -> LayerResult:
         scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
         candidates.append(
             _candidate(
-                SEMANTIC, found.memory, request.zone, is_wish=found.memory.pk in wishes,
-                relevance=found.breakdown.relevance, final_score=found.final_score, score_breakdown=scores,
+                SEMANTIC,
+                found.memory,
+                request.zone,
+                is_wish=found.memory.pk in wishes,
+                relevance=found.breakdown.relevance,
+                final_score=found.final_score,
+                score_breakdown=scores,
             )
-        )  # fmt: skip
+        )
     return LayerResult(tuple(candidates))
 
 
@@ -75,7 +78,7 @@ def profile(request: LayerRequest) -> LayerResult:
         return LayerResult()
     rows = standing_memories(
         tenant=tenant, project=request.project, now=request.now, most=policy.profile_max_tokens // MIN_LINE_TOKENS
-    )  # fmt: skip
+    )
     written, entries = profile_entries(tenant=tenant, standing=rows, project=request.project, now=request.now)
     return LayerResult(tuple(_of_profile(entry, written, request.zone) for entry in entries))
 
@@ -97,18 +100,16 @@ def _of_profile(entry: Entry, written: Profile | None, zone: tzinfo) -> Candidat
 
 def _wishes(memories: Sequence[Memory], request: LayerRequest) -> set[UUID]:
     """Return what is to be honoured: preferences that the user stated, and what a curator approved."""
-    own = {
-        each.pk
-        for each in memories
-        if each.kind == Kind.PREFERENCE and each.actor_id == request.tenant.actor_id
-    }
+    own = {each.pk for each in memories if each.kind == Kind.PREFERENCE and each.actor_id == request.tenant.actor_id}
     others = [each for each in memories if each.pk not in own]
     if not others:
         return own
     by_curators = Q(
-        actor_id__in={each.actor_id for each in others}, memory_id__in=[each.pk for each in others], verb="approve",
+        actor_id__in={each.actor_id for each in others},
+        memory_id__in=[each.pk for each in others],
+        verb="approve",
         who_kind=PrincipalKind.CURATOR,
-    )  # fmt: skip
+    )
     return own | set(APPROVED.rows(by_curators))
 
 

@@ -12,13 +12,7 @@ from memoryhub.mcp.calls import Call, resource, tool
 from memoryhub.tenancy.domain import Trust
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import supersede_memory, write_memory
-from strength.actions.search import (
-    MemorySearch,
-    SearchResults,
-    pinned_memories,
-    search_memories,
-    visible_memory,
-)
+from strength.actions.search import MemorySearch, SearchResults, pinned_memories, search_memories, visible_memory
 from strength.api.memories import MemoryIn, MemoryPatch, SupersedeIn, new_memory
 from strength.api.search import SearchIn
 from strength.models import Memory
@@ -47,9 +41,7 @@ def remember(
     values = call.validated(
         MemoryIn, {"agent_id": call.agent_id, **given, **({"scope_project": project} if project else {})}
     )
-    memory, is_new = write_memory(
-        actor=call.writing(), new=new_memory(values), by=call.principal, now=call.now
-    )
+    memory, is_new = write_memory(actor=call.writing(), new=new_memory(values), by=call.principal, now=call.now)
     return {"id": memory.pk, "status": memory.status, "new": is_new}
 
 
@@ -90,9 +82,13 @@ def correct(
         )
     else:
         memory = edit_memory(
-            memory=memory, values=call.validated(MemoryPatch, given), expected_version=None, by=call.principal,
-            reason=reason, now=call.now,
-        )  # fmt: skip
+            memory=memory,
+            values=call.validated(MemoryPatch, given),
+            expected_version=None,
+            by=call.principal,
+            reason=reason,
+            now=call.now,
+        )
     return {"id": memory.pk, "status": memory.status}
 
 
@@ -101,9 +97,12 @@ def forget(call: Call, memory_id: MemoryId, reason: str = "") -> dict[str, Any]:
     """Archive a memory: it is found no more. People can bring it back."""
     reason = call.validated(ReasonSerializer, {"reason": reason})["reason"]
     memory = apply_transition(
-        memory=call.owned(Memory.objects.all(), memory_id), verb="archive", by=call.principal, reason=reason,
+        memory=call.owned(Memory.objects.all(), memory_id),
+        verb="archive",
+        by=call.principal,
+        reason=reason,
         now=call.now,
-    )  # fmt: skip
+    )
     return {"id": memory.pk, "status": memory.status}
 
 
@@ -125,9 +124,7 @@ def fetch(call: Call, id: str) -> dict[str, Any]:
 @resource("memoryhub://pinned", "Pinned memories")
 def pinned(call: Call) -> str:
     """Texts that are to be known in every conversation."""
-    rows = pinned_memories(
-        tenant=call.reading(), project=None, by=call.principal, now=call.now, most=MAX_PINNED
-    )
+    rows = pinned_memories(tenant=call.reading(), project=None, by=call.principal, now=call.now, most=MAX_PINNED)
     return "\n".join(f"- {memory.content}" for memory in rows)
 
 
@@ -136,9 +133,11 @@ def _search(call: Call, query: str, limit: int, project: str | None) -> SearchRe
     values = call.validated(SearchIn, {"agent_id": call.agent_id, **given})
     tenant = call.reading()
     wanted = MemorySearch(
-        query=text_query(values["query"], payer=tenant.payer), limit=values["limit"],
-        project=values["project"], details=False,
-    )  # fmt: skip
+        query=text_query(values["query"], payer=tenant.payer),
+        limit=values["limit"],
+        project=values["project"],
+        details=False,
+    )
     marks = Scope.WRITE in call.principal.scopes
     return search_memories(tenant=tenant, search=wanted, by=call.principal, mark=marks, now=call.now)
 

@@ -40,16 +40,12 @@ class StrengthNow(Func):
 
     output_field = FloatField()
 
-    def as_sql(
-        self, compiler: Any, connection: Any, *_options: Any, **_context: Any
-    ) -> tuple[str, tuple[Any, ...]]:
+    def as_sql(self, compiler: Any, connection: Any, *_options: Any, **_context: Any) -> tuple[str, tuple[Any, ...]]:
         strength, mark, level, clock = (compiler.compile(each)[0] for each in self.get_source_expressions())
         return f"({NOW.format(strength=strength, mark=mark, clock=f'({clock})[{level} + 1]')})", ()
 
 
-def run_query(
-    statement: str, values: Mapping[str, Any] | None = None, *, server_prepared: bool = False
-) -> list[Any]:
+def run_query(statement: str, values: Mapping[str, Any] | None = None, *, server_prepared: bool = False) -> list[Any]:
     """Execute a statement and return its rows; `server_prepared` as in `PreparedQuery`."""
     with prepared_cursor() if server_prepared else connection.cursor() as cursor:
         cursor.execute(statement, values)
@@ -67,11 +63,7 @@ def execute_all(statements: str, values: Mapping[str, Any]) -> int:
 
 def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
     clock = Clock().paced(policy)
-    return {
-        "thresholds": list(policy.consolidation_thresholds),
-        "rates": list(clock.rates),
-        "by_task": clock.by_task,
-    }
+    return {"thresholds": list(policy.consolidation_thresholds), "rates": list(clock.rates), "by_task": clock.by_task}
 
 
 def due_of(policy: StrengthPolicy) -> float:
@@ -93,9 +85,15 @@ def _columns(table: str, names: Sequence[str]) -> str:
 def _of_numbers(template: str, **names: str) -> str:
     level = names.get("level", "numbers.consolidation_level")
     columns = {
-        "strength": "numbers.strength", "mark": "numbers.mark", "level": level, "clock": f"state.clock[{level} + 1]",
-        "rates": "state.rates", "by_task": "state.by_task", "at": "numbers.began_at", "task": "numbers.began_task",
-    }  # fmt: skip
+        "strength": "numbers.strength",
+        "mark": "numbers.mark",
+        "level": level,
+        "clock": f"state.clock[{level} + 1]",
+        "rates": "state.rates",
+        "by_task": "state.by_task",
+        "at": "numbers.began_at",
+        "task": "numbers.began_task",
+    }
     return template.format(**{**columns, **names})
 
 
@@ -104,16 +102,13 @@ def _of_perspective(clock: str = "state.clock[numbers.consolidation_level + 1]")
 
 
 _NOW: Final = _of_numbers(NOW)
-_BEFORE: Final = _of_numbers(
-    NOW, clock="(coalesce(state.clock_before, state.clock))[numbers.consolidation_level + 1]"
-)
+_BEFORE: Final = _of_numbers(NOW, clock="(coalesce(state.clock_before, state.clock))[numbers.consolidation_level + 1]")
 _LEVEL: Final = LEVEL.format(uses="numbers.access_count")
 _LEVEL_AFTER: Final = LEVEL.format(uses="(numbers.access_count + %(uses)s)")
 # A stated strength holds from now on; what begins to fade does so from when it is valid.
 _STATED: Final = {
     "at": "CASE WHEN stated.strength IS NULL THEN numbers.began_at ELSE greatest(numbers.began_at, %(now)s) END",
-    "task": "CASE WHEN stated.strength IS NULL THEN numbers.began_task"
-    " ELSE coalesce(state.tasks_completed, 0) END",
+    "task": "CASE WHEN stated.strength IS NULL THEN numbers.began_task ELSE coalesce(state.tasks_completed, 0) END",
 }
 _BEGUN: Final = {
     "at": "greatest(numbers.began_at, memory.valid_from, %(since)s::timestamptz)",
@@ -161,20 +156,14 @@ QUERIES: Final = load_queries(
     begun_at=_BEGUN["at"],
     begun_task=_BEGUN["task"],
     mark_begun=_of_numbers(MARK, **_BEGUN),
-    perspective_of_seen=_of_perspective(
-        "(SELECT clock_then FROM changed WHERE memory_id = perspective.memory_id)"
-    ),
+    perspective_of_seen=_of_perspective("(SELECT clock_then FROM changed WHERE memory_id = perspective.memory_id)"),
     perspective_of_changed=_of_perspective("changed.clock_then"),
-    relevance=relevance_formula(
-        similarity="similarity", words="word_score", weight="weight", low="low", high="high"
-    ),
+    relevance=relevance_formula(similarity="similarity", words="word_score", weight="weight", low="low", high="high"),
 )
 
 # The profile of each of several actors, beside a row that says which and how many of its memories.
 _PROFILE: Final = (
-    QUERIES["standing_memories"]
-    .replace("%(actor_id)s", "sparing.actor_id")
-    .replace("%(most)s", "sparing.most_shown")
+    QUERIES["standing_memories"].replace("%(actor_id)s", "sparing.actor_id").replace("%(most)s", "sparing.most_shown")
 )
 
 SLEEP_QUERIES: Final = load_queries(

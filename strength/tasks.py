@@ -68,9 +68,7 @@ def sleep(job: JobContext) -> None:
         return
     trigger = Trigger(job.payload.get("trigger", Trigger.SCHEDULE))
     request = SleepRequest(trigger=trigger, by=job_principal(job.kind, job.id), now=timezone.now())
-    sleep_actor(
-        actor=actor, request=request, step=job.step, may_go_on=lambda: job.seconds_left > SLEEP_SECONDS
-    )
+    sleep_actor(actor=actor, request=request, step=job.step, may_go_on=lambda: job.seconds_left > SLEEP_SECONDS)
 
 
 @job("note_use", after=[After("answer")])
@@ -150,9 +148,7 @@ def remember_summary(job: JobContext) -> Writes | None:
     if actor is None:
         return None
     by, session_id = job_principal(job.kind, job.id), UUID(job.payload["session_id"])
-    return lambda: summary_memories.write_summary_memory(
-        actor=actor, session_id=session_id, by=by, now=timezone.now()
-    )
+    return lambda: summary_memories.write_summary_memory(actor=actor, session_id=session_id, by=by, now=timezone.now())
 
 
 def _actor_of(job: JobContext) -> Actor | None:
@@ -177,12 +173,7 @@ def sleep_due(job: JobContext) -> None:
                 runs = advance(due, request)
                 for actor in due:
                     if actor.id not in runs or runs[actor.id].state != RunState.DONE:
-                        enqueue(
-                            SLEEP_KIND,
-                            actor_id=actor.id,
-                            key=SLEEP_KEY,
-                            payload={"trigger": Trigger.SCHEDULE},
-                        )
+                        enqueue(SLEEP_KIND, actor_id=actor.id, key=SLEEP_KEY, payload={"trigger": Trigger.SCHEDULE})
         after = rows[-1][0]
         with job.step(cursor=str(after)):
             pass

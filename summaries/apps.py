@@ -26,16 +26,12 @@ class SummariesConfig(AppConfig):
 
         TREE_EXPORTS.append(export_tree)
         WRITERS[ImportedDocument] = imports.write_documents
-        UNDOERS.update(
-            {imports.DOCUMENT_KIND: imports.undo_documents, imports.PROJECT_KIND: imports.undo_projects}
-        )
+        UNDOERS.update({imports.DOCUMENT_KIND: imports.undo_documents, imports.PROJECT_KIND: imports.undo_projects})
         UNDO_HANDLERS.append(imports.undo_summaries)
         sessions.SUMMARY_SOURCES.append(session_summary)
         context.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces
-        LEFT_OUT["summaries.SummaryDraft"] = (
-            "What a job has written so far; a summary is written anew without it."
-        )
+        LEFT_OUT["summaries.SummaryDraft"] = "What a job has written so far; a summary is written anew without it."
         PAGES.extend(panels.PAGES)
         dashboard.PANELS.append(panels.tiles)
         ENTRY_KINDS.extend([panels.SUMMARIES, panels.ROUTES])

@@ -41,9 +41,7 @@ MIN_RELEVANCE: Final = 0.15
 
 
 LATEST_SUMMARY: Final = PreparedQuery(lambda: Summary.objects.with_end_offset())
-NEAREST_SUMMARY: Final = PreparedQuery(
-    lambda: Summary.objects.with_end_offset().by_nearness(Param("session"))
-)
+NEAREST_SUMMARY: Final = PreparedQuery(lambda: Summary.objects.with_end_offset().by_nearness(Param("session")))
 
 LABELS: Final[Mapping[str, Mapping[tuple[bool, str], str]]] = {
     "en": {
@@ -87,10 +85,7 @@ def session_summary(request: LayerRequest) -> LayerResult:
         ended_at=summary.local_end(request.zone),
     )
     candidate = Candidate(
-        layer=SESSION_SUMMARY,
-        content=text,
-        source_id=str(summary.pk),
-        created_at=summary.end_time.isoformat(),
+        layer=SESSION_SUMMARY, content=text, source_id=str(summary.pk), created_at=summary.end_time.isoformat()
     )
     return LayerResult((candidate,))
 
@@ -145,11 +140,7 @@ def _search(
 
     found: list[tuple[float, Candidate]] = []
     # A line is identified by its whole text, so untrusted lines are removed before the text is cut.
-    end = Case(
-        When(pk__in=list(untrusted), then="text"),
-        default=Right("text", SEARCHED_END),
-        output_field=TextField(),
-    )
+    end = Case(When(pk__in=list(untrusted), then="text"), default=Right("text", SEARCHED_END), output_field=TextField())
     latest = documents.defer("text").annotate(end=end).order_by("-updated_at", "-id")[:SEARCHED_DOCUMENTS]
     for document in latest:
         text = without_lines(document.end, untrusted.get(document.pk, set()))[-SEARCHED_END:]
@@ -179,7 +170,11 @@ def _note_reading(project: Project, candidates: list[Candidate], now: datetime) 
     except UnknownRow:
         return  # deleted meanwhile
     note_event(
-        actor=project.actor, project=project, kind=EventKind.READ,
-        tokens=sum(count_raw(str(each.content)) for each in candidates), outcome="context",
-        details={"document_ids": [each.source_id for each in candidates]}, now=now,
-    )  # fmt: skip
+        actor=project.actor,
+        project=project,
+        kind=EventKind.READ,
+        tokens=sum(count_raw(str(each.content)) for each in candidates),
+        outcome="context",
+        details={"document_ids": [each.source_id for each in candidates]},
+        now=now,
+    )

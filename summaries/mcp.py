@@ -72,15 +72,18 @@ def _write(call: Call, project: Project, name: str, text: str, old_text: str | N
         document = find_document(project=project, name=name)
         before, version = trusted_text(document), document.version
         if not old_text or before.count(old_text) != 1:
-            raise ValidationError(
-                {"old_text": [f"stands {before.count(old_text or ' ')} times in the file."]}
-            )
+            raise ValidationError({"old_text": [f"stands {before.count(old_text or ' ')} times in the file."]})
         text = before.replace(old_text, text)
     checked = call.validated(DocumentIn, {"text": text})["text"]
     return put_document(
-        project=project, name=name, text=checked, by=call.principal, now=call.now, expected_version=version,
+        project=project,
+        name=name,
+        text=checked,
+        by=call.principal,
+        now=call.now,
+        expected_version=version,
         keeps_pending=True,
-    )  # fmt: skip
+    )
 
 
 def _append(call: Call, project: Project, name: str, text: str) -> Document:
@@ -88,9 +91,15 @@ def _append(call: Call, project: Project, name: str, text: str) -> Document:
     policy = effective_policy(TrustPolicy, project.actor.agent, project.actor)
     trust = policy.trust(channel=values["channel"], source_is_trusted=call.principal.is_trusted)
     return append_entry(
-        project=project, document_name=name, text=values["text"], pinned=False, trust=trust,
-        sources={"message_ids": [], "channel": values["channel"]}, by=call.principal, now=call.now,
-    )  # fmt: skip
+        project=project,
+        document_name=name,
+        text=values["text"],
+        pinned=False,
+        trust=trust,
+        sources={"message_ids": [], "channel": values["channel"]},
+        by=call.principal,
+        now=call.now,
+    )
 
 
 @resource("memoryhub://projects", "Projects")

@@ -94,7 +94,7 @@ class Summary(ActorRow):
             models.UniqueConstraint(name="summary_of_actor", fields=["actor", "id"]),
             models.UniqueConstraint(name="summary_once", fields=["actor", "session"]),
             models.CheckConstraint(name="summary_begins_before_it_ends", condition=Q(start_time__lte=F("end_time"))),
-        ]  # fmt: skip
+        ]
         indexes = [models.Index(fields=["actor", "-end_time", "-id"], name="summary_newest_first")]
 
     def __str__(self) -> str:
@@ -123,9 +123,7 @@ class SummaryVersion(NumberedVersion):
     seconds = models.FloatField(null=True, help_text="How long a program took to write it.")
 
     class Meta(NumberedVersion.Meta):
-        constraints = [
-            models.UniqueConstraint(name="summary_version_once", fields=["actor", "summary", "number"])
-        ]
+        constraints = [models.UniqueConstraint(name="summary_version_once", fields=["actor", "summary", "number"])]
         indexes = [
             models.Index(fields=["summary", "-number"], name="version_of_summary"),
             # What metrics ask for at each scrape.
@@ -191,13 +189,9 @@ class Project(ActorRow):
     class Meta:
         ordering = ["name"]
         constraints = [
-            models.UniqueConstraint(
-                name="project_name_once", fields=["actor", "name"], condition=Q(deleted_at=None)
-            ),
-            models.CheckConstraint(
-                name="project_name_is_kebab", condition=Q(name__regex=r"^[a-z0-9]+(-[a-z0-9]+)*$")
-            ),
-        ]  # fmt: skip
+            models.UniqueConstraint(name="project_name_once", fields=["actor", "name"], condition=Q(deleted_at=None)),
+            models.CheckConstraint(name="project_name_is_kebab", condition=Q(name__regex=r"^[a-z0-9]+(-[a-z0-9]+)*$")),
+        ]
 
     def __str__(self) -> str:
         return f"{self._meta.verbose_name} {self.id}"
@@ -256,9 +250,7 @@ class DocumentVersion(NumberedVersion):
     kind = models.CharField(max_length=10, choices=DOCUMENT_KINDS)
 
     class Meta(NumberedVersion.Meta):
-        constraints = [
-            models.UniqueConstraint(name="document_version_once", fields=["actor", "document", "number"])
-        ]
+        constraints = [models.UniqueConstraint(name="document_version_once", fields=["actor", "document", "number"])]
         indexes = [models.Index(fields=["document", "-number"], name="version_of_document")]
 
     def __str__(self) -> str:
@@ -281,9 +273,7 @@ class DocumentEntry(ActorRow):
     class Meta:
         verbose_name_plural = "document entries"
         ordering = ["-created_at", "-id"]
-        constraints = [
-            models.UniqueConstraint(name="document_entry_once", fields=["actor", "document", "text_digest"])
-        ]
+        constraints = [models.UniqueConstraint(name="document_entry_once", fields=["actor", "document", "text_digest"])]
         indexes = [models.Index(fields=["document", "-created_at"], name="entry_of_document")]
 
     def __str__(self) -> str:

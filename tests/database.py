@@ -33,9 +33,7 @@ def run_folder() -> Path:
 
 def migrated() -> str:
     """Return the name of this run's migrated database."""
-    return template(
-        "migrated", lambda: call_command("migrate", verbosity=0, interactive=False), base="template1"
-    )
+    return template("migrated", lambda: call_command("migrate", verbosity=0, interactive=False), base="template1")
 
 
 def template(kind: str, fill: Callable[[], Any], *, base: str | None = None) -> str:
@@ -62,8 +60,7 @@ def drop(name: str) -> None:
     """Remove a database, whoever is still connected to it."""
     # WITH (FORCE) fails on an autovacuum worker, whose role is not ours; a plain DROP ends that by itself.
     _execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND usename = current_user",
-        [name],
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND usename = current_user", [name]
     )
     _execute(f'DROP DATABASE IF EXISTS "{name}"')
 
@@ -87,9 +84,7 @@ def written_tables() -> list[str]:
     tables = set(connection.introspection.django_table_names(include_views=False)) - set(SEEDED)
     with connection.cursor() as cursor:
         cursor.execute(
-            " UNION ALL ".join(
-                f"""SELECT '{name}' WHERE EXISTS (SELECT FROM "{name}")""" for name in sorted(tables)
-            )
+            " UNION ALL ".join(f"""SELECT '{name}' WHERE EXISTS (SELECT FROM "{name}")""" for name in sorted(tables))
         )
         return [name for (name,) in cursor]
 
@@ -115,8 +110,7 @@ class Emptying:
         with connection.cursor() as cursor:
             cursor.execute(
                 " UNION ALL ".join(
-                    f"""SELECT md5(string_agg(row::text, '' ORDER BY row::text)) FROM "{name}" row"""
-                    for name in SEEDED
+                    f"""SELECT md5(string_agg(row::text, '' ORDER BY row::text)) FROM "{name}" row""" for name in SEEDED
                 )
             )
             return [digest for (digest,) in cursor]
@@ -155,8 +149,7 @@ def prepared(kind: Any, make: Callable[[], Value]) -> Value:
     value = make()
     forget_caches()
     added = {
-        table: [line for line in lines if line not in before.get(table, ())]
-        for table, lines in _contents().items()
+        table: [line for line in lines if line not in before.get(table, ())] for table, lines in _contents().items()
     }
     _prepared[kind] = deepcopy(value), {table: lines for table, lines in added.items() if lines}
     return value

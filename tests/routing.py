@@ -19,8 +19,13 @@ from django.db import connection, models
 from memoryhub.tenancy.models import Actor
 
 ROOT: Final = Path(__file__).parent.parent
-MACHINERY: Final = ("memoryhub/prepared.py", "strength/sql.py", "memoryhub/search/query.py", "memoryhub/api/views.py",
-                    "memoryhub/api/pagination.py")  # fmt: skip
+MACHINERY: Final = (
+    "memoryhub/prepared.py",
+    "strength/sql.py",
+    "memoryhub/search/query.py",
+    "memoryhub/api/views.py",
+    "memoryhub/api/pagination.py",
+)
 """Files that run statements for others: a statement is named by who asked for it."""
 
 _NAME: Final = r'(?:"[^"]+"|\w+)'

@@ -117,13 +117,9 @@ class Class(NamedTuple):
         return "\n".join([f"class {self.name}({head}):", *docstring, *own]) + "\n"
 
 
-def typed_dict(
-    name: str, schema: Schema, *, bases: list[str], is_request: bool, has_etag: bool = False
-) -> Class:
+def typed_dict(name: str, schema: Schema, *, bases: list[str], is_request: bool, has_etag: bool = False) -> Class:
     # `stream` decides what `chat` returns, and is named there.
-    properties = {
-        key: each for key, each in schema["properties"].items() if (name, key) != ("ChatIn", "stream")
-    }
+    properties = {key: each for key, each in schema["properties"].items() if (name, key) != ("ChatIn", "stream")}
     lines = list(fields(properties, set(schema.get("required", ())), is_request=is_request))
     lines += ["    etag: NotRequired[str]"] if has_etag else []
     return Class(name, bases, lines, is_request, schema.get("description", ""))
@@ -182,9 +178,7 @@ def render(api: Schema) -> str:
         merged = one_or_many(schema, components) if "oneOf" in schema else schema
         bases = ["Whose"] * (bodies.get(name) == {True}) + ["Write"] * (name in posted)
         is_request, has_etag = name.endswith("Request"), name in tagged
-        classes.append(
-            typed_dict(class_name(name), merged, bases=bases, is_request=is_request, has_etag=has_etag)
-        )
+        classes.append(typed_dict(class_name(name), merged, bases=bases, is_request=is_request, has_etag=has_etag))
     parts += written(classes)
     for body in sorted(body for body, whose in bodies.items() if whose == {True, False}):
         name = class_name(body) or "Write"

@@ -117,10 +117,15 @@ class Question:
         if self.body:
             return body_digest(self.body)
         return body_digest(
-            self.message, self.session_id, self.channel, self.project, self.perspective, self.with_memory,
+            self.message,
+            self.session_id,
+            self.channel,
+            self.project,
+            self.perspective,
+            self.with_memory,
             sorted(self.options.items()),
             *(each for each in (self.author, self.blocks, self.tool_results, self.tools) if each),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -168,9 +173,7 @@ def stream_answer(*, prepared: PreparedTurn, by: Principal) -> Stream[Delta | Ch
     return pieces
 
 
-async def _answer_in_background(
-    prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | ChatTurn]
-) -> None:
+async def _answer_in_background(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | ChatTurn]) -> None:
     try:
         await _answer(prepared, by, pieces)
     except Exception as error:
@@ -200,15 +203,11 @@ async def _answer(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | 
         pieces.put(await run_in_thread(store_failure, turn=prepared.turn, error=error, now=datetime.now(UTC)))
 
 
-def _store_with_retries(
-    turn: ChatTurn, completion: Completion, by: Principal, *, truncated: bool = False
-) -> ChatTurn:
+def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal, *, truncated: bool = False) -> ChatTurn:
     """Store an answer; it was paid for, so a database that is busy or down is tried several times."""
     for _ in range(STORE_RETRIES):
         try:
-            return store_answer(
-                turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated
-            )
+            return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated)
         except OperationalError:
             return_connection()
             time.sleep(STORE_RETRY_SECONDS)
@@ -245,9 +244,11 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
             raise
         rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
         if not rows.filter(state=TurnState.ANSWERING).update(
-            until=datetime.now(UTC) + lease, context_metadata=turn.context_metadata, receipt=turn.receipt,
+            until=datetime.now(UTC) + lease,
+            context_metadata=turn.context_metadata,
+            receipt=turn.receipt,
             routing=turn.routing,
-        ):  # fmt: skip
+        ):
             raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
     return PreparedTurn(turn, request)
 
@@ -260,9 +261,7 @@ def _store_question(
     hold(actor.id)
     if key is not None:
         with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"chat:{actor.id}:{key}"]
-            )
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"chat:{actor.id}:{key}"])
         if known := _turn_with_key(actor, key, question, by, now):
             return known, False
     session, _is_new = open_session(
@@ -279,17 +278,21 @@ def _store_question(
     )
     stored = add_messages(session=session, batch=[*question.before, new], by=by, now=now)
     turn = ChatTurn.objects.create(
-        actor=actor, session=session, question=stored.messages[-1], key=key, body_digest=question.digest,
-        state=TurnState.ANSWERING, until=until, created_at=now,
-    )  # fmt: skip
+        actor=actor,
+        session=session,
+        question=stored.messages[-1],
+        key=key,
+        body_digest=question.digest,
+        state=TurnState.ANSWERING,
+        until=until,
+        created_at=now,
+    )
     return turn, True
 
 
 def _check_calls(session: Session, results: Sequence[Block]) -> None:
     """Raise NoSuchCall unless the results answer calls of the last message that was spoken."""
-    last = (
-        Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken().order_by("-seq").first()
-    )
+    last = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken().order_by("-seq").first()
     calls = {call["id"] for call in calls_in(last.blocks if last and last.role == Role.ASSISTANT else ())}
     if unknown := [str(each["tool_use_id"]) for each in results if each["tool_use_id"] not in calls]:
         raise NoSuchCall(f"The last answer of this session calls no tool under the id {unknown[0]}.")
@@ -306,15 +309,13 @@ def _asked(turn: ChatTurn, left: frozenset[int]) -> Message:
     return asked
 
 
-def _turn_with_key(
-    actor: Actor, key: str, question: Question, by: Principal, now: datetime
-) -> ChatTurn | None:
+def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, now: datetime) -> ChatTurn | None:
     """Return the turn with a key, of any actor. Raises KeyReused where it is of another question or actor."""
     turns = seen_by(ChatTurn.objects.filter(key=key), by)
     old = turns.filter(created_at__lt=now - KEY_LIFETIME)
-    ChatTurn.objects.filter(
-        pk__in=[turn.pk for turn in old.exclude(state=TurnState.ANSWERING, until__gt=now)]
-    ).update(key=None)
+    ChatTurn.objects.filter(pk__in=[turn.pk for turn in old.exclude(state=TurnState.ANSWERING, until__gt=now)]).update(
+        key=None
+    )
     turn = turns.select_related("actor__agent", "session", "question", "answer").first()
     if turn is not None and (turn.actor_id != actor.id or turn.body_digest != question.digest):
         raise KeyReused("This Idempotency-Key was used with another body.")
@@ -326,9 +327,7 @@ def _wait_for(turn: ChatTurn) -> ChatTurn:
     while turn.state == TurnState.ANSWERING and time.monotonic() < deadline:
         return_connection()
         time.sleep(POLL_SECONDS)
-        turn = ChatTurn.objects.select_related("session", "question", "answer").get(
-            pk=turn.pk, actor_id=turn.actor_id
-        )
+        turn = ChatTurn.objects.select_related("session", "question", "answer").get(pk=turn.pk, actor_id=turn.actor_id)
     return turn
 
 
@@ -343,9 +342,7 @@ def _take_over(turn: ChatTurn, until: datetime) -> ChatTurn:
     return turn
 
 
-def _request(
-    turn: ChatTurn, question: Question, policy: ChatPolicy, by: Principal, now: datetime
-) -> CompletionRequest:
+def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Principal, now: datetime) -> CompletionRequest:
     agent = turn.actor.agent
     system: str | Sequence[Mapping[str, Any]] = with_instructions(agent.system_prompt, question.instructions)
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
@@ -404,9 +401,7 @@ def store_answer(
         triggers=("turn", "answer"),
     )
     usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
-    if not _close(
-        turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage
-    ):
+    if not _close(turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage):
         raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
     return turn
 
@@ -419,9 +414,7 @@ def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> Cha
 def _close(turn: ChatTurn, state: TurnState, now: datetime, **values: Any) -> bool:
     """Store the final state of a turn, unless another call has taken it over."""
     values = {"state": state, "finished_at": now, **values}
-    rows = ChatTurn.objects.filter(
-        pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt, state=TurnState.ANSWERING
-    )
+    rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt, state=TurnState.ANSWERING)
     if not rows.update(**values):
         return False
     for name, value in values.items():

@@ -100,9 +100,15 @@ def route_to_project(
     if not ROUTERS or project not in (UNNAMED, AUTO):
         return None
     return ROUTERS[-1](
-        tenant=tenant, message=message, channel=session.channel if session else CHANNEL, session=session,
-        is_asked=project == AUTO, dry_run=dry_run, by=by, now=now,
-    )  # fmt: skip
+        tenant=tenant,
+        message=message,
+        channel=session.channel if session else CHANNEL,
+        session=session,
+        is_asked=project == AUTO,
+        dry_run=dry_run,
+        by=by,
+        now=now,
+    )
 
 
 # Empties the excerpts of some sources in every receipt that has one as a candidate; the items themselves stay.
@@ -127,9 +133,7 @@ SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE
 """
 
 
-def _keep_receipt(
-    actor: Actor, request: "ContextRequest", context: "AssembledContext", now: datetime
-) -> Receipt:
+def _keep_receipt(actor: Actor, request: "ContextRequest", context: "AssembledContext", now: datetime) -> Receipt:
     """Store the receipt of a context, in one statement. Raises UnknownRow where the actor was erased meanwhile."""
     assembly = context.assembly
     items = [item.as_json() for item in assembly.items]
@@ -236,9 +240,7 @@ class ContextRequest:
         """Return the part that a receipt keeps to repeat the call; no `project` where none was named."""
         named = {} if self.project == UNNAMED else {"project": self.project}
         named |= {"author": self.author} if self.author else {}
-        return {
-            **named, "perspective": self.perspective, "format": self.format, "options": dict(self.options),
-        }  # fmt: skip
+        return {**named, "perspective": self.perspective, "format": self.format, "options": dict(self.options)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,9 +292,14 @@ def assemble_context(
     """
     policy = _policy(tenant, request)
     routing = route_to_project(
-        tenant=tenant, message=request.message, project=request.project, session=request.session, dry_run=dry_run,
-        by=by, now=now,
-    )  # fmt: skip
+        tenant=tenant,
+        message=request.message,
+        project=request.project,
+        session=request.session,
+        dry_run=dry_run,
+        by=by,
+        now=now,
+    )
     started = time.perf_counter()  # a model that routes is no part of the assembly
     latest = _latest(tenant, request, most=max(EARLIER_TURNS, policy.most_turns + 1))
     turns = [(each.role, each.content) for each in reversed(latest)]
@@ -302,9 +309,7 @@ def assemble_context(
     )  # fmt: skip
     layers = [_offer(layer, layer_request) for layer in context_layers()]
     if not request.remembers:
-        layers = [
-            LayerResult(tuple(each for each in layer.candidates if each.is_current)) for layer in layers
-        ]
+        layers = [LayerResult(tuple(each for each in layer.candidates if each.is_current)) for layer in layers]
     layers.append(LayerResult(degraded=_gaps(layer_request, layers)))
     assembly = _assemble(layer_request, tuple(layers))
     latency_ms = (time.perf_counter() - started) * 1000
@@ -331,9 +336,10 @@ def _policy(tenant: Tenant, request: ContextRequest) -> ContextPolicy:
 def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) -> dict[str, Any]:
     """Return the figures of a context as answers and receipts hold them. Network where tokens are counted exactly."""
     metadata = {
-        **asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2),
+        **asdict(assembly.metadata),
+        "assembly_latency_ms": round(latency_ms, 2),
         "degraded": list(assembly.metadata.degraded),
-    }  # fmt: skip
+    }
     if assembly.layer_budgets:
         metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
     if request.counts_exactly:

@@ -10,12 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
 from conversations.actions.context import forget_sources
-from conversations.actions.messages import (
-    add_messages,
-    insert_messages,
-    message_index_entries,
-    message_values,
-)
+from conversations.actions.messages import add_messages, insert_messages, message_index_entries, message_values
 from conversations.domain.messages import NewMessage, Numbered, Role
 from conversations.models import Message, Session
 from memoryhub.auth import audit
@@ -120,9 +115,7 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Imp
     entries = message_index_entries(messages, spaces, writing.now, zone)
     insert_messages(values, [entries.get(id(message)) for message in messages], spaces)
     keys = [session.pk for session in sessions]
-    audit.record_each(
-        by=writing.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=writing.now
-    )
+    audit.record_each(by=writing.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=writing.now)
     spoken = [session.pk for session in sessions if session.message_count]
     enqueue_triggered_by_each("turn", actor_id=actor.pk, session_ids=spoken)
     for session in sessions:
@@ -153,9 +146,7 @@ They get the sessions by id, each with the `seq` from which on messages go (1: t
 """
 
 
-def undo_sessions(
-    rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
-) -> int:
+def undo_sessions(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
     """Delete imported sessions and messages that nothing was added to since; return how many rows stay."""
     hold(actor.pk)
     own = Session.objects.filter(actor_id=actor.pk).order_by("pk")
@@ -167,9 +158,7 @@ def undo_sessions(
         if session is None:
             continue
         first, last = row.details["first_seq"], row.details["last_seq"]
-        if (
-            cut.get(session.pk, session.message_count + 1) - 1 == last
-        ):  # the rows of a session come latest first
+        if cut.get(session.pk, session.message_count + 1) - 1 == last:  # the rows of a session come latest first
             cut[session.pk] = first
         else:
             kept += 1

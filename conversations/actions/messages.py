@@ -94,9 +94,7 @@ def add_messages(
         known = _stored_repeats(locked, batch)
         _check_repeats(batch, known)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
-        values = [
-            message_values(locked, each, tokens[id(each.message)], trust, now) for each in placement.new
-        ]
+        values = [message_values(locked, each, tokens[id(each.message)], trust, now) for each in placement.new]
         rows = insert_messages(values, [entries.get(id(each.message)) for each in placement.new], spaces)
         _extend(locked, rows, now)
         if rows:
@@ -163,15 +161,11 @@ def _check_repeats(batch: Sequence[NewMessage], known: Mapping[str, Message]) ->
             continue
         if said.setdefault(key, (message.role, message.content)) != (message.role, message.content):
             raise MessageIdReused(
-                format_lazy(
-                    _("The client_message_id {key} was sent before with another role or text."), key=key
-                )
+                format_lazy(_("The client_message_id {key} was sent before with another role or text."), key=key)
             )
 
 
-def message_values(
-    session: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime
-) -> dict[str, Any]:
+def message_values(session: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime) -> dict[str, Any]:
     """Return the columns of a new message."""
     message = numbered.message
     return {
@@ -193,21 +187,17 @@ def message_values(
 
 
 def insert_messages(
-    values: Sequence[Mapping[str, Any]],
-    entries: Sequence[IndexEntry | None],
-    spaces: Sequence[EmbeddingSpace],
+    values: Sequence[Mapping[str, Any]], entries: Sequence[IndexEntry | None], spaces: Sequence[EmbeddingSpace]
 ) -> list[Message]:
     """Insert one actor's messages with the index rows of those that have an entry; inside the caller's transaction."""
     copy_rows(Message, values)
     rows = [stored(Message, each) for each in values]
     indexed = [(row, entry) for row, entry in zip(rows, entries, strict=True) if entry is not None]
     index_rows = (
-        {
-            "actor_id": row.actor_id, "message_id": row.pk, **MessageIndex.repeated(row), **entry.row_values(space.id),
-        }
+        {"actor_id": row.actor_id, "message_id": row.pk, **MessageIndex.repeated(row), **entry.row_values(space.id)}
         for row, entry in indexed
         for space in spaces
-    )  # fmt: skip
+    )
     copy_rows(MessageIndex, index_rows)
     if indexed:
         after_indexing([entry for _, entry in indexed], rows[0].actor_id)

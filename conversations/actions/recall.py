@@ -74,16 +74,18 @@ def search_messages(
     if about:
         query = with_vector_of(query, without_names(query.text, about), payer=payer)
     found = candidates(
-        MessageIndex, where, query,
-        similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
+        MessageIndex,
+        where,
+        query,
+        similarity_threshold=SIMILARITY_THRESHOLD,
+        word_floor=WORD_FLOOR,
+        limit=limit,
         conversation=replace(CONVERSATION, about=next(iter(about)) if len(about) == 1 else None),
-    ).best  # fmt: skip
+    ).best
     rows = MESSAGES.rows(Q(actor_id=actor_id, id__in=[each.owner_id for each in found]))
     messages = {each.pk: each for each in rows}
     return [
-        FoundMessage(
-            messages[each.owner_id], each.similarity_raw, each.word_raw, each.own_relevance, each.relevance
-        )
+        FoundMessage(messages[each.owner_id], each.similarity_raw, each.word_raw, each.own_relevance, each.relevance)
         for each in found
         if each.relevance >= floor and each.owner_id in messages
     ]

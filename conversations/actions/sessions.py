@@ -46,13 +46,7 @@ def open_session(
     """
     hold(actor.id)
     key = session_id or new_id()
-    fresh = {
-        "actor": actor,
-        "channel": channel,
-        "title": title,
-        "metadata": dict(metadata or {}),
-        "started_at": now,
-    }
+    fresh = {"actor": actor, "channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
     session, is_new = Session.objects.get_or_create(pk=key, defaults=fresh)
     if session.actor_id != actor.id:
         resolve(Session.objects.all(), by, key)

@@ -31,12 +31,7 @@ MAX_COMPARED: Final = 500
 
 
 def place_question(
-    *,
-    actor: Actor,
-    question: Question,
-    asked: NewMessage,
-    history: Sequence[NewMessage],
-    name: str | None,
+    *, actor: Actor, question: Question, asked: NewMessage, history: Sequence[NewMessage], name: str | None
 ) -> Question:
     """Return a question with its session, and with the messages before it that are not stored yet.
 
@@ -59,10 +54,7 @@ def place_question(
         before.append(replace(each, client_message_id=parent))
     own_id = _id_after(parent, asked)
     return replace(
-        question,
-        before=tuple(before),
-        client_message_id=own_id,
-        left=_left(rows, history, fingerprints, own_id),
+        question, before=tuple(before), client_message_id=own_id, left=_left(rows, history, fingerprints, own_id)
     )
 
 
@@ -139,9 +131,7 @@ def _known_session(actor: Actor, history: Sequence[NewMessage], channel: str) ->
 
 def _unanswered(actor: Actor, asked: NewMessage, channel: str) -> UUID | None:
     """Return the session of the actor's latest question where that is the same one, and all that was said in it."""
-    turns = ChatTurn.objects.filter(actor=actor, session__channel=channel).select_related(
-        "session", "question"
-    )
+    turns = ChatTurn.objects.filter(actor=actor, session__channel=channel).select_related("session", "question")
     turn = turns.first()
     if turn is None or turn.state != TurnState.FAILED or turn.session.message_count != 1:
         return None

@@ -99,9 +99,7 @@ class WrittenTexts(ABC, Generic[Row]):
         return self.save_version(row, verb=TextVerb.RESTORE, by=by, reason=reason, now=now)
 
     @transaction.atomic
-    def delete(
-        self, row: Row, *, expected_version: int | None, by: Principal, reason: str = "", now: datetime
-    ) -> None:
+    def delete(self, row: Row, *, expected_version: int | None, by: Principal, reason: str = "", now: datetime) -> None:
         """Delete a row with its versions; its text leaves receipts and recorded answers too. Raises as `edit`."""
         row = self._held(row, expected_version, by)
         forget_sources([row.pk])
@@ -120,16 +118,19 @@ class WrittenTexts(ABC, Generic[Row]):
             raise VersionMismatch(locked.version)
         return locked
 
-    def save_version(
-        self, row: Row, *, verb: TextVerb, by: Principal, reason: str, now: datetime, **more: Any
-    ) -> Row:
+    def save_version(self, row: Row, *, verb: TextVerb, by: Principal, reason: str, now: datetime, **more: Any) -> Row:
         """Save a locked row, and record its change as a version and in the audit trail (SPEC U1, A11)."""
         row.version, row.updated_at = row.version + 1, now
         row.save()
         row.versions.create(
-            actor_id=row.actor_id, number=row.version, verb=verb, locked=row.locked,
-            **{name: getattr(row, name) for name in self.kept}, **NumberedVersion.made(by, reason, now), **more,
-        )  # fmt: skip
+            actor_id=row.actor_id,
+            number=row.version,
+            verb=verb,
+            locked=row.locked,
+            **{name: getattr(row, name) for name in self.kept},
+            **NumberedVersion.made(by, reason, now),
+            **more,
+        )
         audit.record(by=by, verb=verb, row=row, reason=reason, now=now)
         self.changed(row)
         return row

@@ -33,17 +33,7 @@ from memoryhub.admin.base import excerpt, format_count
 
 Item = Mapping[str, Any]
 
-LAYER_ORDER: Final = (
-    SYSTEM,
-    PINNED,
-    PROFILE,
-    SEMANTIC,
-    RECALL,
-    PROJECT,
-    SESSION_SUMMARY,
-    WORKING,
-    USER_MESSAGE,
-)
+LAYER_ORDER: Final = (SYSTEM, PINNED, PROFILE, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY, WORKING, USER_MESSAGE)
 """Layers in the order of the prompt."""
 
 LAYER_LABELS: Final[Mapping[str, Any]] = {
@@ -113,21 +103,14 @@ class RunOutcome:
     """Tokens that the nonce of the block takes by chance; None where that is unknown: in a receipt."""
 
 
-def run_outcome(
-    items: Iterable[Item], *, total: int, limit: int, nonce_tokens: int | None = None
-) -> RunOutcome:
+def run_outcome(items: Iterable[Item], *, total: int, limit: int, nonce_tokens: int | None = None) -> RunOutcome:
     listed = list(items)
     return RunOutcome(
         total=total,
         limit=limit,
         layers={layer: _tokens(listed, layer) for layer in LAYER_ORDER},
         items={
-            _identity(item): (
-                item["layer"],
-                item["included"],
-                item["tokens"],
-                item["excerpt"][:CACHED_EXCERPT_LENGTH],
-            )
+            _identity(item): (item["layer"], item["included"], item["tokens"], item["excerpt"][:CACHED_EXCERPT_LENGTH])
             for item in listed
             if item["layer"] not in (SYSTEM, USER_MESSAGE)
         },
@@ -136,12 +119,7 @@ def run_outcome(
 
 
 def token_budget(
-    items: Sequence[Item],
-    *,
-    total: int,
-    limit: int,
-    before: RunOutcome | None = None,
-    nonce_tokens: int | None = None,
+    items: Sequence[Item], *, total: int, limit: int, before: RunOutcome | None = None, nonce_tokens: int | None = None
 ) -> dict[str, Any]:
     """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce."""
     figures = {layer: _tokens(items, layer) for layer in LAYER_ORDER}
@@ -166,13 +144,7 @@ def token_budget(
         shares.append(share)
         x += percent
     used = min(100.0, 100 * total / limit) if limit else 0.0
-    budget = {
-        "total": total,
-        "limit": limit,
-        "left": max(0, limit - total),
-        "percent": used,
-        "width": f"{used:.2f}",
-    }
+    budget = {"total": total, "limit": limit, "left": max(0, limit - total), "percent": used, "width": f"{used:.2f}"}
     return {**budget, "shares": shares, "total_before": total_before, "limit_before": before and before.limit}
 
 
@@ -187,9 +159,7 @@ def candidate_groups(
             group = {
                 "layer": layer,
                 "label": LAYER_LABELS[layer],
-                "rows": [
-                    _row(each, may_curate=may_curate, before=before) for each in of_layer[:MAX_PER_LAYER]
-                ],
+                "rows": [_row(each, may_curate=may_curate, before=before) for each in of_layer[:MAX_PER_LAYER]],
                 "entered": sum(1 for item in of_layer if item["included"]),
                 "offered": len(of_layer),
                 "left_out": max(0, len(of_layer) - MAX_PER_LAYER),
@@ -221,11 +191,7 @@ def side_by_side(before: RunOutcome, now: RunOutcome) -> dict[str, Any]:
         ]
 
     return {
-        "before": {
-            "total": before.total,
-            "limit": before.limit,
-            "only": shown(before, entered - entered_now),
-        },
+        "before": {"total": before.total, "limit": before.limit, "only": shown(before, entered - entered_now)},
         "now": {"total": now.total, "limit": now.limit, "only": shown(now, entered_now - entered)},
         "in_both": len(entered & entered_now),
     }

@@ -74,12 +74,7 @@ TEMPLATE: Final = "admin/conversations/playground/page.html"
 MAX_SUGGESTIONS: Final = 50
 NO_SESSION: Final = Value(None, output_field=UUIDField())
 SUGGESTED_MAX_TOKENS: Final = (1_000, 2_000, 4_000, 8_000, 16_000)
-SUGGESTED_EXCLUSIONS: Final = (
-    "include_semantic_memory",
-    "include_recall",
-    "include_project",
-    "include_profile",
-)
+SUGGESTED_EXCLUSIONS: Final = ("include_semantic_memory", "include_recall", "include_project", "include_profile")
 SAVE_PERMISSION: Final = "conversations.add_receipt"
 
 PERMISSIONS: Final = (
@@ -163,10 +158,7 @@ class Result:
     def outcome(self) -> RunOutcome:
         metadata = self.context.assembly.metadata
         return run_outcome(
-            self.items,
-            total=metadata.total_tokens,
-            limit=metadata.token_limit,
-            nonce_tokens=self.nonce_tokens,
+            self.items, total=metadata.total_tokens, limit=metadata.token_limit, nonce_tokens=self.nonce_tokens
         )
 
 
@@ -187,20 +179,13 @@ def playground(request: HttpRequest) -> HttpResponse:
     if request.method == "GET" and request.headers.get("accept") == "application/json":
         return JsonResponse({**_suggested(form), "sessions": form.sessions, "own": str(AGENT_ITSELF)})
     memory = as_uuid(submitted_text(request, "memory"))
-    context: dict[str, Any] = {
-        "form": form,
-        "suggested": _suggested(form),
-        "may_keep": may_keep,
-        "memory": memory,
-    }
+    context: dict[str, Any] = {"form": form, "suggested": _suggested(form), "may_keep": may_keep, "memory": memory}
     if result is not None and result.request.session is None:
         result.notices.extend(_sessions_continued(result))
     if result is not None and memory is not None:
         result.notices.insert(0, _memory_outcome(result, str(memory)))
     if not form.is_bound and submitted_text(request, "run"):
-        context |= (
-            {"run": submitted_text(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
-        )
+        context |= {"run": submitted_text(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
     if result is None and form.is_bound and before is not None:
         # A failed run is none: the next is compared with the one before it.
         context["run"] = cache_run(request, before)
@@ -278,9 +263,7 @@ def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
 def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) -> list[str]:
     notices: list[str] = []
     if tenant.user_id != form.cleaned_data["user"]:
-        notices.append(
-            gettext("This agent stores everything for one fixed user; the context is that user’s.")
-        )
+        notices.append(gettext("This agent stores everything for one fixed user; the context is that user’s."))
     if tenant.actor is None:
         notices.append(gettext("This user does not exist yet: this is what a new user would get."))
     for name in context.metadata["degraded"]:
@@ -310,9 +293,7 @@ def _sessions_continued(result: Result) -> Iterator[str]:
 
 def _memory_outcome(result: Result, memory: str) -> str:
     """Return what became of the memory that the person came from."""
-    item = next(
-        (each for each in result.items if memory in (each["source_id"], *each.get("memory_ids", ()))), None
-    )
+    item = next((each for each in result.items if memory in (each["source_id"], *each.get("memory_ids", ()))), None)
     if item is None:
         return gettext("The memory that you came from was no candidate for this message.")
     if item["included"]:
@@ -326,15 +307,13 @@ def _save_receipt(request: HttpRequest, result: Result) -> Receipt | None:
     try:
         return keep_preview_receipt(
             tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
-        )  # fmt: skip
+        )
     except DomainError as error:
         result.notices.append(str(error))
         return None
 
 
-def _result_context(
-    request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None
-) -> dict[str, Any]:
+def _result_context(request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None) -> dict[str, Any]:
     items, metadata = result.items, result.context.assembly.metadata
     was = before.outcome if before else None
     actor = result.tenant.actor
@@ -345,11 +324,7 @@ def _result_context(
         "run": token,
         "next": f"{reverse('playground')}?run={token}",
         "budget": token_budget(
-            items,
-            total=metadata.total_tokens,
-            limit=metadata.token_limit,
-            before=was,
-            nonce_tokens=result.nonce_tokens,
+            items, total=metadata.total_tokens, limit=metadata.token_limit, before=was, nonce_tokens=result.nonce_tokens
         ),
         "groups": candidate_groups(items, may_curate=may_curate, before=was),
         "gone": removed_candidates(was, items) if was else [],
@@ -361,9 +336,7 @@ def _result_context(
         "latency": result.context.metadata["assembly_latency_ms"],
         "budgets": [each for each in SUGGESTED_MAX_TOKENS if each != form.cleaned_data["max_tokens"]],
         "without": [
-            (name, form.fields[name].label)
-            for name in SUGGESTED_EXCLUSIONS
-            if form.cleaned_data[name] != "false"
+            (name, form.fields[name].label) for name in SUGGESTED_EXCLUSIONS if form.cleaned_data[name] != "false"
         ],
     }
 
@@ -396,11 +369,7 @@ def _suggested(form: PlaygroundForm) -> Mapping[str, Any]:
     fixed = Case(When(agent__fixed_user_id="", then=Value(user)), default="agent__fixed_user_id")
     sessions = Session.objects.filter(actor__in=actors.filter(user_id=fixed))
     latest = sessions.order_by(F("last_message_at").desc(nulls_last=True), "-id")
-    users = (
-        actors.exclude(user_id="")
-        .order_by("-created_at", "-id")
-        .annotate(no_session=NO_SESSION, empty=Value(""))
-    )
+    users = actors.exclude(user_id="").order_by("-created_at", "-id").annotate(no_session=NO_SESSION, empty=Value(""))
     rows = latest.values_list("pk", "title", "channel", "started_at")[:MAX_SUGGESTIONS].union(
         users.values_list("no_session", "user_id", "empty", "created_at")[:MAX_SUGGESTIONS], all=True
     )

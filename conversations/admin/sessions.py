@@ -38,12 +38,7 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
-from memoryhub.admin.object_actions import (
-    DecisionAdmin,
-    Done,
-    object_action,
-    row_page,
-)
+from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action, row_page
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
 from memoryhub.unfold import needs_of
@@ -55,15 +50,7 @@ SESSION_FILTER = "session__id__exact"
 class SessionAdmin(OwnedMixin, DecisionAdmin):
     """Sessions. The page of one is its timeline, for people who may read messages; else the fields alone."""
 
-    list_display = (
-        "shown_title",
-        "channel",
-        "owner",
-        "message_count",
-        "started_at",
-        "last_message_at",
-        "ended_at",
-    )
+    list_display = ("shown_title", "channel", "owner", "message_count", "started_at", "last_message_at", "ended_at")
     list_filter = ("actor__agent", UserFilter, "channel", "started_at")
     list_select_related = ("actor",)
     search_fields = ("title", "channel", "actor__user_id")
@@ -163,16 +150,7 @@ class OfSessionMixin:
 
 @admin.register(Message)
 class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
-    list_display = (
-        "shown_content",
-        "role",
-        "author",
-        "owner",
-        "of_session",
-        "seq",
-        "shown_trust",
-        "created_at",
-    )
+    list_display = ("shown_content", "role", "author", "owner", "of_session", "seq", "shown_trust", "created_at")
     list_filter = ("role", "trust", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("content",)
@@ -180,9 +158,14 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     id_fields = ("pk", "session_id")
     long_text = "content"
     fields = (
-        ("role", "author", "trust"), "whole_content", ("owner", "of_session", "seq"), ("created_at", "token_count"),
-        ("client_message_id", "id"), "shown_blocks", "metadata",
-    )  # fmt: skip
+        ("role", "author", "trust"),
+        "whole_content",
+        ("owner", "of_session", "seq"),
+        ("created_at", "token_count"),
+        ("client_message_id", "id"),
+        "shown_blocks",
+        "metadata",
+    )
 
     shown_content = column(_("content"), lambda message: excerpt(message.opening))
     whole_content = column(_("content"), lambda message: _wrapped_text(message.content))
@@ -191,11 +174,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     def shown_blocks(self, message: Message) -> str:
         """Show the blocks without the bytes of images."""
         blocks = [{**each, "data": "…"} if "data" in each else each for each in message.blocks or []]
-        return (
-            _wrapped_text(json.dumps(blocks, ensure_ascii=False, indent=2)[:MAX_SHOWN_LENGTH])
-            if blocks
-            else "-"
-        )
+        return _wrapped_text(json.dumps(blocks, ensure_ascii=False, indent=2)[:MAX_SHOWN_LENGTH]) if blocks else "-"
 
     shown_trust = column(
         _("trust"),
@@ -222,19 +201,18 @@ def session_panel(now: datetime) -> list[Tile]:
     sessions, messages = Session.objects.all(), Message.objects.all()
     return [
         Tile(
-            _("Sessions"), sessions, _("conversations"), Session,
-            recent=sessions.filter(started_at__gte=now - RECENT),
+            _("Sessions"), sessions, _("conversations"), Session, recent=sessions.filter(started_at__gte=now - RECENT)
         ),
+        Tile(_("Messages"), messages, _("stored"), Message, recent=messages.filter(created_at__gte=now - RECENT)),
         Tile(
-            _("Messages"), messages, _("stored"), Message,
-            recent=messages.filter(created_at__gte=now - RECENT),
-        ),
-        Tile(
-            _("Unanswered"), unanswered, _("questions the model failed in 24 hours"), ChatTurn,
+            _("Unanswered"),
+            unanswered,
+            _("questions the model failed in 24 hours"),
+            ChatTurn,
             section=Section.BACKGROUND,
         ),
         Tile(_("Contexts"), day, _("assembled in the last 24 hours"), Receipt),
-    ]  # fmt: skip
+    ]
 
 
 COMPONENT_LABELS: Final = {**LAYER_LABELS, EMBEDDER: _("Embedder"), ROUTING: _("Routing")}
@@ -250,9 +228,7 @@ def _receipt_figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "project" in metadata:
         figures.append((gettext("Project"), metadata["project"] or gettext("none")))
     if (is_shortened := metadata.get("compression_applied")) is not None:
-        figures.append(
-            (gettext("Shortened to fit the limit"), gettext("yes") if is_shortened else gettext("no"))
-        )
+        figures.append((gettext("Shortened to fit the limit"), gettext("yes") if is_shortened else gettext("no")))
     if (degraded := metadata.get("degraded")) is not None:
         missing = [str(COMPONENT_LABELS.get(name, name)) for name in degraded]
         figures.append((gettext("Unavailable"), ", ".join(missing) or gettext("none")))
@@ -261,21 +237,11 @@ def _receipt_figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @admin.register(Receipt)
 class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
-    list_display = (
-        "created_at",
-        "shown_query",
-        "owner",
-        "of_session",
-        "candidates",
-        "total_tokens",
-        "token_limit",
-    )
+    list_display = ("created_at", "shown_query", "owner", "of_session", "candidates", "total_tokens", "token_limit")
     list_filter = ("actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("query",)
-    search_help_text = _(
-        "Words of the user's message, or the id of a receipt, a session, a memory or a message."
-    )
+    search_help_text = _("Words of the user's message, or the id of a receipt, a session, a memory or a message.")
     id_fields = ("pk", "session_id")
     ordering = ("-id",)
     long_text = "query"
@@ -332,16 +298,7 @@ def _state_of(turn: ChatTurn) -> tuple[str, Any]:
 
 @admin.register(ChatTurn)
 class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
-    list_display = (
-        "created_at",
-        "shown_question",
-        "owner",
-        "shown_state",
-        "error",
-        "model",
-        "took",
-        "of_receipt",
-    )
+    list_display = ("created_at", "shown_question", "owner", "shown_state", "error", "model", "took", "of_receipt")
     list_filter = ("state", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
     search_fields = ("error", "model")
@@ -349,9 +306,13 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     id_fields = ("pk", "session_id", "receipt_id")
     ordering = ("-id",)
     fields = (
-        ("created_at", "owner", "state_in_words"), ("error", "model", "took"), "whole_question", "whole_answer",
-        ("of_session", "of_receipt"), ("usage", "attempt", "id"),
-    )  # fmt: skip
+        ("created_at", "owner", "state_in_words"),
+        ("error", "model", "took"),
+        "whole_question",
+        "whole_answer",
+        ("of_session", "of_receipt"),
+        ("usage", "attempt", "id"),
+    )
 
     def get_queryset(self, request: HttpRequest) -> Any:
         rows = super().get_queryset(request).defer("context_metadata")
@@ -363,22 +324,16 @@ class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     )
     whole_answer = column(
         _("answer"),
-        lambda turn: (
-            _wrapped_text(excerpt(_message_text(turn.answer), MAX_SHOWN_LENGTH)) if turn.answer else "-"
-        ),
+        lambda turn: _wrapped_text(excerpt(_message_text(turn.answer), MAX_SHOWN_LENGTH)) if turn.answer else "-",
     )
 
     def title_of(self, row: Any) -> str:
         return title_with_time(_state_of(row)[1], row.created_at)
 
-    shown_state, state_in_words = label_displays(
-        _state_of, STATE_COLOURS, description=_("state"), ordering="state"
-    )
+    shown_state, state_in_words = label_displays(_state_of, STATE_COLOURS, description=_("state"), ordering="state")
     took = column(
         _("took"),
-        lambda turn: (
-            f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-"
-        ),
+        lambda turn: f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-",
     )
 
     @admin.display(description=_("receipt"))

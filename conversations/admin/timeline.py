@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.content import calls_in, one_line, results_in, text_of_result
 from conversations.domain.messages import Role, TurnState
-from conversations.models import ChatTurn, Message, Receipt, Session
+from conversations.models import ChatTurn, Message, MessageQuerySet, Receipt, Session
 from memoryhub.admin.base import as_uuid, format_count
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.tenancy.policies import zone_of
@@ -114,9 +114,7 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
     if window.is_search:
         return
     rows = rows.filter(**window.times("created_at")).defer("items", "query", "source_ids")
-    for receipt in rows.annotate(opening=Left("query", EXCERPT_LENGTH)).order_by("id")[
-        : MAX_ENTRIES_PER_KIND + 1
-    ]:
+    for receipt in rows.annotate(opening=Left("query", EXCERPT_LENGTH)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
         figures = {"total": format_count(receipt.total_tokens), "limit": format_count(receipt.token_limit)}
         yield TimelineEntry(
             title=_("Context assembled for"),
@@ -127,12 +125,8 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
         )
 
 
-QUESTIONS = EntryKind(
-    name="question", label=_("Questions"), needs=("conversations.view_chatturn",), events=_questions
-)
-CONTEXTS = EntryKind(
-    name="context", label=_("Contexts"), needs=("conversations.view_receipt",), events=_contexts
-)
+QUESTIONS = EntryKind(name="question", label=_("Questions"), needs=("conversations.view_chatturn",), events=_questions)
+CONTEXTS = EntryKind(name="context", label=_("Contexts"), needs=("conversations.view_receipt",), events=_contexts)
 
 PAGE_SIZE: Final = 50
 SEARCH_BATCH_SIZE: Final = 20_000
@@ -267,18 +261,24 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
     return {**vars(part), "messages": message_rows, "first": first, "left_out": left_out}
 
 
-def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
-    return rows.with_tools().defer("content", "blocks", "metadata").annotate(  # type: ignore[attr-defined, no-any-return]
-        opening=Left(F("content"), MAX_SHOWN_LENGTH),
-        length=Length("content"),
-        named=Func(
-            F("blocks"), Value(REFERENCES_PATH), template="jsonb_path_query_array(%(expressions)s::jsonpath)",
-            output_field=JSONField(),
-        ),
-    )  # fmt: skip
+def _with_openings(rows: MessageQuerySet) -> QuerySet[Message]:
+    return (
+        rows.with_tools()
+        .defer("content", "blocks", "metadata")
+        .annotate(
+            opening=Left(F("content"), MAX_SHOWN_LENGTH),
+            length=Length("content"),
+            named=Func(
+                F("blocks"),
+                Value(REFERENCES_PATH),
+                template="jsonb_path_query_array(%(expressions)s::jsonpath)",
+                output_field=JSONField(),
+            ),
+        )
+    )
 
 
-def _load_slice(rows: QuerySet[Message], query: TimelineQuery, last: int) -> MessageSlice:
+def _load_slice(rows: MessageQuerySet, query: TimelineQuery, last: int) -> MessageSlice:
     """Return a page of the messages, or of those that contain the words, of `last` in the session.
 
     A search reads at most SEARCHED_AT_ONCE messages.
@@ -307,7 +307,7 @@ def _load_slice(rows: QuerySet[Message], query: TimelineQuery, last: int) -> Mes
     )
 
 
-def _slice_between(rows: QuerySet[Message], query: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
+def _slice_between(rows: MessageQuerySet, query: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
     rows = rows.filter(seq__gt=after, seq__lte=end)
     return _with_openings(rows.filter(content__icontains=query.words) if query.words else rows)
 
@@ -317,14 +317,12 @@ def _searched_part(query: TimelineQuery, first: int, end: int, last: int) -> tup
     return None if is_whole else (first, end)
 
 
-def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
+def _begin(rows: MessageQuerySet, query: TimelineQuery) -> int:
     if query.at is not None:
         seq = rows.filter(pk=query.at).values_list("seq", flat=True).first()
         return max(0, (seq or 1) - 1 - PAGE_SIZE // 5)  # with some messages before it
     if query.day is not None:
-        seq = rows.filter(created_at__gte=day_start(query.day, query.zone)).aggregate(first=Min("seq"))[
-            "first"
-        ]
+        seq = rows.filter(created_at__gte=day_start(query.day, query.zone)).aggregate(first=Min("seq"))["first"]
         return 2**31 - 1 if seq is None else seq - 1
     return query.after or 0
 
@@ -367,10 +365,7 @@ def _references(named: Iterable[dict[str, Any]]) -> list[str]:
     blocks: dict[Any, dict[str, str]] = {}
     for pair in named:
         blocks.setdefault(pair["id"], {})[pair["key"]] = str(pair["value"])
-    return [
-        " ".join(filter(None, (each.get("type"), each.get("name"))))[:EXCERPT_LENGTH]
-        for each in blocks.values()
-    ]
+    return [" ".join(filter(None, (each.get("type"), each.get("name"))))[:EXCERPT_LENGTH] for each in blocks.values()]
 
 
 def tool_lines(blocks: Sequence[Mapping[str, Any]]) -> list[str]:

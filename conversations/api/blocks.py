@@ -11,14 +11,7 @@ from rest_framework import serializers
 
 from conversations.domain.formats import IMAGE_TYPES
 from conversations.domain.messages import Role, text_of_blocks
-from memoryhub.api.fields import (
-    ObjectField,
-    OneOf,
-    PatternField,
-    StrictSerializer,
-    TextField,
-    URLField,
-)
+from memoryhub.api.fields import ObjectField, OneOf, PatternField, StrictSerializer, TextField, URLField
 from memoryhub.validators import UnusableJSON, parse_json
 
 MAX_TEXT_LENGTH: Final = 1_000_000
@@ -71,9 +64,7 @@ class BlockIn(StrictSerializer):
     id = TextField(required=False, max_length=MAX_ID_LENGTH)
     input = ObjectField(required=False, longest=MAX_TEXT_LENGTH)
     tool_use_id = TextField(required=False, max_length=MAX_ID_LENGTH)
-    content = serializers.JSONField(
-        required=False, help_text="Of a result: a text, or blocks of text and images."
-    )
+    content = serializers.JSONField(required=False, help_text="Of a result: a text, or blocks of text and images.")
     is_error = serializers.BooleanField(required=False, allow_null=True)
     thinking = TextField(required=False, allow_blank=True, max_length=MAX_TEXT_LENGTH)
     signature = TextField(required=False, allow_blank=True, max_length=MAX_TEXT_LENGTH)
@@ -123,9 +114,7 @@ def _reference(block: dict[str, Any]) -> dict[str, Any]:
         block |= {"type": "image", **_checked(inline.groupdict() if inline else {"url": address})}
     if "data" in block and not _BASE64.fullmatch(block["data"]):
         raise serializers.ValidationError({"data": ["must be base64 without white space or a data: prefix."]})
-    if (source is not None or block["type"] == "image_url") and block.get(
-        "media_type", "image/png"
-    ) not in IMAGE_TYPES:
+    if (source is not None or block["type"] == "image_url") and block.get("media_type", "image/png") not in IMAGE_TYPES:
         raise serializers.ValidationError({"media_type": ["must be an image's."]})
     return block
 
@@ -146,9 +135,7 @@ def _result(block: dict[str, Any]) -> dict[str, Any]:
         return {**block, "content": ""}
     if isinstance(content, str):
         if len(content) > MAX_TEXT_LENGTH:
-            raise serializers.ValidationError(
-                {"content": [f"must have at most {MAX_TEXT_LENGTH} characters."]}
-            )
+            raise serializers.ValidationError({"content": [f"must have at most {MAX_TEXT_LENGTH} characters."]})
         return {**block, "content": content}
     parts = ContentField().run_validation(content)
     if {part["type"] for part in parts} - {"text", "image"}:
@@ -216,9 +203,7 @@ class ToolCallIn(StrictSerializer):
     function = FunctionIn()
 
 
-def placement_error(
-    role: Role, content: Any, *, has_calls: bool, has_result: bool
-) -> dict[str, list[str]] | None:
+def placement_error(role: Role, content: Any, *, has_calls: bool, has_result: bool) -> dict[str, list[str]] | None:
     """Return what is wrong with whose content it is: assistants call, tools and users bring results."""
     kinds = {block["type"] for block in content} if isinstance(content, list) else set()
     if content is None and not has_calls:

@@ -40,12 +40,7 @@ from conversations.api.views import wrong_options
 from conversations.domain.content import calls_in
 from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem, problem_for
-from memoryhub.api.fields import (
-    IdField,
-    ItemsField,
-    TenantSerializer,
-    TextField,
-)
+from memoryhub.api.fields import IdField, ItemsField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import problem
 from memoryhub.api.views import ApiView, operation
@@ -84,17 +79,18 @@ class ChatIn(TenantSerializer):
 
     session_id = IdField(required=False, allow_null=True, default=None)
     channel = ChannelField(default="api")
-    project = TextField(
-        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=PROJECT_HELP_TEXT
-    )
+    project = TextField(required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=PROJECT_HELP_TEXT)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     message = AskedField(required=False)
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     tools = ItemsField(child=ToolIn(), required=False, max_length=MAX_TOOLS, default=list)
     tool_results = ItemsField(
-        child=ToolResultIn(), required=False, max_length=MAX_BLOCKS, default=list,
+        child=ToolResultIn(),
+        required=False,
+        max_length=MAX_BLOCKS,
+        default=list,
         help_text="In place of a message: what the tools returned that the last answer called.",
-    )  # fmt: skip
+    )
     stream = serializers.BooleanField(default=False)
     memory = serializers.BooleanField(default=True)
     options = OptionsIn(required=False, default=dict)
@@ -130,9 +126,7 @@ class CalledOut(serializers.Serializer):
 class ChatOut(serializers.Serializer):
     """An answer, whole and stored."""
 
-    status = serializers.CharField(
-        help_text="`ok`, `tool_use` where the model waits for results, or `truncated`."
-    )
+    status = serializers.CharField(help_text="`ok`, `tool_use` where the model waits for results, or `truncated`.")
     model = serializers.CharField()
     text = serializers.CharField()
     tool_calls = CalledOut(many=True)
@@ -210,9 +204,11 @@ class ChatView(ApiView):
 
     def _streamed(self, prepared: PreparedTurn) -> HttpResponseBase:
         headers = {
-            "Cache-Control": "no-store", "X-Accel-Buffering": "no", **_replay_header(prepared),
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",
+            **_replay_header(prepared),
             **self.headers_of(prepared.turn),
-        }  # fmt: skip
+        }
         # Started here: a client that is gone before the first event gets its answer stored all the same.
         stream = None if prepared.request is None else stream_answer(prepared=prepared, by=self.principal)
         events = self.events(prepared.turn, stream)
@@ -240,9 +236,7 @@ class Chat(ChatView):
             message=text,
             blocks=tuple(blocks) if blocks else None,
             tool_results=tuple(values["tool_results"]),
-            tools=tuple(
-                Tool(tool["name"], tool["input_schema"], tool["description"]) for tool in values["tools"]
-            ),
+            tools=tuple(Tool(tool["name"], tool["input_schema"], tool["description"]) for tool in values["tools"]),
             author=values["author"],
             session_id=values["session_id"],
             channel=values["channel"],
@@ -295,9 +289,7 @@ def problem_of(error: Exception) -> dict[str, Any]:
     known = translate(error)
     if known is None:
         log.error("chat failed", extra={"error": error_text(error)})
-        return problem(
-            status_code=500, code="error", detail="Something went wrong on the server; it has been logged."
-        )
+        return problem(status_code=500, code="error", detail="Something went wrong on the server; it has been logged.")
     return problem(
         status_code=known.status_code,
         code=str(known.get_codes()),

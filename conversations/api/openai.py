@@ -62,9 +62,7 @@ class SaidIn(MessageIn):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
             return super().to_internal_value(data)
-        known = {
-            name: data[name] for name in ("role", "content", "tool_calls", "tool_call_id") if name in data
-        }
+        known = {name: data[name] for name in ("role", "content", "tool_calls", "tool_call_id") if name in data}
         if known.get("role") == "developer":
             known["role"] = Role.SYSTEM.value
         if isinstance(calls := known.get("tool_calls"), list):
@@ -93,9 +91,7 @@ class SaidField(ItemsField):
             message = MessageIn.message(values)
             if message.role == Role.TOOL and messages and messages[-1].role == Role.TOOL:
                 message = NewMessage(
-                    role=Role.TOOL,
-                    content="",
-                    blocks=[*(messages.pop().blocks or ()), *(message.blocks or ())],
+                    role=Role.TOOL, content="", blocks=[*(messages.pop().blocks or ()), *(message.blocks or ())]
                 )
             messages.append(message)
         return messages
@@ -117,9 +113,7 @@ class CompletionIn(serializers.Serializer):
     metadata = ObjectField(required=False, allow_null=True, default=None)
     tools = ItemsField(child=ToolIn(), required=False, allow_null=True, max_length=MAX_TOOLS, default=None)
     max_tokens = serializers.IntegerField(required=False, allow_null=True, min_value=1, default=None)
-    max_completion_tokens = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, default=None
-    )
+    max_completion_tokens = serializers.IntegerField(required=False, allow_null=True, min_value=1, default=None)
     stream = serializers.BooleanField(required=False, allow_null=True, default=False)
     stream_options = ObjectField(required=False, allow_null=True, default=None)
 
@@ -142,9 +136,7 @@ class CompletionIn(serializers.Serializer):
         history = [each for each in messages if each.role != Role.SYSTEM]
         asked = history.pop() if history else None
         if asked is None or asked.role == Role.ASSISTANT:
-            raise ValidationError(
-                {"messages": ["The last message must be a user's, or the result of a tool."]}
-            )
+            raise ValidationError({"messages": ["The last message must be a user's, or the result of a tool."]})
         if asked.role == Role.USER and not asked.content.strip():
             raise ValidationError({"messages": ["The last message must hold a text."]})
         if asked.role == Role.TOOL:
@@ -205,8 +197,7 @@ class Completions(OpenAIView, ChatView):
             blocks=None if is_result or asked.blocks is None else tuple(asked.blocks),
             tool_results=tuple(asked.blocks) if is_result else (),
             tools=tuple(
-                Tool(each["name"], each["input_schema"], each["description"])
-                for each in values["tools"] or ()
+                Tool(each["name"], each["input_schema"], each["description"]) for each in values["tools"] or ()
             ),
             author=asked.author,
             channel=CHANNEL,
@@ -254,17 +245,9 @@ class Completions(OpenAIView, ChatView):
 
     def _frame(self, turn: ChatTurn, kind: str, **values: Any) -> dict[str, Any]:
         created = int(turn.created_at.timestamp())
-        return {
-            "id": f"chatcmpl-{turn.pk}",
-            "object": kind,
-            "created": created,
-            "model": self.model,
-            **values,
-        }
+        return {"id": f"chatcmpl-{turn.pk}", "object": kind, "created": created, "model": self.model, **values}
 
-    def _chunk(
-        self, turn: ChatTurn, delta: dict[str, Any], finished: str | None = None, **more: Any
-    ) -> bytes:
+    def _chunk(self, turn: ChatTurn, delta: dict[str, Any], finished: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finished}
         return _data(self._frame(turn, "chat.completion.chunk", choices=[choice], **more))
 
@@ -298,11 +281,12 @@ def _data(content: Mapping[str, Any]) -> bytes:
 def _calls(told: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
-            "id": call["id"], "type": "function",
+            "id": call["id"],
+            "type": "function",
             "function": {"name": call["name"], "arguments": json.dumps(call["input"], ensure_ascii=False)},
         }
         for call in told["tool_calls"]
-    ]  # fmt: skip
+    ]
 
 
 def _usage(told: Mapping[str, Any]) -> dict[str, int]:

@@ -92,12 +92,13 @@ class MessageIn(StrictSerializer):
 
     role = OneOf(choices=[*[role.value for role in Role], *ASSISTANT_NAMES])
     content = ContentField(
-        required=False, allow_null=True, allow_blank=True, default=None,
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        default=None,
         help_text="Null only where an assistant calls tools; blank only as the result of one.",
-    )  # fmt: skip
-    tool_calls = ItemsField(
-        child=ToolCallIn(), required=False, allow_null=True, max_length=MAX_BLOCKS, default=None
     )
+    tool_calls = ItemsField(child=ToolCallIn(), required=False, allow_null=True, max_length=MAX_BLOCKS, default=None)
     tool_call_id = TextField(required=False, allow_null=True, max_length=MAX_ID_LENGTH, default=None)
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
@@ -107,10 +108,7 @@ class MessageIn(StrictSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         role = role_and_author(attrs["role"], "")[0]
         problem = placement_error(
-            role,
-            attrs["content"],
-            has_calls=bool(attrs["tool_calls"]),
-            has_result=attrs["tool_call_id"] is not None,
+            role, attrs["content"], has_calls=bool(attrs["tool_calls"]), has_result=attrs["tool_call_id"] is not None
         )
         if problem:
             raise serializers.ValidationError(problem)
@@ -124,9 +122,15 @@ class MessageIn(StrictSerializer):
             role = Role.TOOL
         at, offset = values["created_at"] or (None, None)
         return NewMessage(
-            role=role, author=author, content=text, blocks=blocks, created_at=at, utc_offset_minutes=offset,
-            client_message_id=values["client_message_id"], metadata=values["metadata"],
-        )  # fmt: skip
+            role=role,
+            author=author,
+            content=text,
+            blocks=blocks,
+            created_at=at,
+            utc_offset_minutes=offset,
+            client_message_id=values["client_message_id"],
+            metadata=values["metadata"],
+        )
 
 
 class BatchIn(StrictSerializer):
@@ -203,9 +207,7 @@ class ContextIn(TenantSerializer):
     """A request for a context."""
 
     session_id = IdField(required=False, allow_null=True, default=None)
-    project = TextField(
-        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=PROJECT_HELP_TEXT
-    )
+    project = TextField(required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=PROJECT_HELP_TEXT)
     message = AskedField()
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
@@ -281,13 +283,4 @@ class ReceiptOut(serializers.ModelSerializer):
 
     class Meta:
         model = Receipt
-        fields = (
-            "id",
-            "created_at",
-            "session_id",
-            "query",
-            "token_limit",
-            "total_tokens",
-            "metadata",
-            "items",
-        )
+        fields = ("id", "created_at", "session_id", "query", "token_limit", "total_tokens", "metadata", "items")

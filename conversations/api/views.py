@@ -41,18 +41,14 @@ def wrong_options(error: PolicyError) -> APIException:
 
 
 class Sessions(ApiView):
-    @operation(
-        "sessions_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut)
-    )
+    @operation("sessions_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut))
     def get(self, request: Request) -> Response:
         """List an actor's sessions, newest first."""
         tenant = self.reading(self.query(TenantQuery))
         rows = Session.objects.filter(actor_id=tenant.actor_id).select_related("actor")
         return self.page(rows, SessionOut, ordering=("-started_at", "-id"))
 
-    @operation(
-        "sessions_create", Scope.WRITE, request=SessionIn, responses={201: SessionOut, 200: SessionOut}
-    )
+    @operation("sessions_create", Scope.WRITE, request=SessionIn, responses={201: SessionOut, 200: SessionOut})
     def post(self, request: Request) -> Response:
         """Open a session; the same id again answers 200 with the session as it is."""
         values = self.validated(SessionIn)
@@ -99,19 +95,14 @@ class Messages(ApiView):
         rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
         return self.page(rows, MessageOut, ordering=("seq",))
 
-    @operation(
-        "messages_create", Scope.WRITE, request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut}
-    )
+    @operation("messages_create", Scope.WRITE, request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut})
     def post(self, request: Request, session_id: UUID) -> Response:
         """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
         session = self.owned(Session, session_id)
         is_batch = isinstance(request.data, dict) and "messages" in request.data
         values = self.validated(BatchIn)["messages"] if is_batch else [self.validated(MessageIn)]
         added = add_messages(
-            session=session,
-            batch=[MessageIn.message(each) for each in values],
-            by=self.principal,
-            now=self.now,
+            session=session, batch=[MessageIn.message(each) for each in values], by=self.principal, now=self.now
         )
         body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)

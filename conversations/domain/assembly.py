@@ -157,18 +157,12 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
     ]
     system = _fixed_item(writer, SYSTEM, render_system(writer.frame))
     message = writer.frame.message
-    return (
-        system,
-        *offered,
-        _fixed_item(writer, USER_MESSAGE, message, IMAGE_TOKENS * writer.frame.image_count),
-    )
+    return (system, *offered, _fixed_item(writer, USER_MESSAGE, message, IMAGE_TOKENS * writer.frame.image_count))
 
 
 def _fixed_item(writer: PromptWriter, layer: str, text: str, more: int = 0) -> Item:
     beginning, reason = excerpt(text, writer.frame.language), Reason.INCLUDED.value
-    return Item(
-        layer=layer, excerpt=beginning, tokens=writer.count(text) + more, included=True, reason=reason
-    )
+    return Item(layer=layer, excerpt=beginning, tokens=writer.count(text) + more, included=True, reason=reason)
 
 
 class InvalidContext(DomainError, ValueError):
@@ -181,9 +175,7 @@ class InvalidContext(DomainError, ValueError):
         super().__init__("; ".join(problems))
 
 
-def check_context(
-    system: str | Sequence[Message] | None, messages: Sequence[Message], total: int, limit: int
-) -> None:
+def check_context(system: str | Sequence[Message] | None, messages: Sequence[Message], total: int, limit: int) -> None:
     """Raise InvalidContext naming every broken rule; `system` is None where it is the first message."""
     if system is None and messages and messages[0].get("role") == "system":
         system, messages = messages[0].get("content"), messages[1:]

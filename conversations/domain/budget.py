@@ -116,9 +116,7 @@ class Reason(StrEnum):
     ORPHAN = "orphan"
 
 
-COMPRESSION_REASONS: Final = frozenset(
-    {Reason.TRIMMED, Reason.OVER_BUDGET, Reason.TOO_LARGE, Reason.LAYER_BUDGET}
-)
+COMPRESSION_REASONS: Final = frozenset({Reason.TRIMMED, Reason.OVER_BUDGET, Reason.TOO_LARGE, Reason.LAYER_BUDGET})
 """Reasons that indicate a shortage of tokens."""
 
 
@@ -131,9 +129,7 @@ class ContextTooLarge(DomainError, ValueError):
         self.required_tokens = required_tokens
         self.token_limit = token_limit
         self.members = {"required_tokens": required_tokens, "token_limit": token_limit}
-        super().__init__(
-            f"system prompt and user message need {required_tokens} tokens; the limit is {token_limit}"
-        )
+        super().__init__(f"system prompt and user message need {required_tokens} tokens; the limit is {token_limit}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +192,7 @@ def select_within_budget(writer: PromptWriter) -> Selection:
     return Selection(fitted, reasons, shares)
 
 
-def _admit_layers(
-    writer: PromptWriter,
-) -> tuple[dict[int, Content], dict[int, Reason], list[ShareUse]]:
+def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, Reason], list[ShareUse]]:
     """Admit the layers by precedence, each within its own share of the tokens where one is set.
 
     The order matters twice: a preceding layer keeps what two of them offer, and what it leaves of its share is added
@@ -343,9 +337,7 @@ def without_orphans(candidates: Sequence[Candidate], contents: Contents) -> dict
     return left
 
 
-def cuts_needed(
-    total_at: Callable[[int], int], *, count: int, freed: Callable[[], Sequence[int]], limit: int
-) -> int:
+def cuts_needed(total_at: Callable[[int], int], *, count: int, freed: Callable[[], Sequence[int]], limit: int) -> int:
     """Return how many of `count` cuts to make; `total_at(n)` is the true total after n of them.
 
     The total is never above the limit, and would be with one cut less. `freed` (called only when something must be
@@ -381,9 +373,7 @@ def plan_cuts(
     return tuple(cuts)
 
 
-def _cuts_of_step(
-    step: CutStep, places: list[int], candidates: Sequence[Candidate], left: Contents
-) -> Iterator[Cut]:
+def _cuts_of_step(step: CutStep, places: list[int], candidates: Sequence[Candidate], left: Contents) -> Iterator[Cut]:
     if step.order == CutOrder.RESULTS:
         shorter = {place: shortened_results(left[place]) for place in places}
         yield from (Cut(place, content) for place, content in shorter.items() if content != left[place])
@@ -409,14 +399,10 @@ def _cuts_of_step(
         elif step.order == CutOrder.LEAST_RELEVANT:
             # By relevance itself, not by the layer's order, which strength and recency decide too.
             relevance = {place: candidates[place].relevance for place in places}
-            places = sorted(
-                places, key=lambda place: (-1.0 if relevance[place] is None else relevance[place], -place)
-            )
+            places = sorted(places, key=lambda place: (-1.0 if relevance[place] is None else relevance[place], -place))
         going = places[: max(0, len(places) - step.floor)]
         yield from (
-            Cut(place, None)
-            for place in going
-            if step.order != CutOrder.EARLIER or candidates[place].is_earlier
+            Cut(place, None) for place in going if step.order != CutOrder.EARLIER or candidates[place].is_earlier
         )
 
 

@@ -242,9 +242,7 @@ def blocks_and_results(
     by_id = {each.get("tool_use_id"): each for each in results_in(blocks)}
     spoken = tuple(block for block in blocks if block.get("type") != TOOL_RESULT)
     lost = {"type": TOOL_RESULT, "content": _NO_RESULT[language], "is_error": True}
-    return spoken, tuple(
-        by_id.get(call["id"]) or {**lost, "tool_use_id": call["id"]} for call in calls_in(spoken)
-    )
+    return spoken, tuple(by_id.get(call["id"]) or {**lost, "tool_use_id": call["id"]} for call in calls_in(spoken))
 
 
 def attachment_reductions(content: Content) -> list[Content]:
@@ -363,10 +361,6 @@ def texts_with_traces(messages: Sequence[tuple[str, Sequence[Block] | None]], la
     """Return the texts of messages in their order, each with a line in parentheses for every call that it makes."""
     results = _by_call(block for _, blocks in messages for block in blocks or ())
     return [
-        "\n".join(
-            part
-            for part in (text, *(f"({line})" for line in traces(blocks or (), language, results)))
-            if part
-        )
+        "\n".join(part for part in (text, *(f"({line})" for line in traces(blocks or (), language, results))) if part)
         for text, blocks in messages
     ]

@@ -43,10 +43,7 @@ MAX_ANTHROPIC_NAME_LENGTH: Final = 128
 MAX_OPENAI_NAME_LENGTH: Final = 64
 """Of a tool."""
 
-THINKING_FIELDS: Final = {
-    "thinking": ("type", "thinking", "signature"),
-    "redacted_thinking": ("type", "data"),
-}
+THINKING_FIELDS: Final = {"thinking": ("type", "thinking", "signature"), "redacted_thinking": ("type", "data")}
 """The fields of Anthropic's thinking, which it takes back as it wrote them and no others."""
 
 
@@ -98,11 +95,7 @@ def _anthropic_block(turn: Turn, block: Block, language: Language) -> Json:
 def _openai_messages(turn: Turn, language: Language) -> list[Json]:
     """Return a turn as messages: each result of a tool is one by itself, calls stand beside the text."""
     results = [
-        {
-            "role": "tool",
-            "tool_call_id": block["tool_use_id"],
-            "content": plain_text(tuple(_parts(block)), language),
-        }
+        {"role": "tool", "tool_call_id": block["tool_use_id"], "content": plain_text(tuple(_parts(block)), language)}
         for block in turn.blocks
         if block.get("type") == TOOL_RESULT
     ]
@@ -182,9 +175,7 @@ REPLY_TOKENS: Final = 3
 
 
 def count_context(
-    system: str | Sequence[Mapping[str, Any]] | None,
-    messages: Sequence[Mapping[str, Any]],
-    count: CountTokens,
+    system: str | Sequence[Mapping[str, Any]] | None, messages: Sequence[Mapping[str, Any]], count: CountTokens
 ) -> int:
     """Return the tokens of a context as `assemble` wrote it, in either format.
 
@@ -228,9 +219,7 @@ def _json(value: Any) -> str:
 class PromptWriter:
     """Writes selections of one context's candidates in a provider's form; counts no text twice."""
 
-    def __init__(
-        self, frame: Frame, candidates: Sequence[Candidate], form: Format, count: CountTokens
-    ) -> None:
+    def __init__(self, frame: Frame, candidates: Sequence[Candidate], form: Format, count: CountTokens) -> None:
         self.frame = frame
         self.candidates = candidates
         self.form = form

@@ -20,8 +20,7 @@ _ENDS: Final = "。！？!?."
 _CODE_FENCE: Final = re.compile(r"^\s*(?:```|~~~)")
 _LIST_MARK: Final = re.compile(r"^\s*(?:[-*•・#>]+|\d{1,2}[.)])\s+")
 _ABBREVIATION: Final = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|approx|mr|mrs|ms|dr|prof|st|no|fig|inc|ltd|a\.m|p\.m|[a-z])\.$",
-    re.IGNORECASE,
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|approx|mr|mrs|ms|dr|prof|st|no|fig|inc|ltd|a\.m|p\.m|[a-z])\.$", re.IGNORECASE
 )
 
 

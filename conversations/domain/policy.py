@@ -9,16 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from conversations.domain.layers import (
-    PINNED,
-    PRECEDENCE,
-    PROFILE,
-    PROJECT,
-    RECALL,
-    SEMANTIC,
-    SESSION_SUMMARY,
-    WORKING,
-)  # fmt: skip
+from conversations.domain.layers import PINNED, PRECEDENCE, PROFILE, PROJECT, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING
 from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.domain import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole
 
@@ -99,9 +90,7 @@ class ContextPolicy(Policy):
         "system_prompt": text(MAX_SYSTEM_PROMPT_LENGTH).described(
             _("System prompt"), _("the operator's words; empty: the agent's `system_prompt`")
         ),
-        "working_memory_limit": whole(1, 50).described(
-            _("Latest turns"), _("latest turns in a context"), _("turns")
-        ),
+        "working_memory_limit": whole(1, 50).described(_("Latest turns"), _("latest turns in a context"), _("turns")),
         "semantic_memory_limit": whole(1, 20).described(
             _("Related memories"), _("best related memories in a context"), _("memories")
         ),
@@ -124,9 +113,7 @@ class ContextPolicy(Policy):
         ),
         "token_safety_margin": number(0.5, 0.95).described(
             _("Usable part of the token limit"),
-            _(
-                "how much of the token limit a context may fill; the rest is kept free for the estimate’s error"
-            ),
+            _("how much of the token limit a context may fill; the rest is kept free for the estimate’s error"),
         ),
         "memory_placement": one_of(PLACEMENTS).described(
             _("Place of the remembered block"),
@@ -138,8 +125,7 @@ class ContextPolicy(Policy):
         "layer_budgets": Check(
             _are_valid_shares,
             format_lazy(
-                _("null, or shares above 0 that sum to at most 1, by layer: {layers}"),
-                layers=", ".join(PRECEDENCE),
+                _("null, or shares above 0 that sum to at most 1, by layer: {layers}"), layers=", ".join(PRECEDENCE)
             ),
             Input.PARTS,
             parts=LAYER_NAMES,
@@ -151,24 +137,18 @@ class ContextPolicy(Policy):
         "include_profile": switch().described(
             _("Profile"), _("the user's preferences and key facts in contexts, whatever is asked")
         ),
-        "include_recall": switch().described(
-            _("Earlier messages in contexts"), _("earlier messages in contexts")
-        ),
+        "include_recall": switch().described(_("Earlier messages in contexts"), _("earlier messages in contexts")),
         "include_project": switch().described(_("Project memory"), _("project memory in contexts")),
-        "include_session_summary": switch().described(
-            _("Session summaries"), _("session summaries in contexts")
-        ),
+        "include_session_summary": switch().described(_("Session summaries"), _("session summaries in contexts")),
         "include_clock": switch().described(_("Date and time"), _("the date and time before the message")),
         "include_relevance": switch().described(
-            _("Relevance in the text"),
-            _("the relevance of memories and earlier messages is written after them"),
+            _("Relevance in the text"), _("the relevance of memories and earlier messages is written after them")
         ),
         "include_tools": switch().described(
             _("Calls of tools"), _("calls of tools and their results as such; else a line for each")
         ),
         "cache": switch().described(
-            _("Contexts for caches"),
-            _("contexts begin alike from turn to turn, so that providers can cache them"),
+            _("Contexts for caches"), _("contexts begin alike from turn to turn, so that providers can cache them")
         ),
     }
 

@@ -47,9 +47,7 @@ from conversations.domain.layers import (
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_PHRASES_WITHOUT_SCORES: Final = {
-    language: replace(phrases, relevance="") for language, phrases in PHRASES.items()
-}
+_PHRASES_WITHOUT_SCORES: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
 _LINE_START: Final = r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*)"
 
 
@@ -136,9 +134,7 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
     return Prompt(render_system(frame), _with_ids(_merge_turns(turns)), frame.policy.cache)
 
 
-def turns_of(
-    frame: Frame, said: Candidate, content: Content, crowds: dict[str, list[str]] | None = None
-) -> list[Turn]:
+def turns_of(frame: Frame, said: Candidate, content: Content, crowds: dict[str, list[str]] | None = None) -> list[Turn]:
     """Return what somebody said as turns: the results of tools are the user's, right after the calls."""
     with_calls = frame.policy.include_tools and said.role == "assistant"
     blocks, results = blocks_and_results(content, frame.language, with_calls=with_calls)
@@ -160,9 +156,7 @@ def _with_ids(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     for turn in turns:
         if turn.role == "assistant":
             new = {
-                str(each["id"]): _new_id(str(each["id"]), taken)
-                for each in turn.blocks
-                if each.get("type") == TOOL_USE
+                str(each["id"]): _new_id(str(each["id"]), taken) for each in turn.blocks if each.get("type") == TOOL_USE
             }
         result.append(replace(turn, blocks=tuple(_renamed(turn.blocks, new))))
     return tuple(result)
@@ -212,9 +206,7 @@ def _history(
 def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> tuple[Block, ...]:
     """Return blocks with their speaker's name in brackets; where a line begins with one, it loses its brackets."""
     forged = re.compile(rf"{_LINE_START}\[({'|'.join(map(re.escape, names))})\]")
-    honest = [
-        text_block(forged.sub(r"\1\2(\3)", text_of(block))) if is_text(block) else block for block in blocks
-    ]
+    honest = [text_block(forged.sub(r"\1\2(\3)", text_of(block))) if is_text(block) else block for block in blocks]
     first = next((place for place, block in enumerate(honest) if is_text(block)), None)
     if first is not None and (first == 0 or has_tools(blocks)):
         honest[first] = text_block(f"[{name}] {text_of(honest[first])}")
@@ -275,9 +267,7 @@ def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Conten
     """
     places = {layer: _places(layer, candidates, contents) for layer in REMEMBERED}
     wishes = [place for layer in (SEMANTIC, PROFILE) for place in places[layer] if candidates[place].is_wish]
-    known = {
-        layer: [place for place in places[layer] if place not in wishes] for layer in (PROFILE, SEMANTIC)
-    }
+    known = {layer: [place for place in places[layer] if place not in wishes] for layer in (PROFILE, SEMANTIC)}
     sections = {PINNED: places[PINNED], WISHES: wishes, **places, **known}
     parts = []
     for heading, chosen in sections.items():

@@ -13,15 +13,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from memoryhub.admin.base import (
-    ActionAdmin,
-    actor_title,
-    clock,
-    excerpt,
-    format_count,
-    principal,
-    render_page,
-)
+from memoryhub.admin.base import ActionAdmin, actor_title, clock, excerpt, format_count, principal, render_page
 from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.admin.object_actions import change_url, row_page, submitted_text
@@ -66,9 +58,7 @@ class AgentForm(PolicyForm):
     related_domains = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Related domains"))
     topics_include = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Topics to include"))
     topics_exclude = LinesField(max_lines=MAX_WORDS, max_line_length=255, label=_("Topics to leave out"))
-    policy = policy_json(
-        _("Only the values that differ from the defaults. What is changed above goes before.")
-    )
+    policy = policy_json(_("Only the values that differ from the defaults. What is changed above goes before."))
     strategies = forms.MultipleChoiceField(
         required=False,
         choices=[(name, STRATEGY_LABELS[name]) for name in STRATEGIES],
@@ -110,8 +100,7 @@ class AgentForm(PolicyForm):
 def owned_lists(request: HttpRequest) -> list[tuple[Any, type[Model], str]]:
     """Return title, model and address of the lists that can be narrowed to a user, of those the person may see."""
     screens = {
-        f"{model._meta.app_label}_{model._meta.model_name}": each
-        for model, each in admin.site._registry.items()
+        f"{model._meta.app_label}_{model._meta.model_name}": each for model, each in admin.site._registry.items()
     }
     return [
         (title, screens[name].model, address_of(name))
@@ -124,8 +113,7 @@ def row_links(request: HttpRequest, agent_id: str, user_id: str = "") -> list[di
     """Return links to the lists of what belongs to an agent, or to a user of it."""
     whose = {"actor__agent__agent_id__exact": agent_id, **({"user": user_id} if user_id else {})}
     return [
-        {"title": title, "link": f"{address}?{urlencode(whose)}"}
-        for title, _model, address in owned_lists(request)
+        {"title": title, "link": f"{address}?{urlencode(whose)}"} for title, _model, address in owned_lists(request)
     ]
 
 
@@ -135,15 +123,7 @@ class AgentAdmin(ActionAdmin):
 
     form = AgentForm
     allows = frozenset({"add", "change"})
-    list_display = (
-        "agent_id",
-        "shown_name",
-        "language",
-        "domain",
-        "current_project",
-        "owner_mode",
-        "updated_at",
-    )
+    list_display = ("agent_id", "shown_name", "language", "domain", "current_project", "owner_mode", "updated_at")
     list_filter = ("language", "domain")
     search_fields = ("agent_id", "name", "domain", "current_project")
     id_fields = ("agent_id",)
@@ -182,9 +162,7 @@ class AgentAdmin(ActionAdmin):
 class ActorForm(PolicyForm):
     """Policy overrides of a user."""
 
-    policy = policy_json(
-        _("Only the values that differ from the agent's. What is changed above goes before.")
-    )
+    policy = policy_json(_("Only the values that differ from the agent's. What is changed above goes before."))
 
     class Meta:
         model = Actor
@@ -250,16 +228,17 @@ class ActorAdmin(ActionAdmin):
         elif request.method == "POST":
             try:
                 erasure = erase_user(
-                    agent_id=row.agent_id, user_id=row.user_id, by=principal(request), now=clock(),
+                    agent_id=row.agent_id,
+                    user_id=row.user_id,
+                    by=principal(request),
+                    now=clock(),
                     vacuum=bool(submitted_text(request, "vacuum")),
-                )  # fmt: skip
+                )
             except DomainError as error:
                 problem = str(error)
             else:
                 count = sum(erasure.erased.values())
-                text = ngettext(
-                    "The user was erased: %(count)s row.", "The user was erased: %(count)s rows.", count
-                )
+                text = ngettext("The user was erased: %(count)s row.", "The user was erased: %(count)s rows.", count)
                 messages.success(request, text % {"count": format_count(count)})
                 return HttpResponseRedirect(reverse("admin:memoryhub_actor_changelist"))
         counts = [
@@ -267,7 +246,13 @@ class ActorAdmin(ActionAdmin):
             for title, model, _at in owned_lists(request)
         ]
         return render_page(
-            request, "admin/memoryhub/agent/erase.html", title=_("Erase this user"), subtitle=actor_title(row),
-            opts=self.opts, original=row, back=change_url(row), problem=problem,
+            request,
+            "admin/memoryhub/agent/erase.html",
+            title=_("Erase this user"),
+            subtitle=actor_title(row),
+            opts=self.opts,
+            original=row,
+            back=change_url(row),
+            problem=problem,
             rows=[(title, format_count(count)) for title, count in counts if count],
-        )  # fmt: skip
+        )

@@ -27,9 +27,11 @@ def _people() -> list[tuple[str, str]]:
 
 
 PersonFilter = choice_filter(
-    _("person"), "person", _people,
+    _("person"),
+    "person",
+    _people,
     lambda rows, person: rows.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else rows,
-)  # fmt: skip
+)
 
 OBJECT_KINDS: Final = (
     "actor", "agent", "api_key", "compaction", "document", "group", "import", "invitation", "job", "memories",
@@ -40,9 +42,7 @@ OBJECT_KINDS: Final = (
 
 
 VerbFilter = choice_filter(
-    _("verb"),
-    "verb",
-    lambda: sorted(((verb, str(label)) for verb, label in VERBS.items()), key=itemgetter(1)),
+    _("verb"), "verb", lambda: sorted(((verb, str(label)) for verb, label in VERBS.items()), key=itemgetter(1))
 )
 KindFilter = choice_filter(
     _("kind of row"),
@@ -126,9 +126,7 @@ class AuditAdmin(ReadOnlyAdmin):
             return super().get_search_results(request, queryset, search_term)
         for word in search_term.casefold().split():
             either = Q(verb__in=[verb for verb, label in VERBS.items() if word in str(label).casefold()])
-            either |= Q(
-                object_kind__in=[kind for kind in OBJECT_KINDS if word in kind_label(kind).casefold()]
-            )
+            either |= Q(object_kind__in=[kind for kind in OBJECT_KINDS if word in kind_label(kind).casefold()])
             for name in self.search_fields:
                 either |= Q((f"{name}__icontains", word))
             queryset = queryset.filter(either)
@@ -136,9 +134,7 @@ class AuditAdmin(ReadOnlyAdmin):
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[AuditEntry]) -> None:
         models = {entry.pk: model_of(entry.object_kind) for entry in rows}
-        words = row_labels(
-            request, ((model, entry.object_id) for entry in rows if (model := models[entry.pk]))
-        )
+        words = row_labels(request, ((model, entry.object_id) for entry in rows if (model := models[entry.pk])))
         for entry in rows:
             entry.row_words = words.get((models[entry.pk], entry.object_id))  # type: ignore[attr-defined, arg-type]
 
@@ -163,9 +159,7 @@ class AuditAdmin(ReadOnlyAdmin):
         text = excerpt(words or entry.object_id, 60 if words else 40)
         if model is None:
             return text
-        return link_to(
-            f"admin:{model._meta.app_label}_{model._meta.model_name}_change", entry.object_id, text
-        )
+        return link_to(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", entry.object_id, text)
 
     @admin.display(description=_("agent and user"))
     def whose(self, entry: AuditEntry) -> Any:

@@ -163,9 +163,7 @@ class HubAdmin(ModelAdmin):
         """Return the screen's URLs, behind those of the rows' own pages and actions (`object_actions.row_page`)."""
         model = f"{self.opts.app_label}_{self.opts.model_name}"
         named = {name: getattr(self, name) for name in dir(type(self)) if name.endswith("_view")}
-        pages = {
-            name.removesuffix("_view"): each for name, each in named.items() if hasattr(each, "is_row_view")
-        }
+        pages = {name.removesuffix("_view"): each for name, each in named.items() if hasattr(each, "is_row_view")}
         return [
             *(
                 path(
@@ -178,9 +176,7 @@ class HubAdmin(ModelAdmin):
             *super().get_urls(),
         ]
 
-    def view_row(
-        self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]
-    ) -> HttpResponse:
+    def view_row(self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]) -> HttpResponse:
         """Call a view with a row; 403 without permission to see it, a redirect to the list where it is gone."""
         row = self.get_object(request, object_id)
         if not self.has_view_permission(request, row):
@@ -340,11 +336,7 @@ class ActionAdmin(HubAdmin):
 def excerpt(text: str | None, length: int = EXCERPT_LENGTH) -> str:
     """Return the beginning of a text on one line, isolated for bidirectional text."""
     line = " ".join((text or "")[:EXCERPT_SOURCE_LENGTH].split())
-    short = (
-        line
-        if len(line) <= length and len(text or "") <= EXCERPT_SOURCE_LENGTH
-        else f"{line[:length].rstrip()}…"
-    )
+    short = line if len(line) <= length and len(text or "") <= EXCERPT_SOURCE_LENGTH else f"{line[:length].rstrip()}…"
     return format_html("<bdi>{}</bdi>", short) if short else gettext("(no text)")
 
 
@@ -407,11 +399,7 @@ def format_count(number: int) -> str:
 
 def shown_count(count: int) -> str:
     """Return the number of a list's rows; a list counts to MAX_LISTED."""
-    return (
-        format_count(count)
-        if count < MAX_LISTED
-        else gettext("%(count)s or more") % {"count": format_count(count)}
-    )
+    return format_count(count) if count < MAX_LISTED else gettext("%(count)s or more") % {"count": format_count(count)}
 
 
 def page_urls() -> list[URLPattern]:

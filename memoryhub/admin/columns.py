@@ -61,11 +61,7 @@ def relative_time(moment: datetime, at: datetime) -> str:
 
 
 def column(
-    description: Any,
-    show: Callable[[Any], Any],
-    *,
-    ordering: Any = None,
-    colours: Mapping[Any, str] | None = None,
+    description: Any, show: Callable[[Any], Any], *, ordering: Any = None, colours: Mapping[Any, str] | None = None
 ) -> Any:
     """Return a display of a screen, which shows `show(row)`; with `colours` that is a value and its coloured label."""
 
@@ -77,11 +73,7 @@ def column(
 
 
 def label_displays(
-    show: Callable[[Any], tuple[Any, Any]],
-    colours: Mapping[Any, str],
-    *,
-    description: Any,
-    ordering: Any = None,
+    show: Callable[[Any], tuple[Any, Any]], colours: Mapping[Any, str], *, description: Any, ordering: Any = None
 ) -> tuple[Any, Any]:
     """Return two displays of a value and its words: a coloured label for lists, the words alone for a row's page."""
     in_list = column(description, show, ordering=ordering, colours=colours)
@@ -194,6 +186,4 @@ def list_filter(model: type[Model], name: Any) -> Any:
     if field.choices:
         return name, filters.ChoicesDropdownFilter
     by_type = {BooleanField: filters.BooleanRadioFilter, DateTimeField: PeriodFilter}
-    return name, next(
-        (each for kind, each in by_type.items() if isinstance(field, kind)), filters.FieldTextFilter
-    )
+    return name, next((each for kind, each in by_type.items() if isinstance(field, kind)), filters.FieldTextFilter)

@@ -108,8 +108,7 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
 
 def without_fields(fieldsets: Any, names: frozenset[str]) -> Any:
     return [
-        (title, {**rest, "fields": [name for name in rest["fields"] if name not in names]})
-        for title, rest in fieldsets
+        (title, {**rest, "fields": [name for name in rest["fields"] if name not in names]}) for title, rest in fieldsets
     ]
 
 
@@ -122,9 +121,7 @@ class EditorAdmin(CuratedAdmin):
     class Media:
         js = ("memoryhub/editor.js",)
 
-    def subpage(
-        self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any
-    ) -> HttpResponse:
+    def subpage(self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any) -> HttpResponse:
         """Return a page about a row; only its fragment where a script loads it into another page."""
         is_part = request.headers.get("X-Requested-With") == "fetch"
         return render_page(
@@ -185,9 +182,14 @@ class HistoryAdmin(EditorAdmin):
         title = _("What changed from version %(one)d to version %(other)d") % {"one": before, "other": to}
         texts = [{"number": each, "at": address("text", row, number=each)} for each in (before, to) if each]
         return self.subpage(
-            request, row, "memoryhub/history/differences", title=title, changes=changes, texts=texts,
+            request,
+            row,
+            "memoryhub/history/differences",
+            title=title,
+            changes=changes,
+            texts=texts,
             following=following,
-        )  # fmt: skip
+        )
 
     @row_page
     def text_view(self, request: HttpRequest, row: Any) -> HttpResponse:
@@ -233,11 +235,7 @@ TEXT_VERBS: Final[Mapping[str, Any]] = {
     "unlock": _("unlocked"),
     "restore": _("restored"),
 }
-GENERATORS: Final[Mapping[str, Any]] = {
-    "llm": _("model"),
-    "extractive": _("extract"),
-    "person": _("a person"),
-}
+GENERATORS: Final[Mapping[str, Any]] = {"llm": _("model"), "extractive": _("extract"), "person": _("a person")}
 
 
 class WrittenTextAdmin(HistoryAdmin):
@@ -265,9 +263,13 @@ class WrittenTextAdmin(HistoryAdmin):
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Any:
         former, cleaned = row.version, form.cleaned_data
         saved = self.texts.edit(
-            row, values=form.changed_values(frozenset({"text"})), expected_version=cleaned["expected_version"],
-            by=principal(request), reason=cleaned["reason"], now=clock(),
-        )  # fmt: skip
+            row,
+            values=form.changed_values(frozenset({"text"})),
+            expected_version=cleaned["expected_version"],
+            by=principal(request),
+            reason=cleaned["reason"],
+            now=clock(),
+        )
         if saved.version != former:
             words = gettext("The text was saved, as version %(number)d, and locked.")
             undo = address("restore", saved, number=former, version=saved.version, exactly=1)
@@ -277,11 +279,7 @@ class WrittenTextAdmin(HistoryAdmin):
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         with suppress(UnknownRow):
             self.texts.delete(
-                obj,
-                expected_version=None,
-                by=principal(request),
-                reason=submitted_reason(request),
-                now=clock(),
+                obj, expected_version=None, by=principal(request), reason=submitted_reason(request), now=clock()
             )
 
     def deleted_along(self, rows: Sequence[Any]) -> Mapping[Any, int]:
@@ -299,18 +297,27 @@ class WrittenTextAdmin(HistoryAdmin):
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Restore and lock a version; with `exactly`, restore its lock state too."""
         restored = self.texts.restore(
-            row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
-            reason=reason, with_lock=bool(submitted_text(request, "exactly")), now=clock(),
-        )  # fmt: skip
+            row,
+            number=number,
+            expected_version=submitted_number(request, "version"),
+            by=principal(request),
+            reason=reason,
+            with_lock=bool(submitted_text(request, "exactly")),
+            now=clock(),
+        )
         return restored_version(restored, number, row.version, exactly=1)
 
     @object_action()
     def lock_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
         locked, former = submitted_text(request, "locked") == "1", row.version
         saved = self.texts.edit(
-            row, values={"locked": locked}, expected_version=submitted_number(request, "version"),
-            by=principal(request), reason=reason, now=clock(),
-        )  # fmt: skip
+            row,
+            values={"locked": locked},
+            expected_version=submitted_number(request, "version"),
+            by=principal(request),
+            reason=reason,
+            now=clock(),
+        )
         words = gettext("It is locked.") if locked else gettext("It is unlocked.")
         undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
         logged = "lock" if locked else "unlock"
@@ -319,9 +326,7 @@ class WrittenTextAdmin(HistoryAdmin):
     @object_action()
     def rewrite_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
         self.write_anew(row, by=principal(request), now=clock())
-        words = gettext(
-            "It will be written anew in the background. What it says now stays among its versions."
-        )
+        words = gettext("It will be written anew in the background. What it says now stays among its versions.")
         return Done(words)
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:

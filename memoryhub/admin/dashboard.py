@@ -256,9 +256,7 @@ def core_panel(now: datetime) -> list[PanelItem]:
         Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND),
         _background_tile(now),
         *(
-            RecentAction(
-                entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id
-            )
+            RecentAction(entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id)
             for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:AUDIT_ENTRIES_READ]
             if (model := model_of(entry.object_kind)) is not None
         ),
@@ -270,9 +268,7 @@ def _background_tile(now: datetime) -> Tile:
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
     if ended_badly and state.health in (QueueHealth.IDLE, QueueHealth.WORKING):
         query = "?state__in=failed,dead"
-        return Tile(
-            _("Jobs"), Count(ended_badly), _("failed or dead"), Job, query, section=Section.BACKGROUND
-        )
+        return Tile(_("Jobs"), Count(ended_badly), _("failed or dead"), Job, query, section=Section.BACKGROUND)
     waiting, words = Count(state.jobs.get(State.QUEUED, 0)), background_status(state)
     alarm = None if words.is_healthy else words
     return Tile(_("Jobs"), waiting, HEALTH_LABELS[state.health], Job, section=Section.BACKGROUND, alarm=alarm)
@@ -311,14 +307,10 @@ def _disk_alarms() -> list[dict[str, str]]:
         return []
     words = {"free": space.free_mb, "least": space.min_free_mb}
     if space.is_full:
-        sentence = gettext(
-            "The disk is full (%(free)d MB free): programs' writes are refused, and jobs wait."
-        )
+        sentence = gettext("The disk is full (%(free)d MB free): programs' writes are refused, and jobs wait.")
     else:
         sentence = gettext("The disk fills up: %(free)d MB are free. Below %(least)d MB, writes are refused.")
-    advice = gettext(
-        "Make room where the database lies; “manage.py doctor” says where. All goes on by itself then."
-    )
+    advice = gettext("Make room where the database lies; “manage.py doctor” says where. All goes on by itself then.")
     return [{"sentence": sentence % words, "advice": advice}]
 
 

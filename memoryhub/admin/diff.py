@@ -355,9 +355,7 @@ def differences(
         if passages and used >= most:
             return Differences(passages, len(groups), first, number)
         words = [
-            each
-            for span in spans
-            for each in (word_spans(span.one, span.other, deadline) if span.own else [span])
+            each for span in spans for each in (word_spans(span.one, span.other, deadline) if span.own else [span])
         ]
         passages.append(Passage(line, *_sides(words, shorten=True)))
         used += passages[-1].size

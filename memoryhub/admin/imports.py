@@ -6,14 +6,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotAllowed,
-    HttpResponseRedirect,
-    JsonResponse,
-)
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -59,29 +52,35 @@ ROW_LABELS: Final = {
     DOCUMENTS: _("Documents"),
 }
 FORMATS: Final = [
-    ("", _("recognise it")), ("chatgpt", "ChatGPT"), ("claude", "Claude"), ("coding-agents", "Claude Code, CLAUDE.md"),
-    ("markdown", "Markdown"), ("letta", "Letta"), ("mem0", "mem0"),
-]  # fmt: skip
+    ("", _("recognise it")),
+    ("chatgpt", "ChatGPT"),
+    ("claude", "Claude"),
+    ("coding-agents", "Claude Code, CLAUDE.md"),
+    ("markdown", "Markdown"),
+    ("letta", "Letta"),
+    ("mem0", "mem0"),
+]
 
 
 class UploadForm(forms.Form):
     """Target agent and user, format and file of an import."""
 
-    agent_id = forms.RegexField(
-        AGENT_ID_PATTERN, label=_("agent"), max_length=255, widget=UnfoldAdminTextInputWidget
-    )
+    agent_id = forms.RegexField(AGENT_ID_PATTERN, label=_("agent"), max_length=255, widget=UnfoldAdminTextInputWidget)
     user_id = forms.CharField(
-        label=_("user"), max_length=MAX_USER_ID, required=False, widget=UnfoldAdminTextInputWidget,
+        label=_("user"),
+        max_length=MAX_USER_ID,
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
         help_text=_("Empty: the agent itself, or with mem0 the users that the file names."),
-    )  # fmt: skip
-    format = forms.ChoiceField(
-        label=_("format"), choices=FORMATS, required=False, widget=UnfoldAdminSelectWidget
     )
+    format = forms.ChoiceField(label=_("format"), choices=FORMATS, required=False, widget=UnfoldAdminSelectWidget)
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     file = forms.FileField(
-        label=_("file"), required=False, widget=forms.FileInput(attrs={"class": "hub-input"}),
+        label=_("file"),
+        required=False,
+        widget=forms.FileInput(attrs={"class": "hub-input"}),
         help_text=_("The zip as it was downloaded, or a file out of it. Folders: pack them into a zip."),
-    )  # fmt: skip
+    )
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
@@ -105,9 +104,7 @@ def imports_view(request: HttpRequest) -> HttpResponse:
                 return JsonResponse({"pieces": reverse("import_piece", args=[row.pk]), "page": address})
             return HttpResponseRedirect(address)
     if "in_pieces" in request.POST:
-        return JsonResponse(
-            {"problems": [problem for each in form.errors.values() for problem in each]}, status=400
-        )
+        return JsonResponse({"problems": [problem for each in form.errors.values() for problem in each]}, status=400)
     rows = with_jobs(list(Import.objects.select_related("actor")[:MAX_LISTED]))
     listed = [
         {
@@ -125,12 +122,7 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
     name = file.name if file else values["file_name"]
     row = begin_upload(
-        actor=actor,
-        format=values["format"],
-        file_name=name,
-        names_users=not values["user_id"],
-        by=by,
-        now=now,
+        actor=actor, format=values["format"], file_name=name, names_users=not values["user_id"], by=by, now=now
     )
     if file:
         row = _append(row, file)
@@ -168,10 +160,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         verb = submitted_text(request, "verb")
         try:
             enqueue_import_step(
-                row=row,
-                verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW,
-                by=principal(request),
-                now=clock(),
+                row=row, verb=verb if verb in (PREVIEW, RUN, UNDO) else PREVIEW, by=principal(request), now=clock()
             )
         except DomainError as error:
             messages.error(request, str(error))

@@ -54,21 +54,13 @@ STATE_LABELS: dict[str, Any] = {
     State.FAILED: _("failed"),
     State.DEAD: _("dead"),
 }
-STATE_COLOURS = {
-    "queued": "info",
-    "running": "warning",
-    "done": "success",
-    "failed": "danger",
-    "dead": "danger",
-}
+STATE_COLOURS = {"queued": "info", "running": "warning", "done": "success", "failed": "danger", "dead": "danger"}
 STATE_DESCRIPTIONS: dict[str, Any] = {
     State.QUEUED: _("It waits for a worker, until its time has come."),
     State.RUNNING: _("A worker has it, until it is done or its lease runs out."),
     State.DONE: _("It is done."),
     State.FAILED: _("It would fail again. Resolve the cause below, then retry it."),
-    State.DEAD: _(
-        "It was given up on after three interrupted attempts. Resolve the cause below, then retry it."
-    ),
+    State.DEAD: _("It was given up on after three interrupted attempts. Resolve the cause below, then retry it."),
 }
 
 
@@ -147,15 +139,7 @@ class JobAdmin(DecisionAdmin):
 
     list_per_page = 45  # wide rows: a page stays under 350 KB
 
-    list_display = (
-        "created_at",
-        "shown_kind",
-        "shown_state",
-        "attempts",
-        "whose",
-        "shown_error",
-        "finished_at",
-    )
+    list_display = ("created_at", "shown_kind", "shown_state", "attempts", "whose", "shown_error", "finished_at")
     list_filter = ("state", KindFilter, "created_at")
     list_select_related = ("actor",)
     list_deferred = ("payload",)
@@ -194,13 +178,9 @@ class JobAdmin(DecisionAdmin):
         return title_with_time(job_label(row.kind), row.created_at)
 
     shown_kind = column(
-        _("kind"),
-        lambda job: format_html('<span title="{}">{}</span>', job.kind, job_label(job.kind)),
-        ordering="kind",
+        _("kind"), lambda job: format_html('<span title="{}">{}</span>', job.kind, job_label(job.kind)), ordering="kind"
     )
-    shown_state, shown_state_in_words = choice_displays(
-        "state", STATE_LABELS, STATE_COLOURS, description=_("state")
-    )
+    shown_state, shown_state_in_words = choice_displays("state", STATE_LABELS, STATE_COLOURS, description=_("state"))
 
     whose = column(_("actor"), lambda job: owner_label(job.actor) if job.actor else "-")
     shown_payload = column(
@@ -227,10 +207,7 @@ class JobAdmin(DecisionAdmin):
             ],
             examples=[
                 format_html(
-                    "{} ({}) {}",
-                    job_label(job.kind),
-                    STATE_LABELS[job.state],
-                    excerpt(job.error) if job.error else "",
+                    "{} ({}) {}", job_label(job.kind), STATE_LABELS[job.state], excerpt(job.error) if job.error else ""
                 )
                 for job in matching
             ],
@@ -239,13 +216,8 @@ class JobAdmin(DecisionAdmin):
         )
         if page := confirmation_page(self, request, question, action=verb, keys=keys):
             return page
-        count = decision.action(
-            job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock()
-        )
-        sentences = [
-            decision.done % {"count": count},
-            *count_sentences((decision.skipped, len(keys) - count)),
-        ]
+        count = decision.action(job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock())
+        sentences = [decision.done % {"count": count}, *count_sentences((decision.skipped, len(keys) - count))]
         self.message_user(request, " ".join(sentences), messages.SUCCESS if count else messages.WARNING)
         return None
 
@@ -334,15 +306,7 @@ def _advice(state: JobsStatus) -> str:
 class EmbeddingSpaceAdmin(ReadOnlyAdmin):
     """Embedding spaces: filled and switched by commands."""
 
-    list_display = (
-        "provider",
-        "model",
-        "dimension",
-        "shown_state",
-        "cosine_low",
-        "cosine_high",
-        "vector_weight",
-    )
+    list_display = ("provider", "model", "dimension", "shown_state", "cosine_low", "cosine_high", "vector_weight")
     list_filter = ("state",)
     search_fields = ("provider", "model")
     ordering = ("id",)
@@ -377,9 +341,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     shown_state = column(
         _("state"),
-        lambda worker: (
-            ("alive", _("alive")) if clock() - worker.seen_at < ALIVE_WITHIN else ("lost", _("lost"))
-        ),
+        lambda worker: ("alive", _("alive")) if clock() - worker.seen_at < ALIVE_WITHIN else ("lost", _("lost")),
         colours={"alive": "success", "lost": "danger"},
     )
 

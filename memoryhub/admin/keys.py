@@ -58,9 +58,7 @@ REVOKED_ALREADY: Final = ngettext_lazy(
     "count",
 )
 FEWER_SCOPES: Final = _("A scope that would allow more than your account may do here is not offered.")
-NOT_TRUSTED: Final = _(
-    "Your account may not approve what waits, so what a key of yours writes waits for a curator."
-)
+NOT_TRUSTED: Final = _("Your account may not approve what waits, so what a key of yours writes waits for a curator.")
 
 
 class KeyForm(ActionForm):
@@ -150,18 +148,18 @@ class KeyAdmin(ActionAdmin):
     date_hierarchy = "created_at"
     actions = ("revoke",)
     fields = (
-        "name", "shown_prefix", ("shown_scopes", "agents"), ("bound_to", "shown_trust"), ("shown_state", "expires_at"),
+        "name",
+        "shown_prefix",
+        ("shown_scopes", "agents"),
+        ("bound_to", "shown_trust"),
+        ("shown_state", "expires_at"),
         ("created_at", "last_used_at", "revoked_at"),
-    )  # fmt: skip
-    add_fieldsets = (
-        (None, {"fields": ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")}),
     )
+    add_fieldsets = ((None, {"fields": ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")}),)
     change_form_outer_after_template = "admin/memoryhub/apikey/revoke.html"
 
     shown_prefix = column(_("key"), lambda key: f"mh_{key.prefix}_…", ordering="prefix")
-    shown_scopes = column(
-        _("scopes"), lambda key: ", ".join(str(SCOPES.get(scope, scope)) for scope in key.scopes)
-    )
+    shown_scopes = column(_("scopes"), lambda key: ", ".join(str(SCOPES.get(scope, scope)) for scope in key.scopes))
 
     @admin.display(description=_("trust"), ordering="is_trusted")
     def shown_trust(self, key: ApiKey) -> Any:
@@ -172,8 +170,7 @@ class KeyAdmin(ActionAdmin):
 
     agents = column(_("agents"), lambda key: excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all"))
     bound_to = column(
-        _("bound to the user"),
-        lambda key: excerpt(key.user_id) if key.user_id else _("any user of its agents"),
+        _("bound to the user"), lambda key: excerpt(key.user_id) if key.user_id else _("any user of its agents")
     )
 
     state, shown_state = label_displays(
@@ -194,9 +191,7 @@ class KeyAdmin(ActionAdmin):
             if revoke_key(key=key, reason=reason, by=principal(request), now=clock()):
                 closed += 1
                 self.log_change(request, key, "revoke")
-        text = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", closed) % {
-            "count": closed
-        }
+        text = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", closed) % {"count": closed}
         self.message_user(request, text, messages.SUCCESS if closed else messages.WARNING)
         return None
 
@@ -219,9 +214,7 @@ class KeyAdmin(ActionAdmin):
         row.issued_text = new.text
         return key
 
-    def response_add(
-        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
-    ) -> HttpResponse:
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         answer = render_page(
             request,
             "admin/memoryhub/apikey/issued.html",
@@ -234,9 +227,7 @@ class KeyAdmin(ActionAdmin):
         answer["Cache-Control"] = "no-store"
         return answer
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         context.update(show_save_and_continue=False, show_save_and_add_another=False)
         return super().render_change_form(request, context, *args, **kwargs)
 

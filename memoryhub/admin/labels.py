@@ -116,11 +116,7 @@ KINDS_WITHOUT_PAGE: Final[Mapping[str, Any]] = {
 """Kinds of rows that have no page of their own."""
 
 # The kinds whose name is not that of the model behind them.
-MODEL_NAMES: Final[Mapping[str, str]] = {
-    "person": "user",
-    "routing": "routingdecision",
-    "compaction": "document",
-}
+MODEL_NAMES: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecision", "compaction": "document"}
 
 
 def principal_name(name: str, kind: str) -> str:
@@ -150,9 +146,7 @@ def parse_key(model: type[Model], text: object) -> Any:
         return None
 
 
-def row_labels(
-    request: Any, named: Iterable[tuple[type[Model], object]]
-) -> dict[tuple[type[Model], str], str]:
+def row_labels(request: Any, named: Iterable[tuple[type[Model], object]]) -> dict[tuple[type[Model], str], str]:
     """Return the labels of rows by model and key, read by one statement for each model that the user may see.
 
     Missing rows are left out.
@@ -166,8 +160,7 @@ def row_labels(
         keys -= {None}
         if keys and screen.has_view_permission(request):
             found |= {
-                (model, str(row.pk)): screen.label_of(row)
-                for row in screen.get_queryset(request).filter(pk__in=keys)
+                (model, str(row.pk)): screen.label_of(row) for row in screen.get_queryset(request).filter(pk__in=keys)
             }
     return found
 

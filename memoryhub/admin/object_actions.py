@@ -83,14 +83,16 @@ def object_action(
         @wraps(act)
         def view(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             if confirm and request.method != "POST":
-                answer: HttpResponse = screen.view_row(
-                    request, object_id, partial(getattr(screen, confirm), request)
-                )
+                answer: HttpResponse = screen.view_row(request, object_id, partial(getattr(screen, confirm), request))
                 return answer
             return run_object_action(
-                screen, request, object_id, partial(act, screen, request),
-                logged=act.__name__.removesuffix("_view").replace("_", " "), may=may,
-            )  # fmt: skip
+                screen,
+                request,
+                object_id,
+                partial(act, screen, request),
+                logged=act.__name__.removesuffix("_view").replace("_", " "),
+                may=may,
+            )
 
         return row_view(view)
 
@@ -161,9 +163,7 @@ def act_on_each(
 
 def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int]) -> None:
     for problem, count in refusals.items():
-        words = ngettext(
-            "%(count)d left as it was: %(problem)s", "%(count)d left as they were: %(problem)s", count
-        )
+        words = ngettext("%(count)d left as it was: %(problem)s", "%(count)d left as they were: %(problem)s", count)
         screen.message_user(request, words % {"count": count, "problem": problem}, messages.WARNING)
 
 

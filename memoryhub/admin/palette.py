@@ -54,8 +54,7 @@ def _screens(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
 
 def _rows(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
     screens = {
-        f"{model._meta.app_label}_{model._meta.model_name}": each
-        for model, each in admin.site._registry.items()
+        f"{model._meta.app_label}_{model._meta.model_name}": each for model, each in admin.site._registry.items()
     }
     for name in SEARCHED_SCREENS:
         screen = cast(HubAdmin, screens[name])
@@ -64,9 +63,7 @@ def _rows(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
         title, icon = SCREENS[name]
         rows, _may_repeat = screen.get_search_results(request, screen.get_queryset(request), words)
         for row in rows.order_by(*screen.get_ordering(request))[:MAX_ROWS]:
-            yield PaletteEntry(
-                screen.label_of(row), title, reverse(f"admin:{name}_change", args=[row.pk]), icon
-            )
+            yield PaletteEntry(screen.label_of(row), title, reverse(f"admin:{name}_change", args=[row.pk]), icon)
 
 
 PAGES = [Page("palette/", "palette", palette, ())]

@@ -60,9 +60,7 @@ class PartsWidget(forms.MultiWidget):
         inputs = (
             (
                 label,
-                each.render(
-                    name + suffix, text, {**self.attrs, **(attrs or {}), "id": f"id_{name}{suffix}"}, renderer
-                ),
+                each.render(name + suffix, text, {**self.attrs, **(attrs or {}), "id": f"id_{name}{suffix}"}, renderer),
             )
             for label, suffix, each, text in rows
         )
@@ -185,9 +183,7 @@ class PolicyForm(ActionForm):
             field.widget.attrs["aria-describedby"] = f"about_{key}"
             if key in self.stored:
                 label = format_lazy(_("Reset to: {value}"), value=shown_value(check, self.below[key]))
-                self.fields[RESET + key] = forms.BooleanField(
-                    required=False, label=label, widget=UnfoldBooleanWidget()
-                )
+                self.fields[RESET + key] = forms.BooleanField(required=False, label=label, widget=UnfoldBooleanWidget())
 
     def layers(self) -> tuple[Agent | None, Actor | None]:
         raise NotImplementedError
@@ -229,9 +225,7 @@ class PolicyForm(ActionForm):
         elif check.holds(value):
             overrides[key] = value
         else:
-            self.add_error(
-                FIELD + key, format_lazy(_("This must be {allowed}."), allowed=_form_text(check.allowed))
-            )
+            self.add_error(FIELD + key, format_lazy(_("This must be {allowed}."), allowed=_form_text(check.allowed)))
 
     @property
     def changed_policy(self) -> dict[str, Any]:
@@ -245,9 +239,7 @@ class PolicyForm(ActionForm):
         groups: dict[type[Policy], dict[str, Any]] = {}
         for policy, key, check in self._values():
             row = self._row(key, check)
-            group = groups.setdefault(
-                policy, {"title": policy.TITLE, "rows": [], "changed": 0, "wrong": False}
-            )
+            group = groups.setdefault(policy, {"title": policy.TITLE, "rows": [], "changed": 0, "wrong": False})
             group["rows"].append(row)
             group["changed"] += row["is_changed"]
             group["wrong"] = group["wrong"] or bool(row["field"].errors)
@@ -256,13 +248,18 @@ class PolicyForm(ActionForm):
     def _row(self, key: str, check: Check) -> dict[str, Any]:
         field: BoundField = self[FIELD + key]
         return {
-            "key": key, "field": field, "about": f"about_{key}",
+            "key": key,
+            "field": field,
+            "about": f"about_{key}",
             "meaning": backticks_as_code(capfirst(_form_text(check.meaning))),
-            "unit": check.unit, "allowed": shown_range(check), "is_changed": key in self.stored,
-            "default": shown_value(check, self.default[key]), "value": shown_value(check, self.held[key]),
+            "unit": check.unit,
+            "allowed": shown_range(check),
+            "is_changed": key in self.stored,
+            "default": shown_value(check, self.default[key]),
+            "value": shown_value(check, self.held[key]),
             "of_agent": shown_value(check, self.below[key]) if self.below[key] != self.default[key] else "",
             "reset": self[RESET + key] if key in self.stored else None,
-        }  # fmt: skip
+        }
 
 
 def policy_json(help_text: Any) -> ObjectField:

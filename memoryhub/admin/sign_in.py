@@ -87,9 +87,7 @@ def oidc_begin(request: HttpRequest) -> HttpResponse:
     if CONNECT in request.GET and has_permission(request):
         purpose[CONNECT] = str(cast(User, request.user).pk)
     try:
-        return oidc.begin(
-            request, next_url=next_url if AccountAdapter().is_safe_url(next_url) else "", purpose=purpose
-        )
+        return oidc.begin(request, next_url=next_url if AccountAdapter().is_safe_url(next_url) else "", purpose=purpose)
     except oidc.SignInFailed as error:
         return _failed(request, error)
 
@@ -112,9 +110,7 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
     if cast(Any, request.user).is_authenticated:
         logout(request)
     try:
-        person = accounts.sign_in(
-            identity, roles=provider.roles, invitation=purpose.get(INVITED, ""), now=clock()
-        )
+        person = accounts.sign_in(identity, roles=provider.roles, invitation=purpose.get(INVITED, ""), now=clock())
     except accounts.InvitationClosed:
         return _closed(request)
     if person is None:
@@ -145,12 +141,7 @@ class CodeForm(forms.Form):
         max_length=20,
         label=_("Code"),
         widget=UnfoldAdminTextInputWidget(
-            attrs={
-                "autocomplete": "one-time-code",
-                "inputmode": "numeric",
-                "autofocus": "",
-                "spellcheck": "false",
-            }
+            attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "autofocus": "", "spellcheck": "false"}
         ),
     )
 
@@ -178,9 +169,13 @@ def second_step(request: HttpRequest) -> HttpResponse:
 
 def _set_up(request: HttpRequest, person: User, code: str) -> list[str]:
     codes = second_factor.set_up(
-        person, secret=request.session.get(SECRET, ""), code=code, session_key=request.session.session_key,
-        by=curator(person.pk, person.get_username()), now=clock(),
-    )  # fmt: skip
+        person,
+        secret=request.session.get(SECRET, ""),
+        code=code,
+        session_key=request.session.session_key,
+        by=curator(person.pk, person.get_username()),
+        now=clock(),
+    )
     if codes:
         request.session.pop(SECRET, None)
     return codes
@@ -274,25 +269,29 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         if form.is_valid():
             person = accounts.accept_by_password(
                 token, username=form.cleaned_data["username"], password=form.cleaned_data["password1"], now=clock()
-            )  # fmt: skip
+            )
             if cast(Any, request.user).is_authenticated:
                 logout(request)
             return log_in(request, person, method="password", next_url=reverse("admin:index"))
     except accounts.InvitationClosed:
         return _closed(request)
     return _page(
-        request, "invitation.html", title=_("You are invited"), form=form, email=row.email, token=token,
-        role_words=ROLE_LABELS.get(row.role, row.role), provider=settings.SIGN_IN.provider,
-    )  # fmt: skip
+        request,
+        "invitation.html",
+        title=_("You are invited"),
+        form=form,
+        email=row.email,
+        token=token,
+        role_words=ROLE_LABELS.get(row.role, row.role),
+        provider=settings.SIGN_IN.provider,
+    )
 
 
 def _closed(request: HttpRequest) -> HttpResponse:
     return _page(request, "closed.html", status=410, title=_("This invitation is closed"))
 
 
-def _page(
-    request: HttpRequest, template: str, *, title: Any, status: int = 200, **context: Any
-) -> HttpResponse:
+def _page(request: HttpRequest, template: str, *, title: Any, status: int = 200, **context: Any) -> HttpResponse:
     """Render a page that needs no login; browsers must not store it."""
     values = {**admin.site.each_context(request), "title": title, **context}
     answer = TemplateResponse(request, f"admin/memoryhub/sign_in/{template}", values, status=status)

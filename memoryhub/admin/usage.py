@@ -68,10 +68,15 @@ def usage_tiles(now: datetime) -> list[PanelItem]:
     return [
         Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending"),
         Curve(
-            _("Spent"), LedgerEntry.objects.all(), "created_at", LedgerEntry, value=Sum("cost"), page="spending",
+            _("Spent"),
+            LedgerEntry.objects.all(),
+            "created_at",
+            LedgerEntry,
+            value=Sum("cost"),
+            page="spending",
             is_money=True,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _state(now: datetime) -> str:
@@ -143,18 +148,20 @@ def _totals(listed: Any) -> dict[str, Any]:
     rows = listed.filter(created_at__gte=today_start(clock(), get_current_timezone()) - SUMMED_PERIOD)
     caps, spent = cap_labels(), spent_in(rows)
     table = {
-        "headers": [
-            _("day"), _("agent"), _("calls"), _("failures"), _("tokens"), _("cost"), _("daily cap"),
-        ],
+        "headers": [_("day"), _("agent"), _("calls"), _("failures"), _("tokens"), _("cost"), _("daily cap")],
         "rows": [
             [
-                date_format(day["day"]), day["agent_id"] or "-", day["calls"], day["failures"],
-                format_count(day["read"] + day["written"]), dollars(day["dollars"]),
+                date_format(day["day"]),
+                day["agent_id"] or "-",
+                day["calls"],
+                day["failures"],
+                format_count(day["read"] + day["written"]),
+                dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
             for day in by_day(rows, get_current_timezone(), "agent_id")[:MAX_DAYS_SHOWN]
         ],
-    }  # fmt: skip
+    }
     return {
         "by_day": table,
         "total": {"cost": dollars(spent.cost), "tokens": format_count(spent.tokens)},
@@ -219,8 +226,7 @@ class FactorsAdmin(ReadOnlyAdmin):
     )
 
     before = column(
-        _("error before (median, p95)"),
-        lambda row: f"{row.error_before_median:.1%}, {row.error_before_p95:.1%}",
+        _("error before (median, p95)"), lambda row: f"{row.error_before_median:.1%}, {row.error_before_p95:.1%}"
     )
     after = column(
         _("error after (median, p95)"), lambda row: f"{row.error_after_median:.1%}, {row.error_after_p95:.1%}"
@@ -299,8 +305,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         form=form,
         periods=list(_periods()),
         total=_amount(
-            sum((rounded(each["dollars"]) for each in agents), Decimal()) if is_whole else spent.cost,
-            spent.tokens,
+            sum((rounded(each["dollars"]) for each in agents), Decimal()) if is_whole else spent.cost, spent.tokens
         ),
         bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
@@ -338,9 +343,7 @@ def _summed(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """Return the sums of rows by one of their columns, in their order; an amount counts as it is shown."""
     sums: dict[Any, dict[str, Any]] = {}
     for row in rows:
-        seen = sums.setdefault(
-            row[name], dict.fromkeys(SUMMED_COLUMNS, 0) | {name: row[name], "dollars": None}
-        )
+        seen = sums.setdefault(row[name], dict.fromkeys(SUMMED_COLUMNS, 0) | {name: row[name], "dollars": None})
         for figure in SUMMED_COLUMNS:
             seen[figure] += row[figure]
         if row["dollars"] is not None:
@@ -377,9 +380,7 @@ def totals_csv(request: HttpRequest) -> HttpResponse:
         agent = row["agent_id"]
         # No name may be a formula of a spreadsheet.
         harmless = f"'{agent}" if agent.startswith(("=", "+", "-", "@")) else agent
-        writer.writerow(
-            [row["day"], harmless, row["calls"], row["failures"], row["read"], row["written"], cost]
-        )
+        writer.writerow([row["day"], harmless, row["calls"], row["failures"], row["read"], row["written"], cost])
     return answer
 
 

@@ -65,9 +65,7 @@ admin.site.unregister(Group)
 
 NO_ROLE = ""
 ROLE_LABELS: Mapping[str, Any] = {
-    CURATOR: _(
-        "Curator: everything about memories, summaries and projects; reads sessions, agents and actors"
-    ),
+    CURATOR: _("Curator: everything about memories, summaries and projects; reads sessions, agents and actors"),
     ADMINISTRATOR: _("Administrator: also keys, people, jobs, ledger, audit trail and policies"),
     NO_ROLE: _("None yet: may not log in here until somebody gives groups or permissions"),
 }
@@ -105,9 +103,7 @@ class AuditedAdmin(HubAdmin):
 class NewPersonForm(UserCreationForm):
     """A new account in one step: the role puts it into its group, and lets it log in here."""
 
-    role = forms.ChoiceField(
-        required=False, initial=CURATOR, widget=UnfoldAdminRadioSelectWidget(), label=_("Role")
-    )
+    role = forms.ChoiceField(required=False, initial=CURATOR, widget=UnfoldAdminRadioSelectWidget(), label=_("Role"))
     roles: Iterable[str] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -135,15 +131,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
     add_form = NewPersonForm
     add_form_template = "admin/change_form.html"
     change_password_form = AdminPasswordChangeForm
-    list_display = (
-        "username",
-        "shown_name",
-        "shown_groups",
-        "is_active",
-        "is_staff",
-        "is_superuser",
-        "last_login",
-    )
+    list_display = ("username", "shown_name", "shown_groups", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = (
         ("is_staff", BooleanRadioFilter),
         ("is_superuser", BooleanRadioFilter),
@@ -171,9 +159,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
         lambda person: excerpt(person.get_full_name(), 60) if person.get_full_name() else "-",
         ordering="last_name",
     )
-    shown_groups = column(
-        _("groups"), lambda person: ", ".join(group.name for group in person.groups.all()) or "-"
-    )
+    shown_groups = column(_("groups"), lambda person: ", ".join(group.name for group in person.groups.all()) or "-")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         rows: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
@@ -223,8 +209,11 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
             title=_("Turn off the second factor"),
             sentences=[_("From then on the password alone opens these accounts. Ask the person first.")],
             examples=[format_html("<bdi>{}</bdi>", person.get_username()) for person in people],
-            button=_("Turn off"), can_proceed=bool(people), is_danger=True, needs_reason=True,
-        )  # fmt: skip
+            button=_("Turn off"),
+            can_proceed=bool(people),
+            is_danger=True,
+            needs_reason=True,
+        )
         if page := confirmation_page(self, request, question, action="turn_off_second_factor", keys=ids):
             return page
         off = sum(turn_off(person, by=principal(request), reason=reason, now=clock()) for person in people)
@@ -265,9 +254,7 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):  # type: ignore[misc]
             kwargs["queryset"] = permissions_of(request.user)
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         group = kwargs.get("obj")
         context["is_role"] = group is not None and group.name in ROLES
         return super().render_change_form(request, context, *args, **kwargs)
@@ -288,9 +275,7 @@ class FailedLoginAdmin(HubAdmin):
 
     account = column(_("account"), lambda row: excerpt(row.username, 60), ordering="username")
     address = column(_("address"), lambda row: row.ip_address or "-", ordering="ip_address")
-    failures = column(
-        _("wrong passwords"), lambda row: int(row.failures_since_start), ordering="failures_since_start"
-    )
+    failures = column(_("wrong passwords"), lambda row: int(row.failures_since_start), ordering="failures_since_start")
     last_at = column(_("last at"), lambda row: cast(datetime, row.attempt_time), ordering="attempt_time")
 
     def delete_model(self, request: HttpRequest, obj: FailedLogin) -> None:
@@ -307,11 +292,7 @@ def own_password(request: HttpRequest) -> HttpResponse:
         if request.method == "POST" and answer.status_code == 302:
             details = {"fields": ["Password"]}
             audit.record(
-                by=principal(request),
-                verb="update",
-                row=cast(User, request.user),
-                details=details,
-                now=clock(),
+                by=principal(request), verb="update", row=cast(User, request.user), details=details, now=clock()
             )
     return answer
 
@@ -340,17 +321,26 @@ def own_time_zone(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         chosen = request.COOKIES.get(TIME_ZONE_COOKIE, "")
         return render_page(
-            request, "admin/memoryhub/time_zone.html", title=_("Time zone"), zones=sorted(known_zones()),
-            chosen=chosen if is_zone(chosen) else "", browser=browser_zone(request), now=clock(),
-        )  # fmt: skip
+            request,
+            "admin/memoryhub/time_zone.html",
+            title=_("Time zone"),
+            zones=sorted(known_zones()),
+            chosen=chosen if is_zone(chosen) else "",
+            browser=browser_zone(request),
+            now=clock(),
+        )
     zone, answer = submitted_text(request, "time_zone"), HttpResponseRedirect(reverse("time_zone"))
     if not is_zone(zone):
         answer.delete_cookie(TIME_ZONE_COOKIE)
         return answer
     answer.set_cookie(
-        TIME_ZONE_COOKIE, zone, max_age=COOKIE_SECONDS, httponly=True, samesite="Lax",
+        TIME_ZONE_COOKIE,
+        zone,
+        max_age=COOKIE_SECONDS,
+        httponly=True,
+        samesite="Lax",
         secure=settings.SESSION_COOKIE_SECURE,
-    )  # fmt: skip
+    )
     return answer
 
 
@@ -376,11 +366,7 @@ class InvitationForm(ActionForm):
 
     role = forms.ChoiceField(widget=UnfoldAdminRadioSelectWidget(), label=_("Role"))
     valid_for = forms.TypedChoiceField(
-        choices=VALIDITY_CHOICES,
-        coerce=int,
-        initial=7,
-        widget=UnfoldAdminSelectWidget(),
-        label=_("Valid for"),
+        choices=VALIDITY_CHOICES, coerce=int, initial=7, widget=UnfoldAdminSelectWidget(), label=_("Valid for")
     )
     unvalidated_fields = frozenset({"role"})
 
@@ -415,9 +401,7 @@ class InvitationAdmin(ActionAdmin):
     add_fieldsets = ((None, {"fields": ("email", "role", "valid_for")}),)
 
     shown_email = column(_("e-mail address"), lambda row: excerpt(row.email, 60), ordering="email")
-    inviter = column(
-        _("invited by"), lambda row: excerpt(row.invited_by.get_username(), 60) if row.invited_by else "-"
-    )
+    inviter = column(_("invited by"), lambda row: excerpt(row.invited_by.get_username(), 60) if row.invited_by else "-")
 
     state = column(_("state"), _state_of, colours={"open": "info", "used": "success", "expired": "warning"})
 
@@ -428,19 +412,25 @@ class InvitationAdmin(ActionAdmin):
         """Make the invitation; its token stays on the form's row until the response is written."""
         values = form.cleaned_data
         invitation, row.token = invite(
-            email=values["email"], role=values["role"], valid_for=timedelta(days=values["valid_for"]),
-            inviter=cast(User, request.user), by=principal(request), now=clock(),
-        )  # fmt: skip
+            email=values["email"],
+            role=values["role"],
+            valid_for=timedelta(days=values["valid_for"]),
+            inviter=cast(User, request.user),
+            by=principal(request),
+            now=clock(),
+        )
         return invitation
 
-    def response_add(
-        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
-    ) -> HttpResponse:
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         link = request.build_absolute_uri(reverse("invitation", args=[obj.token]))
         answer = render_page(
-            request, "admin/memoryhub/sign_in/invited.html", title=_("The invitation"), opts=self.opts, original=obj,
+            request,
+            "admin/memoryhub/sign_in/invited.html",
+            title=_("The invitation"),
+            opts=self.opts,
+            original=obj,
             link=link,
-        )  # fmt: skip
+        )
         answer["Cache-Control"] = "no-store"
         return answer
 

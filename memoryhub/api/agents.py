@@ -174,13 +174,7 @@ class Actors(ApiView):
         """Return what a user overrides and every policy value as it holds."""
         return _actor_answer(self.reading(self.query(TenantQuery)))
 
-    @operation(
-        "actor_update",
-        Scope.WRITE,
-        parameters=[TenantQuery, IF_MATCH],
-        request=ActorPatch,
-        responses=ActorOut,
-    )
+    @operation("actor_update", Scope.WRITE, parameters=[TenantQuery, IF_MATCH], request=ActorPatch, responses=ActorOut)
     def patch(self, request: Request) -> Response:
         """Replace what a user overrides."""
         actor = self.writing(self.query(TenantQuery))
@@ -214,9 +208,7 @@ class JSONLinesRenderer(JSONRenderer):
 class ActorExport(ApiView):
     renderer_classes = [JSONRenderer, JSONLinesRenderer]
 
-    @operation(
-        "actor_export", Scope.ADMIN, parameters=[TenantQuery], responses={(200, JSON_LINES): OpenApiTypes.STR}
-    )
+    @operation("actor_export", Scope.ADMIN, parameters=[TenantQuery], responses={(200, JSON_LINES): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
         """Return everything of a user, or of an agent itself; a body without the line `{"end": …}` broke off."""
         tenant = self.reading(self.query(TenantQuery))

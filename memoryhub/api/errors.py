@@ -124,9 +124,7 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
         case UnusableVector():
             return exceptions.ValidationError({"embedding": [str(exc)]})
         case PolicyError():
-            return exceptions.ValidationError(
-                {"policy": {key: [str(text)] for key, text in exc.errors.items()}}
-            )
+            return exceptions.ValidationError({"policy": {key: [str(text)] for key, text in exc.errors.items()}})
         case RequestDataTooBig():
             return payload_too_large()
         case ObjectDoesNotExist():

@@ -123,9 +123,7 @@ class MomentField(serializers.DateTimeField):
 class MomentOrDayField(MomentField):
     """ISO 8601 datetime with an offset, or a day, whose end in the user's time zone is meant."""
 
-    default_error_messages = {
-        "invalid": "must be a time with its offset, such as 2026-03-01T09:00:00+09:00, or a day."
-    }
+    default_error_messages = {"invalid": "must be a time with its offset, such as 2026-03-01T09:00:00+09:00, or a day."}
 
     def to_internal_value(self, value: Any) -> datetime | date:  # type: ignore[override]
         try:
@@ -201,10 +199,7 @@ class OneOf(serializers.ChoiceField):
 class ObjectField(serializers.JSONField):
     """A JSON object of bounded size, stored as given."""
 
-    default_error_messages = {
-        "object": "must be a JSON object.",
-        "long": "must have at most {longest} bytes as JSON.",
-    }
+    default_error_messages = {"object": "must be a JSON object.", "long": "must have at most {longest} bytes as JSON."}
 
     def __init__(self, *, longest: int = MAX_JSON_BYTES, **kwargs: Any) -> None:
         self.longest = longest

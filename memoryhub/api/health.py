@@ -166,9 +166,7 @@ def server() -> Iterator[Finding]:
     level = Level.FINE if major >= MIN_POSTGRESQL_VERSION else Level.BROKEN
     yield Finding(level, "PostgreSQL", f"version {major}; {MIN_POSTGRESQL_VERSION} or newer is needed")
     version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
-    detail = (
-        f"version {row[0] if row else 'none'}; {'.'.join(map(str, MIN_PGVECTOR_VERSION))} or newer is needed"
-    )
+    detail = f"version {row[0] if row else 'none'}; {'.'.join(map(str, MIN_PGVECTOR_VERSION))} or newer is needed"
     yield Finding(Level.FINE if version >= MIN_PGVECTOR_VERSION else Level.BROKEN, "pgvector", detail)
 
 
@@ -201,9 +199,7 @@ def embeddings() -> Iterator[Finding]:
         return
     level = Level.WARNING
     if str(plan.source) != plan.target:
-        detail = (
-            f"searches read {plan.source}, configured is {plan.target}; run `manage.py reembed` to change"
-        )
+        detail = f"searches read {plan.source}, configured is {plan.target}; run `manage.py reembed` to change"
     elif plan.waiting:
         detail = f"{plan.waiting} texts wait for a vector and are found by words; run `manage.py reembed`"
     else:
@@ -211,9 +207,7 @@ def embeddings() -> Iterator[Finding]:
     yield Finding(level, "embedding space", detail)
     yield from calibration(plan.source)
     for space in unfinished:
-        detail = (
-            f"{space} was begun to be filled, and is not configured any more; `manage.py reembed` removes it"
-        )
+        detail = f"{space} was begun to be filled, and is not configured any more; `manage.py reembed` removes it"
         yield Finding(Level.WARNING, "embedding space", detail)
 
 
@@ -286,10 +280,7 @@ def spending() -> Iterator[Finding]:
     fitted = set(TokenFactors.objects.values_list("provider", "model"))
     for each in estimate_errors(since=now - timedelta(days=7)):
         is_fitted = (each.provider, each.model) in fitted
-        is_poor, how = (
-            is_fitted and each.p95 > MAX_ESTIMATE_ERROR,
-            "fitted" if is_fitted else "not fitted yet",
-        )
+        is_poor, how = (is_fitted and each.p95 > MAX_ESTIMATE_ERROR, "fitted" if is_fitted else "not fitted yet")
         detail = f"{each.model}, {how}: off by {each.median:.1%} (median), {each.p95:.1%} (p95) in a week"
         yield Finding(Level.WARNING if is_poor else Level.FINE, "token estimates", detail)
 

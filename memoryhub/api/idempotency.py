@@ -45,9 +45,7 @@ class IdempotencyRecord(models.Model):
     status = models.PositiveSmallIntegerField()
     headers = models.JSONField(default=dict)
     body = models.JSONField(null=True)
-    is_read = models.BooleanField(
-        default=False, help_text="A search or a context: it may hold others' texts."
-    )
+    is_read = models.BooleanField(default=False, help_text="A search or a context: it may hold others' texts.")
     created_at = models.DateTimeField()
 
     class Meta:
@@ -99,11 +97,7 @@ def answer_once(
 
 
 def answer_call(
-    call: "Call | None",
-    *,
-    in_transaction: bool,
-    act: Callable[[], Response],
-    actor_id: Callable[[], UUID | None],
+    call: "Call | None", *, in_transaction: bool, act: Callable[[], Response], actor_id: Callable[[], UUID | None]
 ) -> Response:
     """Run `act`, or return the recorded answer of the first call with this key; None: a call without one."""
     if call is None:
@@ -147,9 +141,7 @@ def keyed_call(api_key: ApiKey, *, route: str, key: str, content: Any) -> Call:
 def check_key(key: str) -> None:
     """Validate the key. Raises Problem (400)."""
     if not 0 < len(key) <= MAX_KEY_LENGTH or text_problem(key):
-        raise Problem(
-            400, "idempotency_key_invalid", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters."
-        )
+        raise Problem(400, "idempotency_key_invalid", f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters.")
 
 
 @contextmanager
@@ -196,9 +188,7 @@ def _find_record(call: Call, now: datetime) -> IdempotencyRecord | None:
 def _replay(record: IdempotencyRecord, call: Call) -> Response:
     if record.body_digest != call.digest:
         raise Problem(422, "idempotency_key_reused", "This Idempotency-Key was used with another body.")
-    return Response(
-        record.body, status=record.status, headers={**record.headers, "Idempotent-Replay": "true"}
-    )
+    return Response(record.body, status=record.status, headers={**record.headers, "Idempotent-Replay": "true"})
 
 
 def _record_first(call: Call, response: Response, about: UUID, now: datetime) -> Response:

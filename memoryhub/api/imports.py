@@ -10,15 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import (
-    AgentIdField,
-    OneOf,
-    StrictSerializer,
-    StringField,
-    TenantQuery,
-    TextField,
-    UserIdField,
-)
+from memoryhub.api.fields import AgentIdField, OneOf, StrictSerializer, StringField, TenantQuery, TextField, UserIdField
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.usage import ProgressOut
 from memoryhub.api.views import ApiView, operation
@@ -45,9 +37,7 @@ class ImportIn(StrictSerializer):
     agent_id = AgentIdField()
     user_id = UserIdField()
     file_name = TextField(max_length=255, help_text="As it was downloaded; its ending counts.")
-    format = OneOf(
-        choices=[(name, name) for name in FORMAT_NAMES], required=False, help_text="Recognised if left out."
-    )
+    format = OneOf(choices=[(name, name) for name in FORMAT_NAMES], required=False, help_text="Recognised if left out.")
 
 
 class ChunkIn(StrictSerializer):
@@ -100,9 +90,11 @@ class Imports(ApiView):
         tenant = self.reading(self.query(ImportListQuery))
         rows = Import.objects.filter(actor_id=tenant.actor_id).select_related("actor")
         return self.page(
-            rows, ImportOut, ordering=("-created_at", "-id"),
+            rows,
+            ImportOut,
+            ordering=("-created_at", "-id"),
             shown=lambda page: ImportOut(with_jobs(page), many=True).data,
-        )  # fmt: skip
+        )
 
     @operation("imports_create", Scope.ADMIN, request=ImportIn, responses={201: ImportOut})
     def post(self, request: Request) -> Response:
@@ -110,9 +102,13 @@ class Imports(ApiView):
         values = self.validated(ImportIn)
         names_users = "user_id" not in values and self.principal.user_id is None
         row = begin_upload(
-            actor=self.writing(values), format=values.get("format", ""), file_name=values["file_name"],
-            names_users=names_users, by=self.principal, now=self.now,
-        )  # fmt: skip
+            actor=self.writing(values),
+            format=values.get("format", ""),
+            file_name=values["file_name"],
+            names_users=names_users,
+            by=self.principal,
+            now=self.now,
+        )
         return Response(ImportOut(with_jobs([row])[0]).data, status=201)
 
 
@@ -148,7 +144,5 @@ class ImportOrders(_OneImport):
     def post(self, request: Request, import_id: UUID) -> Response:
         """Order a dry run, the import, or the undo of all that it brought and nobody has changed since."""
         row = self.row(import_id)
-        enqueue_import_step(
-            row=row, verb=self.validated(ImportOrderIn)["verb"], by=self.principal, now=self.now
-        )
+        enqueue_import_step(row=row, verb=self.validated(ImportOrderIn)["verb"], by=self.principal, now=self.now)
         return Response(ImportOut(with_jobs([row])[0]).data, status=202)

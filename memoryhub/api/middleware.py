@@ -71,9 +71,7 @@ class RequestLimits:
         except ValueError:
             return plain_problem(400, "bad_request", "Content-Length is not a number.")
         if length > settings.MAX_BODY_BYTES:
-            return plain_problem(
-                413, "payload_too_large", f"A body may have {settings.MAX_BODY_BYTES} bytes."
-            )
+            return plain_problem(413, "payload_too_large", f"A body may have {settings.MAX_BODY_BYTES} bytes.")
         query = [("query", word) for key, values in request.GET.lists() for word in (key, *values)]
         for place, text in (("path", request.path), *query):
             if problem := text_problem(text):

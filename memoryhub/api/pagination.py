@@ -110,9 +110,7 @@ class CursorPagination(BasePagination):
         """Return the first rows beyond the cursor."""
         return list(self.beyond(queryset, cursor, self.ordering)[:most])
 
-    def beyond(
-        self, queryset: QuerySet[Any], cursor: Cursor | None, ordering: Sequence[str]
-    ) -> QuerySet[Any]:
+    def beyond(self, queryset: QuerySet[Any], cursor: Cursor | None, ordering: Sequence[str]) -> QuerySet[Any]:
         """Return the rows beyond the cursor, in its direction; `ordering` may name the columns otherwise."""
         descends = self.ordering[0].startswith("-") != (cursor is not None and cursor.backwards)
         columns = [column.lstrip("-") for column in ordering]
@@ -122,9 +120,7 @@ class CursorPagination(BasePagination):
     def _address(self, row: Any, *, backwards: bool = False) -> str:
         values = [str(reduce(getattr, column.lstrip("-").split("__"), row)) for column in self.ordering]
         address: str = replace_query_param(
-            self.request.build_absolute_uri(),
-            "cursor",
-            Cursor(values, self._list_checksum(), backwards).encoded(),
+            self.request.build_absolute_uri(), "cursor", Cursor(values, self._list_checksum(), backwards).encoded()
         )
         return address
 

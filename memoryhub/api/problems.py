@@ -50,9 +50,7 @@ def problem(
     }
 
 
-async def send_problem(
-    send: Any, status_code: int, code: str, detail: str, *headers: tuple[bytes, bytes]
-) -> None:
+async def send_problem(send: Any, status_code: int, code: str, detail: str, *headers: tuple[bytes, bytes]) -> None:
     """Answer with a problem through ASGI, where neither Django nor DRF is asked."""
     body = json.dumps(problem(status_code=status_code, code=code, detail=detail)).encode()
     own = [(b"content-type", PROBLEM_JSON.encode()), (b"content-length", str(len(body)).encode())]
@@ -60,9 +58,7 @@ async def send_problem(
     await send({"type": "http.response.body", "body": body})
 
 
-def plain_problem(
-    status_code: int, code: str, detail: str, *, retry_after_seconds: int | None = None
-) -> HttpResponse:
+def plain_problem(status_code: int, code: str, detail: str, *, retry_after_seconds: int | None = None) -> HttpResponse:
     """Build a problem as a Django response, for errors outside DRF's views."""
     body = problem(status_code=status_code, code=code, detail=detail)
     response = JsonResponse(body, status=status_code, content_type=PROBLEM_JSON)

@@ -36,9 +36,7 @@ class UsageQuery(TenantQuery):
     """Agent, user and range of UTC days; the last 30 by default."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        days = {
-            name: serializers.DateField(required=False, validators=[_check_day]) for name in ("from", "to")
-        }
+        days = {name: serializers.DateField(required=False, validators=[_check_day]) for name in ("from", "to")}
         return {**super().get_fields(), **days}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -58,9 +56,7 @@ class UsageRow(serializers.Serializer):
     failures = serializers.IntegerField()
     input_tokens = serializers.IntegerField(source="read")
     output_tokens = serializers.IntegerField(source="written")
-    cost = serializers.FloatField(
-        source="dollars", allow_null=True, help_text="US dollars; null: no price known."
-    )
+    cost = serializers.FloatField(source="dollars", allow_null=True, help_text="US dollars; null: no price known.")
 
 
 class TodayOut(serializers.Serializer):
@@ -110,10 +106,13 @@ class Usage(ApiView):
             last = min(max(today, first), first + timedelta(days=MAX_DAYS - 1)) if first else today
         first = first or last - timedelta(days=DAYS - 1)
         body = {
-            "agent_id": agent_id, "user_id": user_id, "from": first, "to": last,
+            "agent_id": agent_id,
+            "user_id": user_id,
+            "from": first,
+            "to": last,
             "results": usage(agent_id=agent_id, actor_id=actor_id, first=first, last=last),
             "today": daily_budget(agent_id, agent, now=self.now),
-        }  # fmt: skip
+        }
         return Response(SpendingOut(body).data)
 
 

@@ -37,9 +37,7 @@ from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_fo
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.tenancy.models import Actor
 
-IF_MATCH = OpenApiParameter(
-    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
-)
+IF_MATCH = OpenApiParameter("If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read.")
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"\Z')
 
@@ -221,9 +219,7 @@ class ApiView(APIView):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = {
-            name.upper(): handler.scope for name, handler in vars(cls).items() if hasattr(handler, "scope")
-        }
+        own = {name.upper(): handler.scope for name, handler in vars(cls).items() if hasattr(handler, "scope")}
         cls.scopes = {**cls.scopes, **own}
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:

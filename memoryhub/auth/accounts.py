@@ -53,12 +53,7 @@ def invite(
         raise Forbidden(_("You may only give a role that holds no more than your own rights."))
     token = secrets.token_urlsafe(32)
     row = Invitation.objects.create(
-        email=email,
-        role=role,
-        digest=_digest(token),
-        invited_by=inviter,
-        created_at=now,
-        expires_at=now + valid_for,
+        email=email, role=role, digest=_digest(token), invited_by=inviter, created_at=now, expires_at=now + valid_for
     )
     audit.record(by=by, verb="issue", row=row, details={"role": role}, now=now)
     return row, token
@@ -71,9 +66,7 @@ def open_invitation(token: str, *, now: datetime, rows: QuerySet[Invitation] | N
     inviter = row.invited_by if row is not None else None
     is_valid = inviter is not None and inviter.is_active and inviter.has_perm(INVITE_PERMISSION)
     if row is None or not is_valid or not grantable_groups(inviter).filter(name=row.role).exists():
-        raise InvitationClosed(
-            _("This invitation was used, has expired or was withdrawn. Ask for another one.")
-        )
+        raise InvitationClosed(_("This invitation was used, has expired or was withdrawn. Ask for another one."))
     return row
 
 
@@ -87,9 +80,7 @@ def accept_by_password(token: str, *, username: str, password: str, now: datetim
 
 
 @transaction.atomic
-def sign_in(
-    identity: "Identity", *, roles: Mapping[str, str], invitation: str = "", now: datetime
-) -> User | None:
+def sign_in(identity: "Identity", *, roles: Mapping[str, str], invitation: str = "", now: datetime) -> User | None:
     """Return the account of a provider's identity, created on first sign-in; None: no access.
 
     A new account takes a group that gives a role, or an invitation. The role of a group is taken back at the next
@@ -105,9 +96,12 @@ def sign_in(
         if not invitation and role is None:
             return None
         person = User(
-            username=free_username(identity.username), email=identity.email, first_name=identity.first_name,
-            last_name=identity.last_name, is_staff=True,
-        )  # fmt: skip
+            username=free_username(identity.username),
+            email=identity.email,
+            first_name=identity.first_name,
+            last_name=identity.last_name,
+            is_staff=True,
+        )
         person.set_unusable_password()
         if invitation:
             _create_account(person, _use_invitation(invitation, now=now), now=now)

@@ -61,9 +61,7 @@ def create_agent(*, agent_id: str, values: Mapping[str, Any], by: Principal, now
                 agent_id=agent_id, **{"name": agent_id, **values}, created_at=now, updated_at=now
             )
     except IntegrityError as error:
-        raise AgentExists(
-            format_lazy(_("There is an agent {agent} already."), agent=repr(agent_id))
-        ) from error
+        raise AgentExists(format_lazy(_("There is an agent {agent} already."), agent=repr(agent_id))) from error
     audit.record(by=by, verb="create", row=agent, now=now)
     return agent
 
@@ -99,12 +97,7 @@ def update_agent(
 
 @transaction.atomic
 def set_actor_policy(
-    *,
-    actor: Actor,
-    policy: Mapping[str, Any],
-    expected_version: int | None = None,
-    by: Principal,
-    now: datetime,
+    *, actor: Actor, policy: Mapping[str, Any], expected_version: int | None = None, by: Principal, now: datetime
 ) -> Actor:
     """Replace what a user overrides.
 
@@ -126,9 +119,7 @@ def set_actor_policy(
     return actor
 
 
-def _permitted_overrides(
-    by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def _permitted_overrides(by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the overrides that `by` may set: what only an operator decides stays as it is for others."""
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change policies."))
@@ -205,11 +196,7 @@ def cancel_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now
     jobs = Job.objects.filter(pk__in=job_ids, state=State.QUEUED).order_by("pk").select_for_update()
     ids = list(jobs.values_list("pk", flat=True))
     Job.objects.filter(pk__in=ids).update(
-        state=State.FAILED,
-        attempts=F("attempts") + 1,
-        excused=F("excused") + 1,
-        error=CANCELLED,
-        finished_at=now,
+        state=State.FAILED, attempts=F("attempts") + 1, excused=F("excused") + 1, error=CANCELLED, finished_at=now
     )
     audit.record_each(by=by, verb="cancel", object_kind="job", object_ids=ids, reason=reason, now=now)
     return len(ids)

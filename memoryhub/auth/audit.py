@@ -61,23 +61,25 @@ def record_each(
     copy_rows(AuditEntry, entries)
 
 
-def record_rows(
-    *, by: Principal, verb: str, rows: Iterable[tuple[Any, Mapping[str, Any]]], now: datetime
-) -> None:
+def record_rows(*, by: Principal, verb: str, rows: Iterable[tuple[Any, Mapping[str, Any]]], now: datetime) -> None:
     """Write an entry for each row of actors, with its details, in one statement."""
     entries = [
         _entry(
-            by, verb, KINDS.get(row._meta.model_name, row._meta.model_name), row.pk, now,
-            agent_id=row.actor.agent_id, user_id=row.actor.user_id, details=dict(details),
+            by,
+            verb,
+            KINDS.get(row._meta.model_name, row._meta.model_name),
+            row.pk,
+            now,
+            agent_id=row.actor.agent_id,
+            user_id=row.actor.user_id,
+            details=dict(details),
         )
         for row, details in rows
-    ]  # fmt: skip
+    ]
     copy_rows(AuditEntry, entries)
 
 
-def _entry(
-    by: Principal, verb: str, kind: str, object_id: object, now: datetime, **values: Any
-) -> dict[str, Any]:
+def _entry(by: Principal, verb: str, kind: str, object_id: object, now: datetime, **values: Any) -> dict[str, Any]:
     return {
         "id": new_id(), "at": now, "who_kind": by.kind, "who_id": by.id, "who_name": by.name[:150], "verb": verb,
         "object_kind": kind, "object_id": str(object_id)[:255], "reason": "", **values,

@@ -113,9 +113,7 @@ class Window:
             calls[second % WINDOW_SECONDS] += 1
         else:
             oldest = next(
-                each
-                for each in range(second - WINDOW_SECONDS + 1, second + 1)
-                if calls[each % WINDOW_SECONDS]
+                each for each in range(second - WINDOW_SECONDS + 1, second + 1) if calls[each % WINDOW_SECONDS]
             )
             wait = max(oldest + WINDOW_SECONDS - now, 0.001)
         self._numbers = array("q", [*calls, second])

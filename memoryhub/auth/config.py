@@ -49,16 +49,12 @@ class SignInConfig:
 
 
 def _provider(environ: Mapping[str, str]) -> Provider | None:
-    values = {
-        name: environ.get(f"{PREFIX}{name}", "").strip() for name in (*REQUIRED, "NAME", "GROUPS_CLAIM")
-    }
+    values = {name: environ.get(f"{PREFIX}{name}", "").strip() for name in (*REQUIRED, "NAME", "GROUPS_CLAIM")}
     scopes, roles = read_words(environ, f"{PREFIX}SCOPES"), _roles(environ)
     missing = [f"{PREFIX}{name}" for name in REQUIRED if not values[name]]
     if missing:
         if any(values.values()) or scopes or roles:
-            raise EnvironmentProblem(
-                f"{', '.join(missing)} must be set too, or no variable that begins with {PREFIX}."
-            )
+            raise EnvironmentProblem(f"{', '.join(missing)} must be set too, or no variable that begins with {PREFIX}.")
         return None
     host = _checked_host(values["ISSUER"])
     return Provider(

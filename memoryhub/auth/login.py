@@ -12,11 +12,7 @@ from threading import Lock
 from typing import Any, Final
 
 from allauth.account.adapter import DefaultAccountAdapter
-from allauth.account.internal.flows.login import (
-    get_authentication_records,
-    perform_login,
-    record_authentication,
-)
+from allauth.account.internal.flows.login import get_authentication_records, perform_login, record_authentication
 from allauth.account.models import Login
 from axes.handlers.database import AxesDatabaseHandler
 from django.conf import settings
@@ -101,9 +97,7 @@ def end_sessions(person: User, *, but: str | None = None, now: datetime) -> int:
 class LoginAttempts(AxesDatabaseHandler):
     """Counts failures in the database, and writes each lock to the audit trail, once."""
 
-    def user_login_failed(
-        self, sender: Any, credentials: dict[str, Any], request: Any = None, **kwargs: Any
-    ) -> None:
+    def user_login_failed(self, sender: Any, credentials: dict[str, Any], request: Any = None, **kwargs: Any) -> None:
         was_locked = request is None or request.axes_locked_out
         super().user_login_failed(sender, credentials, request, **kwargs)
         if was_locked or not request.axes_locked_out:
@@ -111,10 +105,13 @@ class LoginAttempts(AxesDatabaseHandler):
         # The name that was typed is not kept, for it may be a password. That of an account is known from its key.
         account = User.objects.filter(username=credentials.get("username")).values_list("pk", flat=True)
         audit.record_each(
-            by=LOGIN, verb="lock", object_kind="person", object_ids=[account.first() or ""],
+            by=LOGIN,
+            verb="lock",
+            object_kind="person",
+            object_ids=[account.first() or ""],
             details={"address": request.axes_ip_address, "failures": request.axes_failures_since_start},
             now=datetime.now(UTC),
-        )  # fmt: skip
+        )
 
     def reset_user_attempts(self, request: Any, credentials: dict[str, Any] | None = None) -> int:
         """Forget this account's failures from this address; those of others there may be guesses of the same person."""
@@ -127,14 +124,10 @@ def locked_page(request: HttpRequest, response: HttpResponse, credentials: Any) 
     """Render the lockout page, which does not reveal whether the account exists."""
     minutes = round(settings.AXES_COOLOFF_TIME.total_seconds() / 60)
     page = render_to_string("429.html", {"minutes": minutes, "csp_nonce": request.csp_nonce})  # type: ignore[attr-defined]
-    return HttpResponse(
-        page, status=429, headers={"Retry-After": str(60 * minutes), "Cache-Control": "no-store"}
-    )
+    return HttpResponse(page, status=429, headers={"Retry-After": str(60 * minutes), "Cache-Control": "no-store"})
 
 
-def serialize_logins(
-    get_response: Callable[[HttpRequest], HttpResponse],
-) -> Callable[[HttpRequest], HttpResponse]:
+def serialize_logins(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Django middleware: serialize attempts, so that each is counted before the next is tried."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
@@ -162,7 +155,11 @@ def unlock(*, username: str, address: str, by: Principal, now: datetime) -> int:
         account = User.objects.filter(username=username).values_list("pk", flat=True) if username else None
         details = {"address": address} if address else {}
         audit.record_each(
-            by=by, verb="unlock", object_kind="person", object_ids=[(account and account.first()) or ""],
-            details=details, now=now,
-        )  # fmt: skip
+            by=by,
+            verb="unlock",
+            object_kind="person",
+            object_ids=[(account and account.first()) or ""],
+            details=details,
+            now=now,
+        )
     return forgotten

@@ -34,14 +34,9 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=20, editable=False)
     digest = models.CharField(max_length=64, editable=False)
-    scopes = ArrayField(
-        models.CharField(max_length=10, choices=[(scope.value, scope.value) for scope in Scope])
-    )
+    scopes = ArrayField(models.CharField(max_length=10, choices=[(scope.value, scope.value) for scope in Scope]))
     agent_ids = ArrayField(
-        models.CharField(max_length=255),
-        null=True,
-        blank=True,
-        help_text="The agents it may touch; empty: all.",
+        models.CharField(max_length=255), null=True, blank=True, help_text="The agents it may touch; empty: all."
     )
     user_id = models.CharField(
         max_length=255, null=True, blank=True, help_text="Bound to this user; empty: any user of its agents."
@@ -178,6 +173,4 @@ class NumberedVersion(ActorRow):
 
     @staticmethod
     def made(by: Principal, reason: str, now: datetime) -> dict[str, Any]:
-        return {
-            "who_kind": by.kind, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "created_at": now
-        }  # fmt: skip
+        return {"who_kind": by.kind, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "created_at": now}

@@ -68,10 +68,13 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
     def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
         known = configured_provider()
         app = SocialApp(
-            provider=OpenIDConnectProvider.id, provider_id=known.issuer, name=known.name,
-            client_id=known.client_id, secret=known.client_secret,
+            provider=OpenIDConnectProvider.id,
+            provider_id=known.issuer,
+            name=known.name,
+            client_id=known.client_id,
+            secret=known.client_secret,
             settings={"oauth_pkce_enabled": True, "scope": list(known.scopes)},
-        )  # fmt: skip
+        )
         return CodeFlow(request, app=app)
 
     def generate_state_param(self, state: dict[str, Any]) -> str:
@@ -167,9 +170,7 @@ def begin(request: HttpRequest, *, next_url: str, purpose: Mapping[str, Any]) ->
 def finish(request: HttpRequest) -> tuple[Identity, dict[str, Any]]:
     """Return the identity after the redirect back, and the stored state; raises SignInFailed."""
     provider, flow = configured_provider(), SocialAccountAdapter(request).get_provider(request, "")
-    state = statekit.unstash_state(
-        request, state_id=request.GET.get("state", ""), provider_id=provider.issuer
-    )
+    state = statekit.unstash_state(request, state_id=request.GET.get("state", ""), provider_id=provider.issuer)
     if state is None:
         raise SignInFailed("the answer belongs to no sign-in of this browser, or came too late")
     if "error" in request.GET or "code" not in request.GET:
@@ -194,10 +195,14 @@ def verified_claims(token: Any, provider: Provider, *, nonce: str, keys_at: str)
         if header.get("alg") not in ALGORITHMS:
             raise SignInFailed("the ID token is not signed by a key pair")
         claims: dict[str, Any] = jwt.decode(
-            token, signing_key(keys_at, header.get("kid")), algorithms=list(ALGORITHMS), audience=provider.client_id,
-            issuer=provider.issuer, leeway=LEEWAY_SECONDS,
+            token,
+            signing_key(keys_at, header.get("kid")),
+            algorithms=list(ALGORITHMS),
+            audience=provider.client_id,
+            issuer=provider.issuer,
+            leeway=LEEWAY_SECONDS,
             options={"require": ["iss", "sub", "aud", "exp", "iat"]},
-        )  # fmt: skip
+        )
     except jwt.PyJWTError as error:
         raise SignInFailed(f"the ID token is not valid ({type(error).__name__})") from error
     audience = claims["aud"]

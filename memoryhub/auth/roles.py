@@ -89,8 +89,7 @@ def apply_roles(
     if not router.allow_migrate_model(using, groups):
         return
     of_app = {
-        row.pk: row.codename
-        for row in permissions.objects.using(using).filter(content_type__app_label=sender.label)
+        row.pk: row.codename for row in permissions.objects.using(using).filter(content_type__app_label=sender.label)
     }
     takes_over = any((step.app_label, step.name) == ROLES_MIGRATION for step, _ in plan)
     for role in ROLES:
@@ -102,9 +101,8 @@ def apply_roles(
             # Somebody made the group by hand, and its members' rights change.
             names = [", ".join(sorted(of_app[pk] for pk in pks)) or "nothing" for pks in (lost, gained)]
             log.warning(
-                "the group %s is a role of the server: of %s it lost %s and gained %s",
-                role, sender.label, *names,
-            )  # fmt: skip
+                "the group %s is a role of the server: of %s it lost %s and gained %s", role, sender.label, *names
+            )
         group.permissions.add(*gained)
         group.permissions.remove(*lost)
 

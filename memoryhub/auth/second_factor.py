@@ -63,9 +63,7 @@ class OneTimeCodes(TOTP):
 
     def _mark_code_used(self, code: str) -> bool:
         windows = 2 * app_settings.TOTP_TOLERANCE + 1
-        return bool(
-            cache.add(self._get_used_cache_key(code), "y", timeout=windows * app_settings.TOTP_PERIOD)
-        )
+        return bool(cache.add(self._get_used_cache_key(code), "y", timeout=windows * app_settings.TOTP_PERIOD))
 
 
 class SecondFactorStage(LoginStage):
@@ -123,9 +121,7 @@ def verify_code(request: HttpRequest, person: User, code: str) -> bool:
 
 
 @transaction.atomic
-def set_up(
-    person: User, *, secret: str, code: str, session_key: str | None, by: Principal, now: datetime
-) -> list[str]:
+def set_up(person: User, *, secret: str, code: str, session_key: str | None, by: Principal, now: datetime) -> list[str]:
     """Turn the second factor on and return the recovery codes; none where the code is not the app's, or one is on.
 
     The person's other sessions end: they were begun without it.
@@ -150,7 +146,7 @@ def turn_off(person: User, *, by: Principal, reason: str = "", now: datetime) ->
     if forgotten:
         audit.record(
             by=by, verb="update", row=person, reason=reason, details={"fields": [SECOND_FACTOR], "on": False}, now=now
-        )  # fmt: skip
+        )
     return bool(forgotten)
 
 

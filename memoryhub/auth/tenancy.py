@@ -90,9 +90,7 @@ def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, 
     return ensure_actor(agent, user)
 
 
-def _look_up(
-    principal: Principal, agent_id: str, requested: str | None
-) -> tuple[Agent | None, str, Actor | None]:
+def _look_up(principal: Principal, agent_id: str, requested: str | None) -> tuple[Agent | None, str, Actor | None]:
     """Return agent, user and actor of a call, as far as they exist; raises Forbidden.
 
     The user is the one named, else that of the key; an agent in owner mode has only one. One query where all exist.

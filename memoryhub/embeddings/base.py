@@ -123,11 +123,7 @@ def wrong_dimension(got: int, expected: int) -> BadAnswer:
     )
 
 
-NATIVE_DIMENSIONS = {
-    "text-embedding-3-small": 1536,
-    "text-embedding-3-large": 3072,
-    "text-embedding-ada-002": 1536,
-}
+NATIVE_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 
 
 MAX_PIECES = 32
@@ -151,11 +147,7 @@ class Piece:
 
 
 def embed_in_pieces(
-    texts: Sequence[str],
-    embed_batch: Callable[[list[str]], Vectors],
-    *,
-    limits: Limits,
-    counter: TokenCounter,
+    texts: Sequence[str], embed_batch: Callable[[list[str]], Vectors], *, limits: Limits, counter: TokenCounter
 ) -> Vectors:
     """Return one vector for each text: cut, embed batch by batch, fold.
 

@@ -53,9 +53,7 @@ class EmbeddingConfig:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "EmbeddingConfig":
-        provider = read_choice(
-            environ, "MEMORYHUB_EMBEDDING_PROVIDER", EMBEDDING_PROVIDERS, default="hashing"
-        )
+        provider = read_choice(environ, "MEMORYHUB_EMBEDDING_PROVIDER", EMBEDDING_PROVIDERS, default="hashing")
         model = read_value(environ, "MEMORYHUB_EMBEDDING_MODEL")
         size = read_value(environ, "MEMORYHUB_EMBEDDING_DIMENSION")
         if size and not (size.isascii() and size.isdigit() and 1 <= int(size) <= MAX_DIMENSION):

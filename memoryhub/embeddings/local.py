@@ -47,9 +47,7 @@ class LocalProvider(EmbeddingProvider):
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
-            return embed_in_pieces(
-                texts, self._encode, limits=self._limits, counter=TokenCounter(UNKNOWN_MODEL)
-            )
+            return embed_in_pieces(texts, self._encode, limits=self._limits, counter=TokenCounter(UNKNOWN_MODEL))
 
     def _encode(self, texts: list[str]) -> Vectors:
         raise NotImplementedError
@@ -111,9 +109,7 @@ def _import_extra(module: str, *, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        message = (
-            f"The configured embedding provider needs a library that is not installed: `{INSTALL} {extra}`."
-        )
+        message = f"The configured embedding provider needs a library that is not installed: `{INSTALL} {extra}`."
         raise ProviderMisconfigured(message, code="missing_extra") from None
 
 
@@ -143,8 +139,7 @@ def _register_folder(folder: str, dimension: int | None) -> dict[str, Any]:
     files = [name for name in ONNX_FILES if (Path(folder) / name).is_file()]
     if not files or dimension is None:
         raise ProviderMisconfigured(
-            f"For a folder, fastembed needs one of {', '.join(ONNX_FILES)} in it, "
-            "and MEMORYHUB_EMBEDDING_DIMENSION.",
+            f"For a folder, fastembed needs one of {', '.join(ONNX_FILES)} in it, and MEMORYHUB_EMBEDDING_DIMENSION.",
             code="model_not_loaded",
         )
     library = _import_extra("fastembed", extra="fastembed")

@@ -127,10 +127,7 @@ class OpenAIProvider(EmbeddingProvider):
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
         return embed_in_pieces(
-            texts,
-            lambda batch: self._embed_batch(batch, self._budget),
-            limits=self._limits,
-            counter=self._counter,
+            texts, lambda batch: self._embed_batch(batch, self._budget), limits=self._limits, counter=self._counter
         )
 
     def _probe_dimension(self) -> int:
@@ -185,9 +182,7 @@ class AzureProvider(OpenAIProvider):
     @classmethod
     def from_config(cls, config: EmbeddingConfig, *, clock: Clock | None = None) -> Self:
         if not (config.base_url and config.api_key and config.azure_deployment):
-            raise ProviderMisconfigured(
-                "Azure needs an endpoint, a key and a deployment.", code="not_configured"
-            )
+            raise ProviderMisconfigured("Azure needs an endpoint, a key and a deployment.", code="not_configured")
         client = openai.AzureOpenAI(
             azure_endpoint=config.base_url,
             azure_deployment=config.azure_deployment,

@@ -142,9 +142,7 @@ def calibrate_when_due(space: EmbeddingSpace, *, again: bool = False) -> None:
     Where the provider is away, that is left to the next time.
     """
     known = space.calibration
-    has_grown = again and _count_texts(space) >= RECALIBRATION_GROWTH * max(
-        known.get("texts", 0), SAMPLE_SIZE
-    )
+    has_grown = again and _count_texts(space) >= RECALIBRATION_GROWTH * max(known.get("texts", 0), SAMPLE_SIZE)
     if known.get("version") == CALIBRATION_VERSION and not has_grown:
         return
     try:
@@ -161,9 +159,7 @@ def _stored_vectors(space: EmbeddingSpace) -> dict[str, Vectors]:
     """Return the vectors of some stored texts by script, drawn at random."""
     drawn: dict[str, list[list[float]]] = {SPACED: [], UNSPACED: []}
     for model in index_models():
-        keys = (
-            model.objects.filter(space=space, vector__isnull=False).order_by("?").values_list("pk", flat=True)
-        )
+        keys = model.objects.filter(space=space, vector__isnull=False).order_by("?").values_list("pk", flat=True)
         for row in model.objects.filter(pk__in=list(keys[:SAMPLE_SIZE])).select_related(model.owner_field):
             is_other = is_unspaced(getattr(row, model.owner_field).content)
             drawn[UNSPACED if is_other else SPACED].append(row.vector)
@@ -220,9 +216,7 @@ def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> l
         return None
 
 
-def text_query(
-    text: str, *, turns: Iterable[tuple[str, str]] | None = None, payer: Payer = NOBODY
-) -> SearchQuery:
+def text_query(text: str, *, turns: Iterable[tuple[str, str]] | None = None, payer: Payer = NOBODY) -> SearchQuery:
     """Return the query for a search or a message; without the embedder it has words only and is `degraded`.
 
     `turns` are those before a message to an assistant, newest first as (role, text): one that says little by itself is
@@ -356,9 +350,7 @@ def plan_change() -> Plan:
     source = active_space()
     space = EmbeddingSpace.objects.filter(**names).first()
     indexed: int = sum(model.objects.filter(space=source).count() for model in index_models())
-    with_vector: int = sum(
-        model.objects.filter(space=space, vector__isnull=False).count() for model in index_models()
-    )
+    with_vector: int = sum(model.objects.filter(space=space, vector__isnull=False).count() for model in index_models())
     return Plan(source, str(EmbeddingSpace(**names)), max(0, indexed - with_vector))
 
 
@@ -404,16 +396,9 @@ def remove_retired(*, batch_size: int) -> int:
     return removed
 
 
-def _fill(
-    model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int, progress: Progress
-) -> int:
+def _fill(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int, progress: Progress) -> int:
     if source.pk != space.pk:
-        own = {field.column for field in model._meta.concrete_fields} - {
-            "space_id",
-            "vector",
-            "is_refused",
-            None,
-        }
+        own = {field.column for field in model._meta.concrete_fields} - {"space_id", "vector", "is_refused", None}
         statement = COPY_WORDS.format(
             table=connection.ops.quote_name(model._meta.db_table),
             columns=", ".join(map(connection.ops.quote_name, sorted(own))),

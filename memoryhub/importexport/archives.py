@@ -136,9 +136,7 @@ class Zip(Archive):
         if len(members) > MAX_MEMBERS or total > MAX_UNPACKED_BYTES:
             raise BrokenFile(f"The archive says that it holds {len(members):,} files of {total:,} bytes.")
         if total > RATIO_CHECKED_FROM and total > MAX_COMPRESSION_RATIO * path.stat().st_size:
-            raise BrokenFile(
-                f"The archive unpacks to {total:,} bytes, {MAX_COMPRESSION_RATIO} times its size: a bomb."
-            )
+            raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MAX_COMPRESSION_RATIO} times its size: a bomb.")
         if unsafe := next((each.filename for each in members if not _is_inside(each.filename)), None):
             raise BrokenFile(f"{shown(unsafe)}: a name in the archive leads out of it.")
         super().__init__([each.filename for each in members], total, PurePosixPath(name).stem)

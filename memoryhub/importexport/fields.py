@@ -60,16 +60,12 @@ def codec_of(field: models.Field) -> Codec:
             return [None if each is None else item.decode(each) for each in values]
 
         return Codec(
-            lambda values: [None if each is None else item.encode(each) for each in values],
-            decode,
-            item.refers,
+            lambda values: [None if each is None else item.encode(each) for each in values], decode, item.refers
         )
     for kind, codec in _CODECS:
         if isinstance(field, kind):
             return codec
-    raise TypeError(
-        f"{field} has a type that exports do not know: give it a line in memoryhub.importexport.fields."
-    )
+    raise TypeError(f"{field} has a type that exports do not know: give it a line in memoryhub.importexport.fields.")
 
 
 def reader_of(field: models.Field) -> Decode:
@@ -204,9 +200,7 @@ class Table:
 
     def values(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
         """Return rows as tuples of the exported columns."""
-        read: models.QuerySet[Any] = rows.annotate(**self.instead).values_list(
-            *map(self._source, self.codecs)
-        )
+        read: models.QuerySet[Any] = rows.annotate(**self.instead).values_list(*map(self._source, self.codecs))
         return read
 
     def values_of(self, row: models.Model) -> tuple[Any, ...]:
@@ -316,9 +310,7 @@ def left_out() -> dict[type[models.Model], str]:
 def exported_tables() -> list[Table]:
     """Return the exported tables, referenced ones first."""
     absent = left_out()
-    waiting = sorted(
-        (Table(each) for each in actor_models() if each not in absent), key=lambda each: each.name
-    )
+    waiting = sorted((Table(each) for each in actor_models() if each not in absent), key=lambda each: each.name)
     return list(_in_order(waiting))
 
 
@@ -327,9 +319,7 @@ def _in_order(waiting: list[Table]) -> Iterator[Table]:
     while waiting:
         ready = [each for each in waiting if {*each.references.values()} - {each.model} <= done]
         if not ready:
-            raise TypeError(
-                f"{[each.name for each in waiting]} refer to each other, or to rows that no export holds."
-            )
+            raise TypeError(f"{[each.name for each in waiting]} refer to each other, or to rows that no export holds.")
         yield from ready
         done |= {each.model for each in ready}
         waiting = [each for each in waiting if each not in ready]

@@ -53,10 +53,7 @@ class TargetNames:
     user_id: str | None = None
 
     def of(self, agent_id: str, user_id: str) -> tuple[str, str]:
-        return (
-            agent_id if self.agent_id is None else self.agent_id,
-            user_id if self.user_id is None else self.user_id,
-        )
+        return (agent_id if self.agent_id is None else self.agent_id, user_id if self.user_id is None else self.user_id)
 
 
 @dataclass
@@ -147,8 +144,10 @@ class _Checker:
     def take(self, line: Line) -> None:
         self.checked.lines = line.number
         takes: dict[Part, Callable[[Line], None]] = {
-            Part.AGENT: self._agent, Part.ACTOR: self._actor, Part.ROW: self._row
-        }  # fmt: skip
+            Part.AGENT: self._agent,
+            Part.ACTOR: self._actor,
+            Part.ROW: self._row,
+        }
         try:
             if line.part in takes:
                 takes[line.part](line)
@@ -159,13 +158,9 @@ class _Checker:
 
     def finish(self) -> None:
         if self.names.agent_id is not None and len(self.checked.agents) > 1:
-            self.problems.append(
-                "The file holds several agents; leave out --agent, which would make one of them."
-            )
+            self.problems.append("The file holds several agents; leave out --agent, which would make one of them.")
         if self.names.user_id is not None and self.checked.actors > 1:
-            self.problems.append(
-                "The file holds several actors; leave out --user, which would make one of them."
-            )
+            self.problems.append("The file holds several actors; leave out --user, which would make one of them.")
         if self.problems:
             raise BrokenFile("\n".join(self.problems))
 
@@ -214,10 +209,7 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
         entries = index_entries([owner.content for owner in findable], spaces, words=words)
         model.objects.bulk_create(
             model(
-                actor_id=actor_id,
-                **{model.owner_field: owner},
-                **model.repeated(owner),
-                **entry.row_values(space.id),
+                actor_id=actor_id, **{model.owner_field: owner}, **model.repeated(owner), **entry.row_values(space.id)
             )
             for owner, entry in zip(findable, entries, strict=True)
             for space in spaces
@@ -253,13 +245,7 @@ def store(
 
 class _Importer:
     def __init__(
-        self,
-        checked: Checked,
-        names: TargetNames,
-        by: Principal,
-        now: datetime,
-        dry_run: bool,
-        progress: Progress,
+        self, checked: Checked, names: TargetNames, by: Principal, now: datetime, dry_run: bool, progress: Progress
     ) -> None:
         self.id_map, self.names = checked.id_map, names
         self.by, self.now, self.dry_run, self.progress = by, now, dry_run, progress
@@ -275,8 +261,10 @@ class _Importer:
 
     def run(self, file: BinaryIO) -> None:
         takes: dict[Part, Callable[[Line], None]] = {
-            Part.AGENT: self._agent, Part.ACTOR: self._actor, Part.ROW: self._row
-        }  # fmt: skip
+            Part.AGENT: self._agent,
+            Part.ACTOR: self._actor,
+            Part.ROW: self._row,
+        }
         for line in read_lines(file):
             if line.part in takes:
                 takes[line.part](line)
@@ -310,9 +298,7 @@ class _Importer:
             self._insert(ACTORS, self._unknown(ACTORS, [row]))
         self.actor = Actor.objects.select_related("agent").get(id=key)
         if self.actor.agent.fixed_user_id not in ("", new[1]):
-            self.report.note(
-                line.number, ACTORS.name, "its agent here is in owner mode, and files under another user."
-            )
+            self.report.note(line.number, ACTORS.name, "its agent here is in owner mode, and files under another user.")
 
     def _row(self, line: Line) -> None:
         table = self.tables[line.table]
@@ -456,9 +442,7 @@ def _topological_order(own: Sequence[str], rows: list[Row]) -> Iterator[Row]:
     while waiting:
         keys = {row.instance.pk for row in waiting}
         free = [
-            row
-            for row in waiting
-            if not ({getattr(row.instance, name) for name in own} - {row.instance.pk}) & keys
+            row for row in waiting if not ({getattr(row.instance, name) for name in own} - {row.instance.pk}) & keys
         ]
         yield from free or waiting
         done = {row.line for row in free or waiting}

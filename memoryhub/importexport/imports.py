@@ -78,13 +78,16 @@ class ImportContext:
         """Note a row that was made or changed, for the undo of the import."""
         if self.row is None:
             self.row = new_import(
-                actor=actor, format=self.format, file_name=self.file_name, names_users=self.names.user_id is None,
-                by=self.by, now=self.now, imported_at=self.now,
-            )  # fmt: skip
-        self._rows.append(
-            ImportedRow(
-                actor=actor, import_id=self.row.pk, kind=kind, row_id=row_id, key=key, details=details
+                actor=actor,
+                format=self.format,
+                file_name=self.file_name,
+                names_users=self.names.user_id is None,
+                by=self.by,
+                now=self.now,
+                imported_at=self.now,
             )
+        self._rows.append(
+            ImportedRow(actor=actor, import_id=self.row.pk, kind=kind, row_id=row_id, key=key, details=details)
         )
 
     def store_rows(self) -> None:
@@ -161,9 +164,7 @@ def import_records(archive: Archive, *, writing: ImportContext, step: Step, skip
     _write(batch, writing, step(max(number, skip)))
 
 
-def _write(
-    batch: Sequence[LocatedRecord], writing: ImportContext, step: AbstractContextManager[None]
-) -> None:
+def _write(batch: Sequence[LocatedRecord], writing: ImportContext, step: AbstractContextManager[None]) -> None:
     with step:
         for kind, write in WRITERS.items():
             own = [located for located in batch if isinstance(located.record, kind)]
@@ -184,9 +185,7 @@ def dry_step(writing: ImportContext) -> Iterator[None]:
 
 
 @transaction.atomic
-def new_import(
-    *, actor: Actor, format: str, file_name: str, by: Principal, now: datetime, **values: Any
-) -> Import:
+def new_import(*, actor: Actor, format: str, file_name: str, by: Principal, now: datetime, **values: Any) -> Import:
     row = Import.objects.create(
         actor=actor, format=format, file_name=file_name[-255:], who_kind=by.kind, who_id=by.id,
         who_name=by.name[:150], is_trusted=by.is_trusted, created_at=now, **values,
@@ -212,9 +211,7 @@ def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tupl
     What was changed since the import stays as it is.
     """
     rows = list(
-        ImportedRow.objects.filter(import_id=row.pk)
-        .select_related("actor__agent")
-        .order_by("-id")[:UNDO_BATCH_SIZE]
+        ImportedRow.objects.filter(import_id=row.pk).select_related("actor__agent").order_by("-id")[:UNDO_BATCH_SIZE]
     )
     kept = 0
     for actor, kind, some in _runs(rows):

@@ -84,14 +84,10 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
             raise BrokenFile(f"Line {number}: the export ended before this line.")
         line = _line(number, raw)
         if (number == 1) != (line.part is Part.HEADER):
-            raise BrokenFile(
-                f"Line {number}: an export begins with its header, which is its first line alone."
-            )
+            raise BrokenFile(f"Line {number}: an export begins with its header, which is its first line alone.")
         version = line.values.get("version")
         if line.part is Part.HEADER and (version != VERSION or isinstance(version, bool)):
-            raise BrokenFile(
-                f"Line {number}: version {str(version)[:20]!a} is not known here, only {VERSION}."
-            )
+            raise BrokenFile(f"Line {number}: version {str(version)[:20]!a} is not known here, only {VERSION}.")
         ended = line.part is Part.END
         if ended and line.values != digest.values():
             raise BrokenFile(f"Line {number}: the lines before are not those that were exported.")

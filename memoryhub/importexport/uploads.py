@@ -80,11 +80,7 @@ def begin_upload(
 @transaction.atomic
 def append_chunk(*, row: Import, offset: int, data: bytes) -> Import:
     """Append bytes to an import's file; bytes that are here already are taken as repeated. Raises WrongOffset."""
-    row = (
-        Import.objects.select_for_update()
-        .select_related("actor__agent")
-        .get(actor_id=row.actor_id, pk=row.pk)
-    )
+    row = Import.objects.select_for_update().select_related("actor__agent").get(actor_id=row.actor_id, pk=row.pk)
     if row.imported_at is not None:
         raise WrongImportState(_("This file was imported already; begin another import."))
     if offset + len(data) <= row.size:
@@ -149,17 +145,14 @@ def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime)
     if job is not None and job.state in OPEN:
         raise WrongImportState(_("Another job of this import is under way; wait for it."))
     has_rows = (
-        row.imported_at is not None
-        or ImportedRow.objects.filter(actor_id=row.actor_id, import_id=row.pk).exists()
+        row.imported_at is not None or ImportedRow.objects.filter(actor_id=row.actor_id, import_id=row.pk).exists()
     )
     if verb == UNDO and (row.undone_at is not None or not has_rows):
         raise WrongImportState(_("There is nothing to undo: it was not imported, or is undone already."))
     if verb != UNDO and (row.imported_at is not None or not row.size):
         raise WrongImportState(_("There is no file to import: send it first, or begin another import."))
     audit.record(by=by, verb=AUDIT_VERBS[verb], row=row, now=now)
-    return enqueue(
-        KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}
-    )
+    return enqueue(KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb})
 
 
 def run_import_step(job: JobContext) -> Any:
@@ -227,9 +220,7 @@ def _steps(job: JobContext, archive: Archive, writing: ImportContext) -> Any:
 
 
 def _report(values: Mapping[str, Any]) -> Report:
-    counts: dict[str, Any] = {
-        name: Counter(values.get(name, {})) for name in ("made", "known", "refused", "reasons")
-    }
+    counts: dict[str, Any] = {name: Counter(values.get(name, {})) for name in ("made", "known", "refused", "reasons")}
     return Report(**counts, notes=[Note(**each) for each in values.get("notes", [])])
 
 
@@ -239,9 +230,7 @@ def _undo(job: JobContext, row: Import) -> Any:
     while True:
         cursor = {"kept": kept}
         with job.step(cursor=cursor, done=done, total=max(total, done)):
-            count, stayed = undo_rows(
-                row=row, by=job_principal(KIND, job.id), reason=UNDO_REASON, now=clock()
-            )
+            count, stayed = undo_rows(row=row, by=job_principal(KIND, job.id), reason=UNDO_REASON, now=clock())
             kept, done = kept + stayed, done + count
             cursor["kept"] = kept
         if not count:
@@ -259,9 +248,7 @@ def _undo(job: JobContext, row: Import) -> Any:
 
 def forget_uploads(now: datetime) -> int:
     """Delete uploaded files that were not imported for a week; return how many."""
-    old = [
-        path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - RETENTION).timestamp()
-    ]
+    old = [path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - RETENTION).timestamp()]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)

@@ -90,9 +90,7 @@ def run_piece(piece: Piece) -> Outcome:
             return Outcome(BackfillResult.FAILED, job.error)
         elif job.due_at > timezone.now() + GOES_ON_WITHIN:
             return Outcome(BackfillResult.WAITS, job.error)
-    return Outcome(
-        BackfillResult.WAITS, f"It was not finished in {MAX_ROUNDS:,} rounds; run the backfill again."
-    )
+    return Outcome(BackfillResult.WAITS, f"It was not finished in {MAX_ROUNDS:,} rounds; run the backfill again.")
 
 
 def _look(piece: Piece, job_id: UUID) -> Job | None:

@@ -62,9 +62,7 @@ class JobContext:
         return max(0.0, self.ends_at - time.monotonic())
 
     @contextmanager
-    def step(
-        self, *, cursor: Any = None, done: int | None = None, total: int | None = None
-    ) -> Iterator[None]:
+    def step(self, *, cursor: Any = None, done: int | None = None, total: int | None = None) -> Iterator[None]:
         """Write a part of long work: its effects, where to go on after a break, and how far it has come, or nothing.
 
         Renews the lease. Raises LeaseLost, before the effects and so without them.
@@ -73,9 +71,13 @@ class JobContext:
             self._hold()
             yield
             query(
-                "note_step", id=self.id, cursor=None if cursor is None else json.dumps(cursor), done=done, total=total,
+                "note_step",
+                id=self.id,
+                cursor=None if cursor is None else json.dumps(cursor),
+                done=done,
+                total=total,
                 lease_seconds=self.lease_seconds,
-            )  # fmt: skip
+            )
         self.cursor = cursor
 
     def finish(self, writes: Writes | None) -> None:

@@ -72,9 +72,7 @@ def pause_seconds(attempts: int) -> float:
     return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, attempts - 1), 20))
 
 
-def after_excuse(
-    attempts: Attempts, *, at_least_seconds: float | None = None, did_a_part: bool = False
-) -> Outcome:
+def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None, did_a_part: bool = False) -> Outcome:
     """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait.
 
     Where the attempt `did_a_part` of its work, the next goes on at once.

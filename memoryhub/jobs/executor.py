@@ -14,15 +14,7 @@ from django_q.exceptions import TimeoutException
 from psycopg.errors import LockNotAvailable
 
 from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
-from memoryhub.jobs.domain import (
-    Attempts,
-    Outcome,
-    Postponed,
-    State,
-    after_breakdown,
-    after_excuse,
-    after_stop,
-)
+from memoryhub.jobs.domain import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.registry import JobKind, Run, UnknownKind, job_kind
 
@@ -101,12 +93,7 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
 
     None where somebody else has it, its like runs, enough of its kind run, or somebody who joins it takes too long.
     """
-    values = {
-        "id": offered.job_id,
-        "due_at": offered.due_at,
-        "worker": worker,
-        "lease_seconds": kind.lease_seconds,
-    }
+    values = {"id": offered.job_id, "due_at": offered.due_at, "worker": worker, "lease_seconds": kind.lease_seconds}
     try:
         rows = _claimed(values, kind, offered.lock)
     except (IntegrityError, OperationalError) as error:
@@ -183,9 +170,7 @@ def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Ou
     for row in rows:
         job_id, kind, attempt, *_ = row
         state = _release(row, judge, error).state.value
-        log.warning(
-            "job released", extra={"job": str(job_id), "kind": kind, "attempt": attempt, "state": state}
-        )
+        log.warning("job released", extra={"job": str(job_id), "kind": kind, "attempt": attempt, "state": state})
     return len(rows)
 
 
@@ -193,7 +178,12 @@ def _release(row: tuple[Any, ...], judge: Callable[[Attempts], Outcome], error: 
     job_id, _kind, begun, excused, excused_for = row
     outcome = judge(Attempts(begun, excused, excused_for))
     query(
-        "release", id=job_id, attempt=begun, state=outcome.state.value, excused=int(outcome.is_excused),
-        pause_seconds=outcome.pause_seconds, error=error,
-    )  # fmt: skip
+        "release",
+        id=job_id,
+        attempt=begun,
+        state=outcome.state.value,
+        excused=int(outcome.is_excused),
+        pause_seconds=outcome.pause_seconds,
+        error=error,
+    )
     return outcome

@@ -31,9 +31,7 @@ class Job(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     kind = models.CharField(max_length=64)
-    key = models.CharField(
-        max_length=255, blank=True, help_text="One of a key waits and one runs; empty: any number."
-    )
+    key = models.CharField(max_length=255, blank=True, help_text="One of a key waits and one runs; empty: any number.")
     payload = models.JSONField(default=dict, blank=True)
     state = models.CharField(max_length=7, choices=STATES, default=State.QUEUED)
     attempts = models.PositiveIntegerField(default=0)
@@ -57,11 +55,15 @@ class Job(models.Model):
         ordering = ["-created_at", "-id"]
         constraints = [
             models.UniqueConstraint(
-                name="job_waits_once", fields=["actor", "kind", "key"], nulls_distinct=False,
+                name="job_waits_once",
+                fields=["actor", "kind", "key"],
+                nulls_distinct=False,
                 condition=Q(state=State.QUEUED, attempts=0) & ~Q(key=""),
             ),
             models.UniqueConstraint(
-                name="job_runs_once", fields=["actor", "kind", "key"], nulls_distinct=False,
+                name="job_runs_once",
+                fields=["actor", "kind", "key"],
+                nulls_distinct=False,
                 condition=Q(state=State.RUNNING) & ~Q(key=""),
             ),
             models.CheckConstraint(name="job_state_is_known", condition=Q(state__in=[state.value for state in State])),
@@ -70,16 +72,14 @@ class Job(models.Model):
                 condition=Q(state=State.RUNNING, lease_until__isnull=False)
                 | (~Q(state=State.RUNNING) & Q(lease_until=None)),
             ),
-        ]  # fmt: skip
+        ]
         indexes = [
             models.Index(fields=["due_at"], name="job_due", condition=Q(state=State.QUEUED)),
             models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
             # Those done are many, and nobody counts them.
             models.Index(fields=["kind", "state"], name="job_by_kind", condition=~Q(state=State.DONE)),
             models.Index(
-                fields=["actor", "kind", "key"],
-                name="job_waiting_by_key",
-                condition=Q(state=State.QUEUED) & ~Q(key=""),
+                fields=["actor", "kind", "key"], name="job_waiting_by_key", condition=Q(state=State.QUEUED) & ~Q(key="")
             ),
             models.Index(fields=["-created_at", "-id"], name="job_newest_first"),
         ]

@@ -110,9 +110,7 @@ class Offer:
 
 def offer(count: int) -> list[Offer]:
     bounded = {each.name: each.at_once for each in KINDS.values() if each.at_once is not None}
-    rows = query(
-        "offer", count=count, for_seconds=OFFERED_SECONDS, kinds=[*bounded], most=[*bounded.values()]
-    )
+    rows = query("offer", count=count, for_seconds=OFFERED_SECONDS, kinds=[*bounded], most=[*bounded.values()])
     return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in rows]
 
 

@@ -91,9 +91,7 @@ def job(
     """
     when = None
     if every_seconds is not None or daily_at is not None:
-        when = Schedule(
-            schedule or name.replace("_", " "), recurrence(every_seconds=every_seconds, daily_at=daily_at)
-        )
+        when = Schedule(schedule or name.replace("_", " "), recurrence(every_seconds=every_seconds, daily_at=daily_at))
 
     def register(run: Run) -> Run:
         if name in KINDS:
@@ -112,6 +110,4 @@ def job_kind(name: str) -> JobKind:
 
 
 def schedules() -> dict[str, tuple[str, Recurrence]]:
-    return {
-        each.schedule.name: (each.name, each.schedule.recurrence) for each in KINDS.values() if each.schedule
-    }
+    return {each.schedule.name: (each.name, each.schedule.recurrence) for each in KINDS.values() if each.schedule}

@@ -70,9 +70,7 @@ class JobsStatus:
             )
             start = "Start them with `manage.py serve` or `manage.py run_worker`."
             return f"No worker is there ({seen}): {counts}. {start}"
-        behind = (
-            " They are behind: add workers (MEMORYHUB_WORKERS)." if self.health is QueueHealth.BEHIND else ""
-        )
+        behind = " They are behind: add workers (MEMORYHUB_WORKERS)." if self.health is QueueHealth.BEHIND else ""
         return f"{self.workers} workers, {self.health}: {counts}.{behind}"
 
 

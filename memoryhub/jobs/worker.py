@@ -150,9 +150,7 @@ class WorkerPool(Sentinel):
         self.workers: list[PooledWorker] = []
         self.tidied_at = self.fetch_at = 0.0
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        super().__init__(
-            multiprocessing.Event(), multiprocessing.Event(), new_id(), broker=JobBroker(), start=False
-        )
+        super().__init__(multiprocessing.Event(), multiprocessing.Event(), new_id(), broker=JobBroker(), start=False)
         for number, handler in handlers.items():  # the base class takes them; they are the caller's
             signal.signal(number, handler)
 

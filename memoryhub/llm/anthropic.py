@@ -56,9 +56,7 @@ class AnthropicProvider(RemoteProvider):
 
     def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
         sent = {**self._question(request), "max_tokens": request.max_output_tokens, "stream": stream}
-        return self._exchange(
-            lambda client: client.messages.with_streaming_response.create(**sent, timeout=seconds)
-        )
+        return self._exchange(lambda client: client.messages.with_streaming_response.create(**sent, timeout=seconds))
 
     def _counted(self, request: CompletionRequest, seconds: float) -> Exchange:
         sent = self._question(request)
@@ -67,9 +65,7 @@ class AnthropicProvider(RemoteProvider):
         )
 
     def _models(self, seconds: float) -> Exchange:
-        return self._exchange(
-            lambda client: client.models.with_streaming_response.list(limit=1, timeout=seconds)
-        )
+        return self._exchange(lambda client: client.models.with_streaming_response.list(limit=1, timeout=seconds))
 
     def _question(self, request: CompletionRequest) -> dict[str, Any]:
         """Return the parts of a request that are counted: all but the room for the answer."""

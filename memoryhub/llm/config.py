@@ -58,9 +58,7 @@ class LLMConfig:
             return "openai"
         for name in ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY"):
             if read_value(environ, name):
-                raise EnvironmentProblem(
-                    f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well."
-                )
+                raise EnvironmentProblem(f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well.")
         return "none"
 
     def model_for(self, operation: Operation) -> str | None:
@@ -81,9 +79,7 @@ class LLMConfig:
 
 
 CHAT_MODELS: Mapping[str, str] = MappingProxyType({"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.6-sol"})
-BACKGROUND_MODELS: Mapping[str, str] = MappingProxyType(
-    {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.6-luna"}
-)
+BACKGROUND_MODELS: Mapping[str, str] = MappingProxyType({"anthropic": "claude-haiku-5-5", "openai": "gpt-5.6-luna"})
 
 
 def default_model(provider: str, operation: Operation) -> str:

@@ -19,12 +19,7 @@ class ProviderError(Exception):
     permanent: bool = False
 
     def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        permanent: bool | None = None,
-        retry_after_seconds: float | None = None,
+        self, message: str, *, code: str, permanent: bool | None = None, retry_after_seconds: float | None = None
     ) -> None:
         super().__init__(message)
         self.code = code

@@ -5,27 +5,13 @@ from typing import Any, ClassVar
 
 import openai
 
-from memoryhub.llm.answers import (
-    Draft,
-    Event,
-    Stop,
-    is_strict,
-    parse_object,
-    token_count,
-    value_at,
-    vendor_schema,
-)
+from memoryhub.llm.answers import Draft, Event, Stop, is_strict, parse_object, token_count, value_at, vendor_schema
 from memoryhub.llm.remote import Exchange, RemoteProvider, from_event
 from memoryhub.llm.types import CompletionRequest, Form, Operation
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
-STOPS = {
-    "stop": Stop.FINISHED,
-    "length": Stop.TRUNCATED,
-    "content_filter": Stop.REFUSED,
-    "tool_calls": Stop.CALLS,
-}
+STOPS = {"stop": Stop.FINISHED, "length": Stop.TRUNCATED, "content_filter": Stop.REFUSED, "tool_calls": Stop.CALLS}
 
 REASONING_FAMILIES = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 """Models that think before they answer, out of the same budget; background work asks them to think little."""

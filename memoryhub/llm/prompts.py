@@ -36,6 +36,4 @@ def fenced(blocks: Mapping[str, str], fence: str) -> str:
     """Return each text between two lines of its heading and the fence. Raises ForgedDelimiter."""
     if not fence or any(fence in text for text in blocks.values()):
         raise ForgedDelimiter("A text contains the fence.")
-    return "\n\n".join(
-        f"<{heading} {fence}>\n{text}\n</{heading} {fence}>" for heading, text in blocks.items()
-    )
+    return "\n\n".join(f"<{heading} {fence}>\n{text}\n</{heading} {fence}>" for heading, text in blocks.items())

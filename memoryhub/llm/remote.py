@@ -17,13 +17,7 @@ import ssl
 import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    aclosing,
-    asynccontextmanager,
-    contextmanager,
-)
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from types import ModuleType
@@ -41,15 +35,7 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.types import (
-    Completion,
-    CompletionRequest,
-    Delta,
-    LLMProvider,
-    OnFailed,
-    Operation,
-    ignore_failure,
-)
+from memoryhub.llm.types import Completion, CompletionRequest, Delta, LLMProvider, OnFailed, Operation, ignore_failure
 
 Result = TypeVar("Result")
 
@@ -110,13 +96,7 @@ def from_event(error: object) -> ProviderError:
         return ProviderMisconfigured("The provider has no such address or model.", code="not_found")
     if "content_filter" in names:
         return ProviderRejected("The provider refuses to answer.", code="refused")
-    if names & {
-        "invalid_request_error",
-        "request_too_large",
-        "context_length_exceeded",
-        "invalid_prompt",
-        "400",
-    }:
+    if names & {"invalid_request_error", "request_too_large", "context_length_exceeded", "invalid_prompt", "400"}:
         return ProviderRejected("The provider refuses the request.", code="rejected")
     return overloaded()
 
@@ -248,9 +228,7 @@ class RemoteProvider(LLMProvider):
     def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> Completion:
         def attempt(seconds: float) -> Completion:
             content = run(self._body(self._open(request, seconds, stream=False), seconds))
-            return completion(
-                self._read(parse_object(content)), request, model=self.model_for(request.operation)
-            )
+            return completion(self._read(parse_object(content)), request, model=self.model_for(request.operation))
 
         return call_with_retries(self._budget(request.deadline_seconds), attempt, self._clock, on_failed)
 
@@ -281,9 +259,7 @@ class RemoteProvider(LLMProvider):
         seconds = PROBE_SECONDS
         listed = parse_object(run(self._body(self._models(seconds), seconds)))
         if not isinstance(listed.get("data"), list):
-            raise BadAnswer(
-                "The provider answered with something that is no list of models.", code="not_models"
-            )
+            raise BadAnswer("The provider answered with something that is no list of models.", code="not_models")
 
     @abstractmethod
     def _client(self) -> Any:
@@ -318,9 +294,7 @@ class RemoteProvider(LLMProvider):
         with translate_sdk_errors(self.sdk):
             return await _in_time(seconds, _whole(exchange))
 
-    async def _streamed(
-        self, request: CompletionRequest, ends_at: float
-    ) -> AsyncGenerator[Delta | Completion, None]:
+    async def _streamed(self, request: CompletionRequest, ends_at: float) -> AsyncGenerator[Delta | Completion, None]:
         draft = Draft()
         now, stall_seconds = self._clock.now, self._config.attempt_timeout_seconds
         exchange = self._open(request, min(stall_seconds, ends_at - now()), stream=True)
@@ -356,9 +330,7 @@ async def _events(
             for event in decoder.feed(chunk):
                 if event.name != "ping":
                     yield event
-                    stalls_at = (
-                        now() + stall_seconds
-                    )  # after the yield: a slow reader is not the provider's fault
+                    stalls_at = now() + stall_seconds  # after the yield: a slow reader is not the provider's fault
 
 
 async def _whole(exchange: Exchange) -> bytes:

@@ -71,10 +71,7 @@ def split_by_script(text: str) -> Iterator[tuple[Script, str]]:
                 yield "latin", line
             else:
                 for match in _run.finditer(line):
-                    yield (
-                        "japanese" if match["japanese"] else "other" if match["other"] else "latin",
-                        match[0],
-                    )
+                    yield ("japanese" if match["japanese"] else "other" if match["other"] else "latin", match[0])
 
     for script, pieces in groupby(classified(), itemgetter(0)):
         yield script, "".join(piece for _, piece in pieces)
@@ -98,10 +95,7 @@ def script_sizes(text: str) -> tuple[dict[Script, int], int]:
 
     For texts of very many pieces, which are never made here: it takes passes over the text instead.
     """
-    lines = [
-        (is_code, "".join(line for _, line in group))
-        for is_code, group in groupby(_lines(text), itemgetter(0))
-    ]
+    lines = [(is_code, "".join(line for _, line in group)) for is_code, group in groupby(_lines(text), itemgetter(0))]
     letters = "".join(line for is_code, line in lines if not is_code).translate(_scripts)
     blanks = {script: sum(map(len, re.findall(f"(?<={script}) +", letters))) for script in "jo"}
     sizes: dict[Script, int] = {
@@ -323,9 +317,7 @@ def count_raw(text: str) -> int:
     """
     if len(text) <= MAX_CACHED_CHARS:
         return _count_cached(text)
-    return sum(
-        _count_cached(part) if len(part) <= MAX_CACHED_CHARS else _count(part) for part in _lines_of(text)
-    )
+    return sum(_count_cached(part) if len(part) <= MAX_CACHED_CHARS else _count(part) for part in _lines_of(text))
 
 
 def _lines_of(text: str) -> list[str]:

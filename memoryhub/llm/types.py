@@ -25,12 +25,7 @@ def array_schema(items: dict[str, Any]) -> dict[str, Any]:
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object that has all of these properties and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 Form = Literal["anthropic", "openai"]

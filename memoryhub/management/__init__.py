@@ -31,16 +31,12 @@ def moment_option(name: str, text: str | None) -> datetime | None:
     except ValueError:
         moment = day = None
     if moment is None and day is None:
-        raise CommandError(
-            f"{name} must be a day as 2026-03-01, or a time as 2026-03-01T09:00+09:00, not {text!r}."
-        )
+        raise CommandError(f"{name} must be a day as 2026-03-01, or a time as 2026-03-01T09:00+09:00, not {text!r}.")
     moment = moment or datetime.combine(day, datetime.min.time())  # type: ignore[arg-type]
     try:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except OverflowError:
-        raise CommandError(
-            f"{name} {text} is beyond the calendar, which ends with the year 9999 in UTC."
-        ) from None
+        raise CommandError(f"{name} {text} is beyond the calendar, which ends with the year 9999 in UTC.") from None
 
 
 def selection_of(options: Mapping[str, Any]) -> Selection:
@@ -104,6 +100,4 @@ class ProgressLines(Progress):
         task = self._tasks[task_id]
         share = f"{task.percentage:.0f} %" if task.total else f"{task.completed:,.0f}"
         left = f", {timedelta(seconds=int(task.time_remaining))} left" if task.time_remaining else ""
-        self._write_line(
-            f"{task.description}: {share} after {timedelta(seconds=int(task.elapsed or 0))}{left}"
-        )
+        self._write_line(f"{task.description}: {share} after {timedelta(seconds=int(task.elapsed or 0))}{left}")

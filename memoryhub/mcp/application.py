@@ -61,9 +61,7 @@ class McpApplication:
             return
         await self._serve(address, profile, {**scope, "path": "/mcp", "raw_path": b"/mcp"}, receive, send)
 
-    async def _serve(
-        self, address: Address, profile: Profile, scope: Message, receive: Receive, send: Send
-    ) -> None:
+    async def _serve(self, address: Address, profile: Profile, scope: Message, receive: Receive, send: Send) -> None:
         application = await self._application(profile)
         from memoryhub.mcp.server import address_of_request
 

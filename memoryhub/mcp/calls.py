@@ -173,12 +173,7 @@ class Call:
 
 
 def call_tool(
-    tool: Tool,
-    *,
-    api_key: ApiKey,
-    address: Address,
-    idempotency_key: str | None,
-    arguments: Mapping[str, Any],
+    tool: Tool, *, api_key: ApiKey, address: Address, idempotency_key: str | None, arguments: Mapping[str, Any]
 ) -> str:
     """Run a tool and return its answer as JSON. Raises CallFailed."""
     call = Call(api_key, address, datetime.now(UTC))
@@ -222,9 +217,11 @@ def _answer(tool: Tool, call: Call, idempotency_key: str | None, arguments: Mapp
         route = f"mcp:{tool.name}:{call.address.agent_id}:{call.address.user_id}"
         keyed = keyed_call(call.api_key, route=route, key=idempotency_key, content=arguments)
     answer = answer_call(
-        keyed, in_transaction=tool.in_transaction, act=lambda: Response(tool.run(call, **arguments)),
+        keyed,
+        in_transaction=tool.in_transaction,
+        act=lambda: Response(tool.run(call, **arguments)),
         actor_id=lambda: call.actor_id,
-    )  # fmt: skip
+    )
     return json.dumps(answer.data, ensure_ascii=False, separators=(",", ":"), default=str)
 
 

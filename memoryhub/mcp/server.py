@@ -28,17 +28,7 @@ from memoryhub.auth.authentication import usable_key
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey
 from memoryhub.db_pool import return_connection
-from memoryhub.mcp.calls import (
-    RESOURCES,
-    TOOLS,
-    Address,
-    CallFailed,
-    Profile,
-    Resource,
-    Tool,
-    call_tool,
-    read_resource,
-)
+from memoryhub.mcp.calls import RESOURCES, TOOLS, Address, CallFailed, Profile, Resource, Tool, call_tool, read_resource
 
 ENDPOINT: Final = "/mcp"
 IDEMPOTENCY_KEY: Final = "memoryhub/idempotency-key"
@@ -134,9 +124,7 @@ def _add_tool(server: MCPServer, tool: Tool) -> None:
 
     _sign(run, tool.run, "ctx", Context)
     reads = tool.scope is Scope.READ and not tool.destructive
-    hints = (
-        ToolAnnotations(read_only_hint=True) if reads else ToolAnnotations(destructive_hint=tool.destructive)
-    )
+    hints = ToolAnnotations(read_only_hint=True) if reads else ToolAnnotations(destructive_hint=tool.destructive)
     server.add_tool(
         run, name=tool.name, description=inspect.getdoc(tool.run), annotations=hints, structured_output=False
     )

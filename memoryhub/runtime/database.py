@@ -21,19 +21,23 @@ def database_settings(environment: Environment) -> dict[str, object]:
     Before the embedded server was ever started there is nothing to connect to; the settings then
     name a closed port, and `memoryhub.tenancy.policies` and `/readyz` say what to do.
     """
-    base = (
-        _external(environment.database_url) if environment.database_url else _embedded(environment.data_dir)
-    )
+    base = _external(environment.database_url) if environment.database_url else _embedded(environment.data_dir)
     # A server that went away without a word must keep nobody waiting; what a URL says goes before.
     options: dict[str, object] = {
-        "application_name": f"memoryhub-{environment.process}", "connect_timeout": 5, "keepalives_idle": 10,
-        "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000,
-    }  # fmt: skip
+        "application_name": f"memoryhub-{environment.process}",
+        "connect_timeout": 5,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 20_000,
+    }
     options.update(base.pop("OPTIONS", {}))
     if environment.is_web:
         options["pool"] = {
-            "min_size": environment.pool_min, "max_size": environment.pool_share, "timeout": POOL_WAIT_SECONDS
-        }  # fmt: skip
+            "min_size": environment.pool_min,
+            "max_size": environment.pool_share,
+            "timeout": POOL_WAIT_SECONDS,
+        }
         options["options"] = f"-c statement_timeout=30000 {options.get('options', '')}".rstrip()
     return {
         **base,

@@ -25,15 +25,7 @@ from pathlib import Path
 from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, read_environment
 from memoryhub.runtime.database import database_settings
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
-from memoryhub.runtime.processes import (
-    FileLock,
-    LockHeld,
-    Wakeups,
-    die_with_parent,
-    is_locked,
-    listen,
-    wait_until,
-)
+from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, listen, wait_until
 
 LOCK = "serve.lock"
 WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
@@ -44,9 +36,7 @@ HEARTBEAT = "MEMORYHUB_HEARTBEAT"  # names the descriptor into which a program w
 SILENT_SECONDS = 20
 SILENT_START_SECONDS = 60
 STOP_SECONDS = 90
-POSTGRES_PAUSE_SECONDS = (
-    5.0  # on a full disk it fails again and again until there is room; nobody waits long then
-)
+POSTGRES_PAUSE_SECONDS = 5.0  # on a full disk it fails again and again until there is room; nobody waits long then
 HEALTHY_AFTER_SECONDS = 30
 MAX_FAILED_STARTS = 3  # a web server that never answered and died so often will not get better
 EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - we bind nothing here
@@ -82,16 +72,10 @@ class Program:
 
 # glibc raises its threshold for blocks of their own to the largest freed, and keeps an arena per thread: a few
 # bodies of 9 MB doubled the process for good.
-MALLOC_SETTINGS = {
-    "MALLOC_ARENA_MAX": "2",
-    "MALLOC_MMAP_THRESHOLD_": "262144",
-    "MALLOC_TRIM_THRESHOLD_": "1048576",
-}
+MALLOC_SETTINGS = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "262144", "MALLOC_TRIM_THRESHOLD_": "1048576"}
 
 PROGRAMS = (
-    Program(
-        name="web", arguments="-m memoryhub.web", environment={"MEMORYHUB_PROCESS": "web", **MALLOC_SETTINGS}
-    ),
+    Program(name="web", arguments="-m memoryhub.web", environment={"MEMORYHUB_PROCESS": "web", **MALLOC_SETTINGS}),
     # It replaces its worker processes itself; when it ends, jobs wait for it, so its pauses stay short.
     Program(
         name="worker",
@@ -184,9 +168,7 @@ class Child:
 
 
 class Supervisor:
-    def __init__(
-        self, environment: Environment, *, say: Say, programs: tuple[Program, ...] = PROGRAMS
-    ) -> None:
+    def __init__(self, environment: Environment, *, say: Say, programs: tuple[Program, ...] = PROGRAMS) -> None:
         self.environment = environment
         self.say = say
         self.children = [Child(program, environment) for program in programs]
@@ -243,9 +225,7 @@ class Supervisor:
                 "or choose another MEMORYHUB_DATA_DIR and PORT for a second one."
             ) from None
         except OSError as problem:
-            raise SupervisorError(
-                f"MEMORYHUB_DATA_DIR {path.parent} cannot be written: {problem.strerror}."
-            ) from None
+            raise SupervisorError(f"MEMORYHUB_DATA_DIR {path.parent} cannot be written: {problem.strerror}.") from None
         try:
             yield
         finally:
@@ -353,9 +333,7 @@ class Supervisor:
             child.close_heartbeat()
 
 
-def spawn(
-    command: list[str], environment: Mapping[str, str], *, keep: tuple[int, ...] = ()
-) -> subprocess.Popen[bytes]:
+def spawn(command: list[str], environment: Mapping[str, str], *, keep: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
     """Start a process in its own session that dies with its parent; it inherits the given descriptors."""
     return subprocess.Popen(
         command,

@@ -92,9 +92,7 @@ _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\U0
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FINAL_LONG_SOUND: Final = re.compile(f"(?<=[{KATAKANA}]{{2}})ー(?![{KATAKANA}])")
 # Where an ASCII character ends a word, hundreds of ranges of marks need not be compared.
-_RUN: Final = re.compile(
-    f"([{UNSPACED}]+)|((?:[a-z0-9]++|(?![\\x00-\\x7f])(?:[^\\W_{UNSPACED}]|[{_MARKS}]))+)"
-)
+_RUN: Final = re.compile(f"([{UNSPACED}]+)|((?:[a-z0-9]++|(?![\\x00-\\x7f])(?:[^\\W_{UNSPACED}]|[{_MARKS}]))+)")
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
 _EXPRESSION: Final = re.compile(f"[{KATAKANA}]{{2,}}|[{HAN}]+")
 _COUNTED: Final = re.compile(f"(?=\\d)(?<!\\d)(\\d++)([{UNSPACED}])")

@@ -96,9 +96,11 @@ class Clustering:
         quote, owner_field = connection.ops.quote_name, self.model._meta.get_field(self.model.owner_field)
         self.actors = self.model._meta.get_field("actor").related_model
         self.names = {
-            "table": quote(self.model._meta.db_table), "owner": quote(owner_field.column),
-            "owners": quote(owner_field.related_model._meta.db_table), "actors": quote(self.actors._meta.db_table),
-        }  # fmt: skip
+            "table": quote(self.model._meta.db_table),
+            "owner": quote(owner_field.column),
+            "owners": quote(owner_field.related_model._meta.db_table),
+            "actors": quote(self.actors._meta.db_table),
+        }
         self.next_rows = NEXT_ROWS.format(**self.names)
         self.move = MOVE.format(next_rows=self.next_rows, **self.names)
         self.batch = FIRST_BATCH
@@ -160,18 +162,20 @@ class Clustering:
     def _values(self, state: ClusteringState) -> dict[str, Any]:
         space = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.ACTIVE).values_list("pk", flat=True)
         return {
-            "space": space.first(), "since": state.since, "until": state.until, "after_actor": state.after_actor,
-            "after_owner": state.after_owner, "most": self.batch,
-        }  # fmt: skip
+            "space": space.first(),
+            "since": state.since,
+            "until": state.until,
+            "after_actor": state.after_actor,
+            "after_owner": state.after_owner,
+            "most": self.batch,
+        }
 
     def _read_next(self, state: ClusteringState) -> None:
         """Fetch the next rows' pages, so that nobody waits for the disk while the table is locked."""
         current = self._states().get()
         if current.until == state.until:
             with connection.cursor() as cursor:
-                cursor.execute(
-                    READ_NEXT.format(next_rows=self.next_rows, **self.names), self._values(current)
-                )
+                cursor.execute(READ_NEXT.format(next_rows=self.next_rows, **self.names), self._values(current))
 
     def _lock(self) -> None:
         with connection.cursor() as cursor:

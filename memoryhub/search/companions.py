@@ -40,8 +40,7 @@ def informative_hits(
         document = {term: hit.document[term] for term in words.weights if term in hit.document}
         rest = {term: max(0.0, weight - said.get(term, 0.0)) for term, weight in document.items()}
         whole, left = (
-            relevance(hit.similarity_raw, word_score(part, words), bounds, policy)
-            for part in (document, rest)
+            relevance(hit.similarity_raw, word_score(part, words), bounds, policy) for part in (document, rest)
         )
         if hit.relevance >= EQUAL_SHARE * hits[0].relevance or left >= OWN_SHARE * whole:
             kept.append(place)

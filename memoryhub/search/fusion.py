@@ -25,9 +25,7 @@ class SpaceBounds:
 
     def __post_init__(self) -> None:
         if not -1 <= self.cosine_low < self.cosine_high <= 1:
-            raise ValueError(
-                f"Bounds must be -1 <= low < high <= 1, not {self.cosine_low} and {self.cosine_high}."
-            )
+            raise ValueError(f"Bounds must be -1 <= low < high <= 1, not {self.cosine_low} and {self.cosine_high}.")
         if not 0 <= self.vector_weight <= 1:
             raise ValueError(f"A vector weight lies in [0, 1], unlike {self.vector_weight}.")
 
@@ -76,10 +74,7 @@ DEFAULT_POLICY: Final = FusionPolicy()
 
 
 def relevance(
-    similarity_raw: float | None,
-    word_raw: float | None,
-    bounds: SpaceBounds,
-    policy: FusionPolicy = DEFAULT_POLICY,
+    similarity_raw: float | None, word_raw: float | None, bounds: SpaceBounds, policy: FusionPolicy = DEFAULT_POLICY
 ) -> float:
     """Return in [0, 1] how relevant a text is: the chance that either arm is right, were they independent.
 
@@ -173,9 +168,7 @@ def _in_place(window: Sequence[Turn], policy: FusionPolicy) -> float:
     dependence = _dependence(own, policy)
     is_reply = last.asks and not own.continues
     reply_gain = (policy.reply_share - policy.neighbour_share) * _dependence(last, policy) * is_reply
-    next_to = max(
-        (policy.neighbour_share + reply_gain) * last.relevance, policy.neighbour_share * following.relevance
-    )
+    next_to = max((policy.neighbour_share + reply_gain) * last.relevance, policy.neighbour_share * following.relevance)
     beyond = policy.beyond_share * max(before_last.relevance, after_next.relevance)
     relevance = 1 - (1 - own.relevance) * (1 - dependence * next_to) * (1 - dependence * beyond)
     relevance *= 1 - (1 - policy.asking_share) * dependence * own.asks

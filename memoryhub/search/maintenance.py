@@ -112,8 +112,7 @@ def _held_owners(model: Any, rows: Sequence[Any]) -> dict[Any, Any]:
     wrong = [row for row in rows if _differs(model, row, getattr(row, model.owner_field))]
     owners = model._meta.get_field(model.owner_field).related_model._default_manager
     held = owners.select_for_update(no_key=True).filter(
-        actor_id__in={row.actor_id for row in wrong},
-        pk__in={getattr(row, f"{model.owner_field}_id") for row in wrong},
+        actor_id__in={row.actor_id for row in wrong}, pk__in={getattr(row, f"{model.owner_field}_id") for row in wrong}
     )
     return {owner.pk: owner for owner in held.order_by("pk")} if wrong else {}
 

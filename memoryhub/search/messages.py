@@ -278,9 +278,7 @@ def without_code(text: str) -> str:
     lines = _FENCED.sub("\n", text).split("\n")
     code = [False, *map(_looks_like_code, lines), False]
     runs = [one and other for one, other in pairwise(code)]
-    kept = [
-        line for line, before, after in zip(lines, runs[:-1], runs[1:], strict=True) if not (before or after)
-    ]
+    kept = [line for line, before, after in zip(lines, runs[:-1], runs[1:], strict=True) if not (before or after)]
     prose = "\n".join(kept)
     return prose if prose.strip() else text
 

@@ -65,13 +65,9 @@ class EmbeddingSpace(models.Model):
     state = models.CharField(max_length=8, choices=State.choices, default=State.FILLING)
     cosine_low = models.FloatField(help_text="The cosine of two texts that have nothing in common.")
     cosine_high = models.FloatField(help_text="The cosine of a text and its paraphrase.")
-    vector_weight = models.FloatField(
-        help_text="The relevance of a perfect cosine without any shared word, 0 to 1."
-    )
+    vector_weight = models.FloatField(help_text="The relevance of a perfect cosine without any shared word, 0 to 1.")
     calibration = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text="What was measured of its cosines, by script; empty: not yet.",
+        default=dict, blank=True, help_text="What was measured of its cosines, by script; empty: not yet."
     )
     created_at = models.DateTimeField(db_default=Now())
 
@@ -79,21 +75,16 @@ class EmbeddingSpace(models.Model):
         app_label = "memoryhub"
         constraints = [
             models.UniqueConstraint(name="space_is_unique", fields=["provider", "model", "dimension"]),
-            models.UniqueConstraint(
-                name="space_active_is_one", fields=["state"], condition=models.Q(state="active")
-            ),
+            models.UniqueConstraint(name="space_active_is_one", fields=["state"], condition=models.Q(state="active")),
             models.CheckConstraint(
                 name="space_state_is_known", condition=models.Q(state__in=["filling", "active", "retired"])
             ),
             models.CheckConstraint(
-                name="space_dimension_fits_halfvec",
-                condition=models.Q(dimension__gte=1, dimension__lte=16_000),
+                name="space_dimension_fits_halfvec", condition=models.Q(dimension__gte=1, dimension__lte=16_000)
             ),
             models.CheckConstraint(
                 name="space_bounds_are_ordered",
-                condition=models.Q(
-                    cosine_low__gte=-1, cosine_low__lt=models.F("cosine_high"), cosine_high__lte=1
-                ),
+                condition=models.Q(cosine_low__gte=-1, cosine_low__lt=models.F("cosine_high"), cosine_high__lte=1),
             ),
             models.CheckConstraint(
                 name="space_weight_is_a_share", condition=models.Q(vector_weight__gte=0, vector_weight__lte=1)
@@ -137,9 +128,7 @@ class FrequentTerms(models.Model):
     The first is `TermStatistic.CORPUS`, with the number of texts. Hashes, not words.
     """
 
-    actor = models.OneToOneField(
-        "memoryhub.Actor", on_delete=models.CASCADE, primary_key=True, related_name="+"
-    )
+    actor = models.OneToOneField("memoryhub.Actor", on_delete=models.CASCADE, primary_key=True, related_name="+")
     terms = ArrayField(models.IntegerField())
     counts = ArrayField(models.IntegerField())
 
@@ -183,9 +172,7 @@ class SearchIndexRow(models.Model):
     vector = InlineHalfVectorField(null=True)
     words = InlineSparseVectorField(dimensions=DIMENSION)
     length = models.PositiveIntegerField(db_default=0, help_text="In words, as the search counts them.")
-    words_version = models.PositiveSmallIntegerField(
-        db_default=1, help_text="Which analysis of text the words are of."
-    )
+    words_version = models.PositiveSmallIntegerField(db_default=1, help_text="Which analysis of text the words are of.")
 
     is_refused = models.BooleanField(
         db_default=False, help_text="The embedder refuses this text; it is found by words alone."
@@ -194,9 +181,7 @@ class SearchIndexRow(models.Model):
     class Meta:
         abstract = True
         indexes: ClassVar[list[models.Index]] = [
-            models.Index(
-                fields=["space", "actor"], name="%(class)s_unembedded", condition=models.Q(vector=None)
-            ),
+            models.Index(fields=["space", "actor"], name="%(class)s_unembedded", condition=models.Q(vector=None))
         ]
 
     @classmethod

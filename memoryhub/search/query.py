@@ -27,12 +27,7 @@ from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, brevity
 from memoryhub.search.index import unit_vector, weigh_queries
 from memoryhub.search.messages import NEED_ODDS, QueryText
-from memoryhub.search.models import (
-    EmbeddingSpace,
-    InlineHalfVectorField,
-    InlineSparseVectorField,
-    SearchIndexRow,
-)
+from memoryhub.search.models import EmbeddingSpace, InlineHalfVectorField, InlineSparseVectorField, SearchIndexRow
 
 
 @dataclass(frozen=True)
@@ -56,11 +51,7 @@ class SearchQuery:
 
 
 def build_query(
-    text: QueryText,
-    vector: Sequence[float] | None,
-    *,
-    space: EmbeddingSpace,
-    actor_id: UUID | None = None,
+    text: QueryText, vector: Sequence[float] | None, *, space: EmbeddingSpace, actor_id: UUID | None = None
 ) -> SearchQuery:
     """Return the query for a text and its vector; None where the embedder is down: the query is `degraded`.
 
@@ -71,10 +62,7 @@ def build_query(
 
 
 def build_queries(
-    texts: Sequence[tuple[QueryText, Sequence[float] | None]],
-    *,
-    space: EmbeddingSpace,
-    actor_id: UUID | None = None,
+    texts: Sequence[tuple[QueryText, Sequence[float] | None]], *, space: EmbeddingSpace, actor_id: UUID | None = None
 ) -> list[SearchQuery]:
     """Return the queries for texts with their vectors; the frequencies of all terms are read at once.
 
@@ -84,8 +72,7 @@ def build_queries(
         UnusableVector: as `build_query`.
     """
     units = [
-        None if vector is None else tuple(unit_vector(vector, dimension=space.dimension))
-        for _text, vector in texts
+        None if vector is None else tuple(unit_vector(vector, dimension=space.dimension)) for _text, vector in texts
     ]
     words = weigh_queries([text for text, _vector in texts], actor_id)
     return [
@@ -94,9 +81,7 @@ def build_queries(
             bounds=space.bounds_for(is_unspaced=text.is_unspaced),
             vector=unit,
             words=weights,
-            policy=DEFAULT_POLICY
-            if text.wording is None
-            else DEFAULT_POLICY.of_message(NEED_ODDS[text.wording]),
+            policy=DEFAULT_POLICY if text.wording is None else DEFAULT_POLICY.of_message(NEED_ODDS[text.wording]),
             text=text.text,
             degraded=unit is None,
         )
@@ -357,9 +342,11 @@ def _scored(
         values["words"] = words_text(query.words)
         values["reachable"] = -query.words.reachable
     scan = _scan(
-        model, conversation.columns if conversation else (), compares=query.vector is not None,
+        model,
+        conversation.columns if conversation else (),
+        compares=query.vector is not None,
         reaches=None if query.words is None else bool(query.words.reachable),
-    )  # fmt: skip
+    )
     sql, params = scan.sql(where & Q(space_id=query.space_id), **values)
     head = SCORED_IN_CONVERSATION if conversation else SCORED
     return head.format(rows=sql), params

@@ -41,14 +41,10 @@ class Agent(models.Model):
         max_length=255, blank=True, help_text="Owner mode: everything is filed under this one user."
     )
     policy = models.JSONField(default=dict, blank=True, help_text="Values that differ from the defaults.")
-    strategies = models.JSONField(
-        default=dict, blank=True, help_text="Long-term strategies switched off or on."
-    )
+    strategies = models.JSONField(default=dict, blank=True, help_text="Long-term strategies switched off or on.")
     topics_include = ArrayField(models.CharField(max_length=255), default=list, blank=True)
     topics_exclude = ArrayField(models.CharField(max_length=255), default=list, blank=True)
-    retrieval_config = models.JSONField(
-        null=True, blank=True, help_text="Namespace prefixes; empty: the defaults."
-    )
+    retrieval_config = models.JSONField(null=True, blank=True, help_text="Namespace prefixes; empty: the defaults.")
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
@@ -64,9 +60,7 @@ class Agent(models.Model):
         app_label = "memoryhub"
         ordering = ["agent_id"]
         constraints = [
-            models.CheckConstraint(
-                name="agent_id_is_slug", condition=models.Q(agent_id__regex=r"^[-a-zA-Z0-9_]+$")
-            )
+            models.CheckConstraint(name="agent_id_is_slug", condition=models.Q(agent_id__regex=r"^[-a-zA-Z0-9_]+$"))
         ]
 
     def __str__(self) -> str:
@@ -189,9 +183,7 @@ class OwnedRow(models.Model):
         super().refresh_from_db(using, fields, from_queryset)
 
     def delete(self, using: Any = None, keep_parents: bool = False) -> tuple[int, dict[str, int]]:
-        collector = _WithinActorCollector(
-            using=using or router.db_for_write(type(self), instance=self), origin=self
-        )
+        collector = _WithinActorCollector(using=using or router.db_for_write(type(self), instance=self), origin=self)
         collector.collect([self], keep_parents=keep_parents)
         return collector.delete()
 

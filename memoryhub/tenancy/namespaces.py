@@ -35,10 +35,16 @@ RETRIEVAL_VALUES = {
 DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float | str]] = {
     f"/{folder}/{ACTOR_PLACEHOLDER}/": {"top_k": top_k, "relevance_score": 0.3}
     for folder, top_k in {
-        "preferences": 5, "facts": 10, "summaries": 3, "episodes": 3, "reflections": 3, "learnings": 3, "decisions": 3,
+        "preferences": 5,
+        "facts": 10,
+        "summaries": 3,
+        "episodes": 3,
+        "reflections": 3,
+        "learnings": 3,
+        "decisions": 3,
         "notes": 5,
     }.items()
-}  # fmt: skip
+}
 
 
 class NamespaceError(DomainError, ValueError):
@@ -81,14 +87,11 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
     """
     expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
     if found := _PATTERN.search(expanded):
-        why = _(
-            "{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is."
-        )
+        why = _("{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is.")
         raise NamespaceError(field, why, pattern=found[0][:50], actor=ACTOR_PLACEHOLDER)
     if not _NAMESPACE.match(expanded):
         why = _(
-            "A namespace is a path such as /facts/{actor}/: it begins and ends with a slash, "
-            "and has no white space."
+            "A namespace is a path such as /facts/{actor}/: it begins and ends with a slash, and has no white space."
         )
         raise NamespaceError(field, why, actor=ACTOR_PLACEHOLDER)
     if len(expanded) > MAX_NAMESPACE_LENGTH:
@@ -97,9 +100,7 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
     return expanded
 
 
-def namespace_queries(
-    config: Any, *, agent_id: str, user_id: str, field: str = "config"
-) -> list[NamespaceQuery]:
+def namespace_queries(config: Any, *, agent_id: str, user_id: str, field: str = "config") -> list[NamespaceQuery]:
     """Return a retrieval configuration with its prefixes filled in; raises NamespaceError where it is wrong."""
     if not isinstance(config, Mapping) or not 0 < len(config) <= MAX_NAMESPACES:
         raise NamespaceError(field, _("must name 1 to {most} namespace prefixes."), most=MAX_NAMESPACES)
@@ -119,7 +120,5 @@ def namespace_queries(
         if values["order"] == BY_STRENGTH and values["relevance_score"]:
             why = _("{name}: by strength nothing is compared with the query; leave relevance_score out.")
             raise NamespaceError(field, why, name=name)
-        queries.append(
-            NamespaceQuery(expanded, values["top_k"], float(values["relevance_score"]), values["order"])
-        )
+        queries.append(NamespaceQuery(expanded, values["top_k"], float(values["relevance_score"]), values["order"]))
     return queries

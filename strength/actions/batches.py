@@ -63,9 +63,7 @@ class _BatchDraft(Draft):
         return bytes(self.memory.content_digest), bytes(self.memory.wording_digest or b"")
 
 
-def write_memories(
-    *, actor: Actor, news: Sequence[NewMemory], by: Principal, now: datetime
-) -> list[BatchItem]:
+def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, now: datetime) -> list[BatchItem]:
     """Write memories with the results of successive `write_memory` calls; an invalid one does not affect the others.
 
     Raises UnknownRow where the actor was erased meanwhile.
@@ -75,9 +73,7 @@ def write_memories(
     with transaction.atomic():
         lock_shared(actor.pk)
         _reinforce_repeated(actor, drafts, now)
-        plain = _without_conflicts(
-            actor, [draft for draft in drafts if draft.item.memory is None], spaces, now
-        )
+        plain = _without_conflicts(actor, [draft for draft in drafts if draft.item.memory is None], spaces, now)
         # Where another request has written one of the texts meanwhile, each is looked at by itself.
         with suppress(IntegrityError), transaction.atomic():
             _insert(plain, spaces, by, now)
@@ -97,9 +93,7 @@ def _build_drafts(
         try:
             memory, messages = build_draft(actor, item.new, by, now, known)
             memory.wording_digest = wording_digest(memory.content)
-            drafts.append(
-                _BatchDraft(memory, item.new, messages, index_entry_of(item.new, entry, spaces), item)
-            )
+            drafts.append(_BatchDraft(memory, item.new, messages, index_entry_of(item.new, entry, spaces), item))
         except DomainError as error:
             item.error = error
     return drafts
@@ -131,9 +125,7 @@ def _reinforce_repeated(actor: Actor, drafts: Sequence[_BatchDraft], now: dateti
     reinforce(used, now=now)
 
 
-def _same_text_among(
-    draft: Memory, contradicted_ids: Iterable[UUID], among: Iterable[Memory]
-) -> Memory | None:
+def _same_text_among(draft: Memory, contradicted_ids: Iterable[UUID], among: Iterable[Memory]) -> Memory | None:
     """Return what `memories_with_text` would find first."""
 
     def is_same(memory: Memory) -> bool:
@@ -148,9 +140,7 @@ def _same_text_among(
             and all(getattr(memory, name) == getattr(draft, name) for name in SCOPE_FIELDS)
         )
 
-    of_it = [
-        each for each in among if each.namespace == draft.namespace and (is_same(each) or is_alike(each))
-    ]
+    of_it = [each for each in among if each.namespace == draft.namespace and (is_same(each) or is_alike(each))]
     return min(of_it, key=lambda each: (not is_same(each), each.created_at), default=None)
 
 
@@ -177,9 +167,7 @@ def _without_conflicts(
     actor: Actor, drafts: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], now: datetime
 ) -> list[_BatchDraft]:
     """Return the drafts that match no memory, tombstone or earlier draft."""
-    known = Memory.objects.filter(_same_text_filter(actor, drafts)).values_list(
-        "content_digest", "wording_digest"
-    )
+    known = Memory.objects.filter(_same_text_filter(actor, drafts)).values_list("content_digest", "wording_digest")
     met = {bytes(digest) for pair in known for digest in pair if digest is not None}
     held = _matching_tombstones(actor, drafts)
     alike = _near_duplicates(actor, drafts, spaces, now)
@@ -211,9 +199,7 @@ class _TermIndex:
             for place in self.with_term.get(term, ()):
                 shared[place] += self.weights[term]
         # Dice's coefficient without what makes `likeness` less.
-        return any(
-            2 * both >= DUPLICATE_THRESHOLD * (size + self.sizes[place]) for place, both in shared.items()
-        )
+        return any(2 * both >= DUPLICATE_THRESHOLD * (size + self.sizes[place]) for place, both in shared.items())
 
 
 def _matching_tombstones(actor: Actor, drafts: Sequence[_BatchDraft]) -> set[str]:
@@ -224,9 +210,7 @@ def _matching_tombstones(actor: Actor, drafts: Sequence[_BatchDraft]) -> set[str
     if not rows or len(rows) > MAX_TOMBSTONES:
         return texts if rows else set()
     written = {text: fingerprint(text) for text in texts}
-    weights = idf(
-        chain.from_iterable([*(row[1] for row in rows), *(each.terms for each in written.values())])
-    )
+    weights = idf(chain.from_iterable([*(row[1] for row in rows), *(each.terms for each in written.values())]))
     digests, prints = {bytes(row[0]) for row in rows}, _TermIndex((row[1] for row in rows), weights)
     held = {text for text, known in written.items() if known.digest in digests or prints.may_have_near(known)}
     # Of the same messages something was deleted: what is extracted from them again is compared by itself.
@@ -261,9 +245,7 @@ def _near_duplicates(
     return found
 
 
-def _insert(
-    plain: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime
-) -> None:
+def _insert(plain: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime) -> None:
     if not plain:
         return
     copy_models([draft.memory for draft in plain])

@@ -35,12 +35,7 @@ from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_day
 from strength.actions.creation import NewMemory
-from strength.actions.memories import (
-    confirm_pending,
-    repeat_memory,
-    supersede_memory,
-    write_memory,
-)
+from strength.actions.memories import confirm_pending, repeat_memory, supersede_memory, write_memory
 from strength.actions.revisions import RESEMBLES, UNCOMPARED
 from strength.actions.search import nearest_memories
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
@@ -125,9 +120,7 @@ def resolve_extracted(
     for place, new in enumerate(extracted):
         known_to = known_memories(actor, new, space, now=now) if new.kind in COMPARED_KINDS else {}
         # Writing detects an exact duplicate without a model.
-        if not any(
-            each.text.strip() == new.content and each.state is KnownState.CURRENT for each in known_to
-        ):
+        if not any(each.text.strip() == new.content and each.state is KnownState.CURRENT for each in known_to):
             about[place] = known_to
     return _resolve_by_model(actor, extracted, about, retries_bad_answers=retries_bad_answers)
 
@@ -142,9 +135,7 @@ def _resolve_by_model(
     related: dict[int, dict[KnownMemory, Relation]] = {}
     uncompared = defaultdict[int, list[KnownMemory]](list)
     for places, known in _questions(extracted, about):
-        blocks = statement_blocks(
-            known, [extracted[place].content for place in places], language=actor.agent.language
-        )
+        blocks = statement_blocks(known, [extracted[place].content for place in places], language=actor.agent.language)
         try:
             data = complete_json(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
         except ProviderError as error:
@@ -158,16 +149,17 @@ def _resolve_by_model(
             named = {known[each]: relation for each, relation in relations_of.get(number, {}).items()}
             related[place] = related.get(place, {}) | named
             if number not in compared:
-                uncompared[place] += [
-                    each for each in known if each in about[place] and each.state in REJECTING_STATES
-                ]
+                uncompared[place] += [each for each in known if each in about[place] and each.state in REJECTING_STATES]
     return {
         place: resolve(
-            found, said_at=extracted[place].said_at, is_trusted=extracted[place].is_trusted,
-            near=[known for known, is_near in about[place].items() if is_near], uncompared=uncompared[place],
+            found,
+            said_at=extracted[place].said_at,
+            is_trusted=extracted[place].is_trusted,
+            near=[known for known, is_near in about[place].items() if is_near],
+            uncompared=uncompared[place],
         )
         for place, found in related.items()
-    }  # fmt: skip
+    }
 
 
 def _questions(
@@ -215,9 +207,7 @@ def known_memories(
     )
     found = [memory for memory, _relevance in near]
     said, alike = _last_said(found, now), _similar_rejected(rejected, query)
-    known = {
-        each: resembles(new.content, each.text) for each in _corrected_texts(actor, namespaces, new.content)
-    }
+    known = {each: resembles(new.content, each.text) for each in _corrected_texts(actor, namespaces, new.content)}
     for memory in found:
         said_at = max(filter(None, [memory.valid_from, said.get(memory.pk) or memory.created_at]))
         has_ended = memory.valid_to is not None and memory.valid_to <= now
@@ -225,9 +215,14 @@ def known_memories(
         state = by_status.get(Status(memory.status), KnownState.ENDED if has_ended else KnownState.CURRENT)
         is_rejected = state is KnownState.REJECTED
         each = KnownMemory(
-            memory.pk, memory.content, state, said_at, memory.valid_to, memory.updated_at if is_rejected else None,
+            memory.pk,
+            memory.content,
+            state,
+            said_at,
+            memory.valid_to,
+            memory.updated_at if is_rejected else None,
             is_trusted=memory.trust == Trust.TRUSTED,
-        )  # fmt: skip
+        )
         known[each] = is_rejected and (memory.pk in alike or resembles(new.content, memory.content))
     return known
 
@@ -268,22 +263,19 @@ def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime
 
 def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list[KnownMemory]:
     """Return texts that people corrected, nearest first: tombstones hold no texts, but revisions do."""
-    tombstones = Tombstone.objects.filter(
-        actor_id=actor.id, decision=TombstoneReason.EDITED, memory_id__isnull=False
-    )
+    tombstones = Tombstone.objects.filter(actor_id=actor.id, decision=TombstoneReason.EDITED, memory_id__isnull=False)
     edited = list(tombstones.values_list("memory_id", "digest")[:MAX_CORRECTIONS])
     digests = {bytes(digest) for _, digest in edited}
     revisions = MemoryRevision.objects.filter(
-        actor_id=actor.id, memory__in=[each for each, _ in edited], memory__namespace__in=namespaces,
-        verb__in=["edit", "restore"], changed_before__has_key="content",
-    )  # fmt: skip
+        actor_id=actor.id,
+        memory__in=[each for each, _ in edited],
+        memory__namespace__in=namespaces,
+        verb__in=["edit", "restore"],
+        changed_before__has_key="content",
+    )
     corrected = [
-        KnownMemory(
-            memory_id, str(before["content"]), KnownState.CORRECTED, created_at, decided_at=created_at
-        )
-        for memory_id, before, created_at in revisions.values_list(
-            "memory_id", "changed_before", "created_at"
-        )
+        KnownMemory(memory_id, str(before["content"]), KnownState.CORRECTED, created_at, decided_at=created_at)
+        for memory_id, before, created_at in revisions.values_list("memory_id", "changed_before", "created_at")
         if fingerprint(str(before["content"])).digest in digests
     ]
     wanted = set(term_ids(analyse(text)))
@@ -327,20 +319,21 @@ def write_extracted(
 
 
 def _write(
-    actor: Actor,
-    extracted: ExtractedMemory,
-    resolution: Resolution,
-    channel: str,
-    by: Principal,
-    now: datetime,
+    actor: Actor, extracted: ExtractedMemory, resolution: Resolution, channel: str, by: Principal, now: datetime
 ) -> Outcome:
     """Write, repeat or supersede; of contradicted memories those that a person pinned or edited stay until review."""
     if resolution.action is Action.BLOCK:
         return "blocked"
     new = NewMemory(
-        content=extracted.content, kind=extracted.kind, namespace=extracted.namespace, source=Source.EXTRACTION,
-        source_message_ids=extracted.message_ids, channel=channel, confidence=extracted.confidence, tags=extracted.tags,
-    )  # fmt: skip
+        content=extracted.content,
+        kind=extracted.kind,
+        namespace=extracted.namespace,
+        source=Source.EXTRACTION,
+        source_message_ids=extracted.message_ids,
+        channel=channel,
+        confidence=extracted.confidence,
+        tags=extracted.tags,
+    )
     keys = [known.memory_id for known in resolution.about]
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
     about = [rows[key] for key in keys if key in rows]
@@ -376,10 +369,7 @@ def compare_pending(*, actor: Actor, by: Principal, now: datetime, step: Step) -
     Network. Without an answer they wait for the next extraction.
     """
     revisions = MemoryRevision.objects.filter(
-        actor_id=actor.id,
-        memory__status=Status.PENDING,
-        number=F("memory__version"),
-        beside__has_key=UNCOMPARED,
+        actor_id=actor.id, memory__status=Status.PENDING, number=F("memory__version"), beside__has_key=UNCOMPARED
     )
     waiting = list(revisions.select_related("memory").order_by("created_at", "pk")[:MAX_UNCOMPARED])
     if not waiting:
@@ -404,9 +394,7 @@ def compare_pending(*, actor: Actor, by: Principal, now: datetime, step: Step) -
 
 def _as_extracted(memory: Memory) -> ExtractedMemory:
     is_trusted = memory.trust == Trust.TRUSTED
-    return ExtractedMemory(
-        memory.content, Kind(memory.kind), memory.namespace, 1.0, (), memory.created_at, is_trusted
-    )
+    return ExtractedMemory(memory.content, Kind(memory.kind), memory.namespace, 1.0, (), memory.created_at, is_trusted)
 
 
 def _apply_comparison(

@@ -106,11 +106,7 @@ def source_messages(actor: Actor, ids: Iterable[UUID]) -> dict[UUID, Message]:
 
 
 def build_draft(
-    actor: Actor,
-    new: NewMemory,
-    by: Principal,
-    now: datetime,
-    known: Mapping[UUID, Message] | None = None,
+    actor: Actor, new: NewMemory, by: Principal, now: datetime, known: Mapping[UUID, Message] | None = None
 ) -> tuple[Memory, list[Message]]:
     """Return an unsaved memory, no more trusted than its source messages, and the messages. Raises MemoryRefused.
 
@@ -132,13 +128,7 @@ def build_draft(
     trusts |= {Trust(message.trust) for message in messages}
     draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
     is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
-    if (
-        draft.trust == Trust.UNTRUSTED
-        or new.needs_approval
-        or new.resembles
-        or new.is_uncompared
-        or is_unsure
-    ):
+    if draft.trust == Trust.UNTRUSTED or new.needs_approval or new.resembles or new.is_uncompared or is_unsure:
         draft.status, draft.pinned = Status.PENDING, False
     return draft, messages
 
@@ -178,12 +168,7 @@ def index_entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[Embedding
 
 
 def complete_memories(
-    written: Sequence[Draft],
-    spaces: Sequence[EmbeddingSpace],
-    *,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
+    written: Sequence[Draft], spaces: Sequence[EmbeddingSpace], *, by: Principal, reason: str = "", now: datetime
 ) -> None:
     """Add numbers, sources, index rows and first revisions of one actor's new memories, a statement for each table."""
     extras = _add_numbers(written, now)
@@ -192,9 +177,7 @@ def complete_memories(
     )
     index_new_memories([(each.memory, each.entry) for each in written], spaces)
     store_creations(
-        [(each.memory, reason, {**extras[each.memory.pk], **each.revision_extras}) for each in written],
-        by=by,
-        now=now,
+        [(each.memory, reason, {**extras[each.memory.pk], **each.revision_extras}) for each in written], by=by, now=now
     )
 
 
@@ -206,29 +189,27 @@ def _add_numbers(written: Sequence[Draft], now: datetime) -> dict[UUID, dict[str
         each.memory.pk: initial_strength(policy, source=Source(each.memory.source), stated=each.new.strength)
         for each in written
     }
-    values = {
-        "actor_id": actor.pk, "memory_ids": list(strengths), "strengths": list(strengths.values()), "now": now
-    }  # fmt: skip
+    values = {"actor_id": actor.pk, "memory_ids": list(strengths), "strengths": list(strengths.values()), "now": now}
     rows = run_query(QUERIES["insert_numbers"], values, server_prepared=True)
     marks = {memory_id: mark for memory_id, mark, _is_first in rows}
     PerspectiveStrength.objects.bulk_create(
         PerspectiveStrength(
-            actor_id=actor.pk, memory=each.memory, perspective=name, strength=value, mark=marks[each.memory.pk],
+            actor_id=actor.pk,
+            memory=each.memory,
+            perspective=name,
+            strength=value,
+            mark=marks[each.memory.pk],
             as_of=now,
         )
         for each in written
         for name, value in each.new.strength_by_perspective.items()
-    )  # fmt: skip
+    )
     if rows[0][2]:
         begin_clock(actor.pk, policy, now)
     for memory in (each.memory for each in written):
         # The memory's `numbers`, which need not be read: it is new.
         MemoryNumbers(
-            memory=memory,
-            actor_id=actor.pk,
-            strength=strengths[memory.pk],
-            mark=marks[memory.pk],
-            began_at=now,
+            memory=memory, actor_id=actor.pk, strength=strengths[memory.pk], mark=marks[memory.pk], began_at=now
         )
     return {
         key: {STRENGTH: strength, MARK: marks[key] if marks[key] > NEVER else None}
@@ -239,8 +220,13 @@ def _add_numbers(written: Sequence[Draft], now: datetime) -> dict[UUID, dict[str
 def sources_of(memory: Memory, messages: Sequence[Message], now: datetime) -> list[MemorySource]:
     return [
         MemorySource(
-            actor_id=memory.actor_id, memory=memory, message_id=message.id, session_id=message.session_id,
-            channel=message.session.channel, trust=message.trust, created_at=now,
+            actor_id=memory.actor_id,
+            memory=memory,
+            message_id=message.id,
+            session_id=message.session_id,
+            channel=message.session.channel,
+            trust=message.trust,
+            created_at=now,
         )
         for message in messages
-    ]  # fmt: skip
+    ]

@@ -77,8 +77,7 @@ TRANSITIONS = {
     "reactivate": Transition(frozenset({Status.ARCHIVED}), {"status": Status.ACTIVE}),
     "approve": Transition(frozenset({Status.PENDING}), {"status": Status.ACTIVE}),
     "reject": Transition(
-        frozenset({Status.PENDING, Status.ACTIVE, Status.ARCHIVED}),
-        {"status": Status.REJECTED, "pinned": False},
+        frozenset({Status.PENDING, Status.ACTIVE, Status.ARCHIVED}), {"status": Status.REJECTED, "pinned": False}
     ),
 }
 
@@ -98,9 +97,14 @@ def edit_memory(
     MemoryRefused naming the value that is wrong.
     """
     return _change(
-        memory=memory, verb="edit", values={key: values[key] for key in values if key in EDITABLE},
-        expected_version=expected_version, by=by, reason=reason, now=now,
-    )  # fmt: skip
+        memory=memory,
+        verb="edit",
+        values={key: values[key] for key in values if key in EDITABLE},
+        expected_version=expected_version,
+        by=by,
+        reason=reason,
+        now=now,
+    )
 
 
 def apply_transition(
@@ -152,9 +156,7 @@ def report_use(
         if memory.status == Status.ARCHIVED and _reactivates_on_use(memory, now):
             with suppress(WrongState, DuplicateMemory, UnknownRow):
                 reason = "It was used."
-                usable.append(
-                    apply_transition(memory=memory, verb="reactivate", by=by, reason=reason, now=now)
-                )
+                usable.append(apply_transition(memory=memory, verb="reactivate", by=by, reason=reason, now=now))
         elif memory.status == Status.ACTIVE:
             usable.append(memory)
     return usable, use_memories(memories=usable, perspective=perspective, task=task, by=by, now=now)
@@ -167,26 +169,23 @@ def _reactivates_on_use(memory: Memory, now: datetime) -> bool:
 
 
 def restore_revision(
-    *,
-    memory: Memory,
-    revision: Revision,
-    expected_version: int | None,
-    by: Principal,
-    reason: str,
-    now: datetime,
+    *, memory: Memory, revision: Revision, expected_version: int | None, by: Principal, reason: str, now: datetime
 ) -> Memory:
     if revision.memory_id != memory.pk:
         raise UnknownRow(format_lazy(_("No revision {id} of this memory."), id=revision.pk))
     return _change(
-        memory=memory, verb="restore", values=parsed_dates(restorable_values(revision.after)),
-        expected_version=expected_version, by=by, reason=reason, now=now,
-    )  # fmt: skip
+        memory=memory,
+        verb="restore",
+        values=parsed_dates(restorable_values(revision.after)),
+        expected_version=expected_version,
+        by=by,
+        reason=reason,
+        now=now,
+    )
 
 
 @transaction.atomic
-def delete_memory(
-    *, memory: Memory, expected_version: int | None, by: Principal, reason: str, now: datetime
-) -> None:
+def delete_memory(*, memory: Memory, expected_version: int | None, by: Principal, reason: str, now: datetime) -> None:
     """Delete a memory with its revisions, sources and text in receipts; a tombstone keeps it from being extracted."""
     locked = _lock(memory, expected_version, by)
     if locked.trust == Trust.TRUSTED or by.is_trusted:
@@ -227,9 +226,7 @@ def _change(
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength
         if strength != locked.strength:
             beside[STRENGTH] = locked.strength
-        store_change(
-            locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
-        )
+        store_change(locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch)
         if STRENGTH in beside:
             set_strengths(memories=[locked], strengths={locked.pk: strength}, by=by, now=now)
         if locked.status == Status.ACTIVE and before["status"] == Status.PENDING:
@@ -263,9 +260,13 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
     # The tombstone of a near duplicate would match the new text as well.
     if is_rewritten and text_likeness(memory.content, before["content"]) < DUPLICATE_THRESHOLD:
         leave_tombstone(
-            memory=memory, text=before["content"], decision=TombstoneReason.EDITED,
-            replacement_id=memory.pk, by=by, now=now
-        )  # fmt: skip
+            memory=memory,
+            text=before["content"],
+            decision=TombstoneReason.EDITED,
+            replacement_id=memory.pk,
+            by=by,
+            now=now,
+        )
     if memory.status == Status.ACTIVE and (is_rewritten or memory.status != before["status"]):
         lift_tombstones(actor_id=memory.actor_id, text=memory.content)
 
@@ -363,7 +364,7 @@ def curate_many(
             require_version(verb, seen)
             apply_transition(
                 memory=memory, verb=verb, by=by, reason=reason, now=now, expected_version=seen, batch=done.batch
-            )  # fmt: skip
+            )
     return done
 
 

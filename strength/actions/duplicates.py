@@ -54,12 +54,7 @@ class DuplicateQuery:
 
 
 def near_duplicates(
-    texts: Sequence[DuplicateQuery],
-    *,
-    actor_id: UUID,
-    space: EmbeddingSpace,
-    now: datetime,
-    among: Sequence[Status],
+    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, among: Sequence[Status]
 ) -> list[list[tuple[Memory, float]]]:
     """Return for each text the valid memories that say the same, with likenesses, the nearest first.
 
@@ -85,27 +80,28 @@ def _compare_candidates(
 
 
 def _nearest(
-    texts: Sequence[DuplicateQuery],
-    *,
-    actor_id: UUID,
-    space: EmbeddingSpace,
-    now: datetime,
-    among: Sequence[Status],
+    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, among: Sequence[Status]
 ) -> list[list[Memory]]:
     """Return for each text the most relevant memories."""
     queries = build_queries([(QueryText.of(each.text), each.vector) for each in texts], space=space)
     words = [query.words or NO_WORDS for query in queries]
     values = {
-        "actor_id": actor_id, "space_id": space.pk, "now": now, "among": [str(status) for status in among],
+        "actor_id": actor_id,
+        "space_id": space.pk,
+        "now": now,
+        "among": [str(status) for status in among],
         "namespaces": [each.namespace for each in texts],
         "excluded_ids": [f"{{{','.join(map(str, each.excluded_ids))}}}" for each in texts],
         "vectors": [query.vector and vector_text(query.vector) for query in queries],
-        "words": [words_text(each) for each in words], "reachable": [float(each.reachable) for each in words],
+        "words": [words_text(each) for each in words],
+        "reachable": [float(each.reachable) for each in words],
         "lows": [query.bounds.cosine_low for query in queries],
         "highs": [query.bounds.cosine_high for query in queries],
         "weights": [query.bounds.vector_weight for query in queries],
-        "similarity_floor": SIMILARITY_FLOOR, "word_floor": WORD_FLOOR, "most": MAX_CANDIDATES,
-    }  # fmt: skip
+        "similarity_floor": SIMILARITY_FLOOR,
+        "word_floor": WORD_FLOOR,
+        "most": MAX_CANDIDATES,
+    }
     found = run_query(QUERIES["nearest_of_each"], values)
     rows = Memory.objects.of([actor_id]).select_related("numbers", "actor__sleep_state")
     by_id = rows.in_bulk({memory_id for _place, memory_id in found})
@@ -133,8 +129,7 @@ def duplicate_pairs(actor: Actor, memories: Sequence[Memory], *, now: datetime) 
     rows = MemoryIndex.objects.filter(actor_id=actor.id, space=space, memory__in=memories)
     vectors = dict(rows.values_list("memory_id", "vector"))
     duplicate_query = [
-        DuplicateQuery(each.content, each.namespace, vectors.get(each.pk), excluded_ids=[each.pk])
-        for each in memories
+        DuplicateQuery(each.content, each.namespace, vectors.get(each.pk), excluded_ids=[each.pk]) for each in memories
     ]
     found = near_duplicates(duplicate_query, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
     pairs = []
@@ -151,9 +146,12 @@ def kept_and_absorbed(one: Memory, other: Memory) -> tuple[Memory, Memory]:
 
     def rank(memory: Memory) -> Any:
         return keep_rank(
-            locked=memory.locked, pinned=memory.pinned, strength=memory.strength,
-            created_at=memory.created_at, key=memory.pk,
-        )  # fmt: skip
+            locked=memory.locked,
+            pinned=memory.pinned,
+            strength=memory.strength,
+            created_at=memory.created_at,
+            key=memory.pk,
+        )
 
     return (one, other) if rank(one) <= rank(other) else (other, one)
 

@@ -126,22 +126,16 @@ def reflect(
         about = {"memory": str(read[0].pk), "code": error.code}
         log.warning("an episode was skipped: no model would read it", extra=about)
     extracted = [_extracted_lesson(actor, lesson, now) for lesson in lessons or []]
-    resolved = resolve_extracted(
-        actor=actor, extracted=extracted, now=now, retries_bad_answers=may_retry(bad_attempts)
-    )
+    resolved = resolve_extracted(actor=actor, extracted=extracted, now=now, retries_bad_answers=may_retry(bad_attempts))
     with step():
         _move_cursor(actor, until=read[-1].updated_at, after=read[-1].pk, has_passed=error is not None)
-        result = write_extracted(
-            actor=actor, extracted=extracted, resolutions=resolved, channel="", by=by, now=now
-        )
+        result = write_extracted(actor=actor, extracted=extracted, resolutions=resolved, channel="", by=by, now=now)
         enqueue_reflection(actor=actor)
     return result
 
 
 def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
-    namespace = expand_namespace(
-        namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id
-    )
+    namespace = expand_namespace(namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id)
     rows = Memory.objects.of([actor.id]).active().filter(namespace=namespace).order_by("-created_at")
     known = list(rows.values_list("content", flat=True)[:MAX_KNOWN_LESSONS])
     blocks = lesson_blocks([each.content for each in episodes], known, language=actor.agent.language)
@@ -152,11 +146,7 @@ def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
 def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedMemory:
     """Return a lesson with the source messages of its episodes: it is no more trusted than they are."""
     sources = MemorySource.objects.filter(actor_id=actor.id, memory__in=lesson.episode_ids)
-    said = (
-        Message.objects.of([actor.id])
-        .filter(pk__in=sources.values("message_id"))
-        .order_by("-created_at", "-pk")
-    )
+    said = Message.objects.of([actor.id]).filter(pk__in=sources.values("message_id")).order_by("-created_at", "-pk")
     messages = list(said[:MAX_SOURCES])
     episodes = Memory.objects.of([actor.id]).filter(pk__in=lesson.episode_ids)
     times = [each.created_at for each in messages] or episodes.values_list("updated_at", flat=True)
@@ -173,9 +163,7 @@ def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedM
 
 def _move_cursor(actor: Actor, *, until: datetime, after: UUID | None, has_passed: bool = False) -> None:
     passed = {"has_passed": True} if has_passed else {}
-    ReflectionCursor.objects.update_or_create(
-        actor_id=actor.id, defaults={"until": until, "after": after, **passed}
-    )
+    ReflectionCursor.objects.update_or_create(actor_id=actor.id, defaults={"until": until, "after": after, **passed})
 
 
 EXTRACT_KEY: Final = "actor"
@@ -259,9 +247,13 @@ def extraction_state(*, session: Session) -> dict[str, Any]:
     behind = [each for each in strategies if each["is_on"] and each["read_until"] < session.message_count]
     job = Job.objects.filter(actor_id=session.actor_id, kind=EXTRACT_KIND).order_by("-created_at").first()
     return {
-        "session_id": session.pk, "message_count": session.message_count, "is_complete": not behind,
-        "strategies": strategies, "job_id": job and job.pk, "job_state": job and job.state,
-    }  # fmt: skip
+        "session_id": session.pk,
+        "message_count": session.message_count,
+        "is_complete": not behind,
+        "strategies": strategies,
+        "job_id": job and job.pk,
+        "job_state": job and job.state,
+    }
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
@@ -284,16 +276,19 @@ def _source_messages(rows: Sequence[Message], actor: Actor) -> list[SourceMessag
     texts = message_texts(rows, actor.agent.language)
     return [
         SourceMessage(
-            id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=text,
-            is_trusted=row.trust == Trust.TRUSTED, said_at=row.local_time(zone),
+            id=row.pk,
+            seq=row.seq,
+            is_users=row.role == Role.USER,
+            author=row.author,
+            text=text,
+            is_trusted=row.trust == Trust.TRUSTED,
+            said_at=row.local_time(zone),
         )
         for row, text in zip(rows, texts, strict=True)
-    ]  # fmt: skip
+    ]
 
 
-def _extract_slice(
-    run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step
-) -> Counter[Outcome]:
+def _extract_slice(run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step) -> Counter[Outcome]:
     """Read one slice of a session for the strategies that are furthest behind, and write what it yields."""
     actor = run.actor
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk)
@@ -310,12 +305,10 @@ def _extract_slice(
             return Counter()
         return write_extracted(
             actor=actor, extracted=extracted, resolutions=resolved, channel=session.channel, by=run.by, now=run.now
-        )  # fmt: skip
+        )
 
 
-def _read_slice(
-    run: ExtractionRun, session: Session, span: Span
-) -> tuple[list[ExtractedMemory], int, int | None]:
+def _read_slice(run: ExtractionRun, session: Session, span: Span) -> tuple[list[ExtractedMemory], int, int | None]:
     """Return what a slice yields, the message up to which it was read, and the one that was skipped, if any."""
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
     rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).with_tools().order_by("seq")
@@ -357,10 +350,14 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     if len(piece.people) > 1:
         rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
     data = complete_json(
-        actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
-        answer_schema(span.strategies, topics), most=MAX_ITEMS,
+        actor,
+        Operation.EXTRACT,
+        "extract",
+        message_blocks(piece, earlier, language=language),
+        answer_schema(span.strategies, topics),
+        most=MAX_ITEMS,
         topics="\n".join(rules),
-    )  # fmt: skip
+    )
     items = items_of(data, piece, strategies=span.strategies, topics=topics, language=language)
     return [
         ExtractedMemory(
@@ -387,18 +384,14 @@ def skipped_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
 
 
 @transaction.atomic
-def rewind(
-    *, actor: Actor, strategies: Sequence[Strategy], since: datetime | None = None, again: bool = False
-) -> int:
+def rewind(*, actor: Actor, strategies: Sequence[Strategy], since: datetime | None = None, again: bool = False) -> int:
     """Move the cursors of enabled strategies back to what they passed over; return the number of unread messages.
 
     With `since`, back to messages of that time or later; with `again`, also over messages that were read. Idempotent
     without `again`, so that an interrupted backfill may simply be repeated. A job reads the messages, as far as the
     agent's spend cap allows.
     """
-    on = [
-        each for each in strategies if each in MESSAGE_STRATEGIES and is_enabled(actor.agent.strategies, each)
-    ]
+    on = [each for each in strategies if each in MESSAGE_STRATEGIES and is_enabled(actor.agent.strategies, each)]
     values = {"actor_id": actor.id, "strategies": on, "since": since, "again": again}
     run_query(QUERIES["rewind_cursors"], values)
     if Strategy.REFLECTION in strategies and is_enabled(actor.agent.strategies, Strategy.REFLECTION):

@@ -118,11 +118,7 @@ def _edited_values(row: Memory, memory: ImportedMemory) -> dict[str, Any]:
 
 
 def _apply_edit(
-    row: Memory,
-    values: dict[str, Any],
-    memory: ImportedMemory,
-    located: LocatedRecord,
-    writing: ImportContext,
+    row: Memory, values: dict[str, Any], memory: ImportedMemory, located: LocatedRecord, writing: ImportContext
 ) -> None:
     if memory.version < row.version:
         writing.refuse(located, CONFLICT_TEXT)
@@ -130,7 +126,7 @@ def _apply_edit(
     try:
         edited = edit_memory(
             memory=row, values=values, expected_version=row.version, by=writing.by, reason=EDIT_REASON, now=writing.now
-        )  # fmt: skip
+        )
     except DomainError as error:
         writing.refuse(located, str(error))
         return
@@ -138,9 +134,7 @@ def _apply_edit(
     writing.note_row(row.actor, MEMORY_KIND, row.pk, version=edited.version)
 
 
-def _write_new(
-    actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], writing: ImportContext
-) -> None:
+def _write_new(actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], writing: ImportContext) -> None:
     digests = [content_digest(memory.text) for _, memory in memories]
     rows = Memory.objects.of([actor.pk]).filter(content_digest__in=digests)
     known = {(place, bytes(digest)) for place, digest in rows.values_list("namespace", "content_digest")}
@@ -188,9 +182,7 @@ def _new_memory(memory: ImportedMemory, writing: ImportContext) -> NewMemory:
     )
 
 
-def undo_memories(
-    rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
-) -> int:
+def undo_memories(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
     """Delete imported memories and undo their edits, except what a person edited since; return how many stay.
 
     No tombstone keeps a deleted one away: nobody said that it is wrong, and a later import may bring it again.
@@ -292,9 +284,7 @@ CSV_DECIMALS: Final = 3
 def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
     """Yield memories as CSV with a header; formulas are escaped by a `'`."""
     yield (BYTE_ORDER_MARK + _csv_line(list(COLUMNS))).encode()
-    rows = memories.annotate(strength_now=STRENGTH_OF_MEMORY).order_by(
-        "actor__agent_id", "actor__user_id", "id"
-    )
+    rows = memories.annotate(strength_now=STRENGTH_OF_MEMORY).order_by("actor__agent_id", "actor__user_id", "id")
     with snapshot():
         for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=CSV_CHUNK_ROWS):
             yield _csv_line(list(map(_cell, values))).encode()

@@ -69,9 +69,7 @@ def enqueue_curation(
 
 
 @transaction.atomic
-def enqueue_undo(
-    *, batch: UUID, by: Principal, reason: str, now: datetime, actor: Actor | None = None
-) -> None:
+def enqueue_undo(*, batch: UUID, by: Principal, reason: str, now: datetime, actor: Actor | None = None) -> None:
     """Enqueue the undo of a batch; it waits for the job that still applies it.
 
     Raises WrongState for one that has not begun, that is undone already, or that deleted, Forbidden for an untrusted
@@ -93,9 +91,15 @@ def _enqueue(
 ) -> None:
     order = new_id()
     audit.record_each(
-        by=by, verb=verb, object_kind=OBJECT_KIND, object_ids=[order], actor=actor, reason=reason,
-        details={"batch": str(batch)}, now=now,
-    )  # fmt: skip
+        by=by,
+        verb=verb,
+        object_kind=OBJECT_KIND,
+        object_ids=[order],
+        actor=actor,
+        reason=reason,
+        details={"batch": str(batch)},
+        now=now,
+    )
     payload = {"batch": str(batch), "verb": verb, "order": str(order), **more}
     enqueue(JOB_KIND, actor_id=actor.pk if actor else None, key=str(batch), payload=payload)
 
@@ -119,9 +123,7 @@ def count_changed(job: Job, batch: UUID) -> int:
 
 def latest_job(batch: UUID) -> Any:
     """Return the job that applies or undoes a batch, annotated with its `verb`; None for an unknown batch."""
-    rows = Job.objects.filter(kind=JOB_KIND, key=str(batch)).defer(
-        "payload"
-    )  # a batch's ids may be megabytes
+    rows = Job.objects.filter(kind=JOB_KIND, key=str(batch)).defer("payload")  # a batch's ids may be megabytes
     return rows.annotate(verb=KeyTextTransform("verb", "payload")).order_by("-created_at", "-id").first()
 
 
@@ -138,9 +140,7 @@ def run_batch(job: JobContext) -> None:
         following = min(place + SLICE_SIZE, total)
         with job.step(cursor=following, done=following, total=total):
             if verb == UNDO:
-                undo_revisions(
-                    revisions=revisions[place:following], batch=batch, by=by, reason=reason, now=clock()
-                )
+                undo_revisions(revisions=revisions[place:following], batch=batch, by=by, reason=reason, now=clock())
             else:
                 _curate(job, memory_ids[place:following], batch=batch, by=by, reason=reason)
         if following < total and job.seconds_left < SECONDS_PER_SLICE:
@@ -154,6 +154,11 @@ def _curate(job: JobContext, memory_ids: Sequence[str], *, batch: UUID, by: Prin
         delete_many(memories=memories, by=by, reason=reason, now=clock())
         return
     curate_many(
-        memories=memories, versions={str(each.pk): each.version for each in memories}, verb=job.payload["verb"],
-        by=by, reason=reason, now=clock(), batch=batch,
-    )  # fmt: skip
+        memories=memories,
+        versions={str(each.pk): each.version for each in memories},
+        verb=job.payload["verb"],
+        by=by,
+        reason=reason,
+        now=clock(),
+        batch=batch,
+    )

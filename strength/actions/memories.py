@@ -21,14 +21,7 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.creation import (
-    Draft,
-    NewMemory,
-    build_draft,
-    complete_memories,
-    index_entry_of,
-    sources_of,
-)
+from strength.actions.creation import Draft, NewMemory, build_draft, complete_memories, index_entry_of, sources_of
 from strength.actions.duplicates import near_duplicates
 from strength.actions.revisions import awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
@@ -107,18 +100,14 @@ def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetim
     return known
 
 
-def _match_tombstones(
-    draft: Memory, new: NewMemory, by: Principal, now: datetime
-) -> tuple[Memory | None, str]:
+def _match_tombstones(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory | None, str]:
     """Return the memory in the text's place, or why the draft is pending now. Raises BlockedByTombstone."""
     if by.kind is PrincipalKind.CURATOR:
         lift_tombstones(actor_id=draft.actor_id, text=draft.content)
         return None, ""
     tombstone = find_tombstone(actor_id=draft.actor_id, text=draft.content)
     if tombstone is None and new.source is Source.EXTRACTION:
-        tombstone = find_deletion(
-            actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids
-        )
+        tombstone = find_deletion(actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids)
     if tombstone is None:
         return None, ""
     if new.source not in AUTOMATIC_SOURCES and by.kind is not PrincipalKind.JOB:
@@ -136,9 +125,7 @@ def _near_duplicate(draft: Draft, space: EmbeddingSpace, among: Sequence[Status]
     if draft.new.source is not Source.EXTRACTION:
         return None
     actor_id, now = draft.memory.actor_id, draft.memory.created_at
-    [alike] = near_duplicates(
-        [draft.duplicate_query(space)], actor_id=actor_id, space=space, now=now, among=among
-    )
+    [alike] = near_duplicates([draft.duplicate_query(space)], actor_id=actor_id, space=space, now=now, among=among)
     keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
     return next(iter(Memory.objects.of([actor_id]).locked(keys).values()), None)
 
@@ -151,9 +138,7 @@ def _reactivate_archived(draft: Draft, space: EmbeddingSpace, by: Principal, now
     """
     if draft.memory.status != Status.ACTIVE:
         return None
-    archived = (
-        memories_with_text(draft.memory, draft.new.contradicted_ids).filter(status=Status.ARCHIVED).first()
-    )
+    archived = memories_with_text(draft.memory, draft.new.contradicted_ids).filter(status=Status.ARCHIVED).first()
     archived = archived or _near_duplicate(draft, space, [Status.ARCHIVED])
     if archived is None:
         return None
@@ -186,9 +171,7 @@ SCOPE_FIELDS: Final = ("kind", "scope_level", "scope_domain", "scope_project")
 
 
 def _current_with_text(draft: Memory, contradicted_ids: Iterable[UUID] = ()) -> Memory | None:
-    return (
-        memories_with_text(draft, contradicted_ids).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
-    )
+    return memories_with_text(draft, contradicted_ids).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
 
 
 REPEATABLE: Final = Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None, valid_to=None)
@@ -203,8 +186,11 @@ def memories_with_text(draft: Memory, contradicted_ids: Iterable[UUID] = ()) -> 
     is_same = Q(content_digest=draft.content_digest)
     return rows.filter(
         is_same if draft.valid_to or draft.valid_from else is_same | alike,
-        actor_id=draft.actor_id, namespace=draft.namespace, superseded_by=None, valid_to=None,
-    ).order_by(Case(When(is_same, then=0), default=1), "created_at")  # fmt: skip
+        actor_id=draft.actor_id,
+        namespace=draft.namespace,
+        superseded_by=None,
+        valid_to=None,
+    ).order_by(Case(When(is_same, then=0), default=1), "created_at")
 
 
 def looks_like_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
@@ -216,13 +202,7 @@ def looks_like_retry(memory: Memory, messages: Sequence[Message], now: datetime)
 
 
 def _repeat(
-    memory: Memory,
-    draft: Memory,
-    messages: Sequence[Message],
-    *,
-    by: Principal,
-    now: datetime,
-    counts: bool = True,
+    memory: Memory, draft: Memory, messages: Sequence[Message], *, by: Principal, now: datetime, counts: bool = True
 ) -> Memory:
     """Add the sources; an active draft reinforces the memory unless all were known, and activates a pending one."""
     is_new_evidence = _add_sources(memory, messages, now) or not messages
@@ -350,7 +330,6 @@ def _successor(new: NewMemory, olds: Sequence[Memory], at: datetime, by: Princip
         scope_domain=old.scope_domain or None,
         scope_project=old.scope_project,
         valid_from=at,
-        needs_approval=new.needs_approval
-        or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds)),
+        needs_approval=new.needs_approval or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds)),
         contradicted_ids=new.contradicted_ids.union(each.pk for each in olds),
     )

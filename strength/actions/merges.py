@@ -23,15 +23,7 @@ from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, joined
 from strength.domain.strength import NEVER, strength_now
-from strength.models import (
-    Memory,
-    MemoryNumbers,
-    MemoryRevision,
-    MemorySource,
-    Merge,
-    PerspectiveStrength,
-    SleepRun,
-)
+from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, Merge, PerspectiveStrength, SleepRun
 from strength.models.locks import lock_numbers, lock_shared
 
 
@@ -41,13 +33,7 @@ class CannotMerge(WrongState):
 
 @transaction.atomic
 def merge(
-    *,
-    proposal: Merge,
-    by: Principal,
-    reason: str,
-    now: datetime,
-    stays: UUID | None = None,
-    batch: UUID | None = None,
+    *, proposal: Merge, by: Principal, reason: str, now: datetime, stays: UUID | None = None, batch: UUID | None = None
 ) -> Merge:
     """Merge the absorbed memory into the kept one, as they were compared; the proposal stores how to undo it.
 
@@ -64,17 +50,18 @@ def merge(
         _swap_sides(proposal)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
     if not is_unchanged(proposal, now):
-        raise CannotMerge(
-            _("One of the two was changed since they were compared; the next sleep compares them anew.")
-        )
+        raise CannotMerge(_("One of the two was changed since they were compared; the next sleep compares them anew."))
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     undo = _absorb(kept, absorbed, proposal, now)
     absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ARCHIVED, kept, False
     for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
         store_change(memory, verb="merge", before=before, by=by, reason=reason, now=now)
     proposal.undo = {
-        **undo, "absorbed_version": absorbed.version, "was_pinned": before_absorbed["pinned"], "is_turned": is_turned
-    }  # fmt: skip
+        **undo,
+        "absorbed_version": absorbed.version,
+        "was_pinned": before_absorbed["pinned"],
+        "is_turned": is_turned,
+    }
     _update_other_proposals(kept, absorbed, now)
     proposal.batch = batch
     return _decide(proposal, MergeState.MERGED, by, reason, now)
@@ -107,9 +94,7 @@ def _update_other_proposals(kept: Memory, absorbed: Memory, now: datetime) -> No
 
 
 @transaction.atomic
-def dismiss_merge(
-    *, proposal: Merge, by: Principal, reason: str, now: datetime, batch: UUID | None = None
-) -> Merge:
+def dismiss_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime, batch: UUID | None = None) -> Merge:
     """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden."""
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
     audit.record(by=by, verb="dismiss", row=proposal, reason=reason, now=now)
@@ -147,22 +132,18 @@ def _reopen_other_proposals(decided: Merge) -> None:
     others = Merge.objects.filter(actor_id=decided.actor_id).exclude(pk=decided.pk)
     withdrawn = others.filter(
         Q(kept=decided.absorbed_id) | Q(absorbed=decided.absorbed_id),
-        state=MergeState.WITHDRAWN, decided_at=decided.decided_at,
-    )  # fmt: skip
+        state=MergeState.WITHDRAWN,
+        decided_at=decided.decided_at,
+    )
     withdrawn.update(state=MergeState.PROPOSED, decided_at=None)
     pair = Memory.objects.of([decided.actor_id]).filter(pk__in=[decided.kept_id, decided.absorbed_id])
     versions = dict(pair.values_list("pk", "version"))
     # Merge and undo changed neither text, but each made a new version.
-    former = {
-        decided.kept_id: versions[decided.kept_id] - 1,
-        decided.absorbed_id: versions[decided.absorbed_id] - 2,
-    }
+    former = {decided.kept_id: versions[decided.kept_id] - 1, decided.absorbed_id: versions[decided.absorbed_id] - 2}
     open_ = others.filter(state=MergeState.PROPOSED)
     for memory_id, version in former.items():
         open_.filter(kept=memory_id, kept_version=version).update(kept_version=versions[memory_id])
-        open_.filter(absorbed=memory_id, absorbed_version=version).update(
-            absorbed_version=versions[memory_id]
-        )
+        open_.filter(absorbed=memory_id, absorbed_version=version).update(absorbed_version=versions[memory_id])
 
 
 def undo_merge(
@@ -182,17 +163,13 @@ def undo_merge(
             raise CannotMerge(_("The merged memory was changed since; restore it by hand."))
         tombstone = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
         if tombstone is not None and proposal.decided_at and tombstone.created_at >= proposal.decided_at:
-            raise CannotMerge(
-                _("A person has decided against what the absorbed one says; it stays archived.")
-            )
+            raise CannotMerge(_("A person has decided against what the absorbed one says; it stays archived."))
         before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
         _restore_numbers(kept, undo, now)
         _restore_perspectives(kept, undo)
         MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
         kept.tags = [tag for tag in kept.tags if tag not in undo["new_tags"]]
-        kept.learnings = {
-            name: text for name, text in kept.learnings.items() if name not in undo["new_learnings"]
-        }
+        kept.learnings = {name: text for name, text in kept.learnings.items() if name not in undo["new_learnings"]}
         absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
         for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
             store_change(memory, verb="unmerge", before=before, by=by, reason=reason, now=now)
@@ -247,9 +224,11 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime
     new = joined(mine.as_numbers(kept.state), other.as_numbers(kept.state), policy)
     latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
     added = {
-        "uses": other.access_count, "candidates": other.candidate_count, "impact": other.impact_score,
+        "uses": other.access_count,
+        "candidates": other.candidate_count,
+        "impact": other.impact_score,
         "increment": new.strength - kept.strength,
-    }  # fmt: skip
+    }
     is_final = proposal.run is None or proposal.run.state != RunState.RUNNING
     write_numbers([kept], policy, now=now, kind=None, used_at=latest, is_final=is_final, **added)
     fresh = MemoryNumbers.objects.get(actor_id=kept.actor_id, pk=kept.pk)
@@ -278,9 +257,11 @@ def _restore_numbers(kept: Memory, undo: dict[str, Any], now: datetime) -> None:
     share = _remaining_share(kept, undo)
     left = max(kept.strength - undo["strength"] * share, min(kept.strength, undo["before"] * share))
     removed = {
-        "uses": -undo["access_count"], "candidates": -undo["candidate_count"], "impact": -undo["impact_score"],
+        "uses": -undo["access_count"],
+        "candidates": -undo["candidate_count"],
+        "impact": -undo["impact_score"],
         "increment": left - kept.strength,
-    }  # fmt: skip
+    }
     write_numbers([kept], policy, now=now, kind=None, **removed)
     before, merged = map(_from_iso, undo["last_accessed_at"])
     if row.last_accessed_at == merged:
@@ -292,12 +273,17 @@ def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
     mine = set(sources.filter(memory=kept).values_list("message_id", flat=True))
     added = [
         MemorySource(
-            actor_id=kept.actor_id, memory=kept, message_id=each.message_id, session_id=each.session_id,
-            channel=each.channel, trust=each.trust, created_at=each.created_at,
+            actor_id=kept.actor_id,
+            memory=kept,
+            message_id=each.message_id,
+            session_id=each.session_id,
+            channel=each.channel,
+            trust=each.trust,
+            created_at=each.created_at,
         )
         for each in sources.filter(memory=absorbed)
         if each.message_id not in mine
-    ]  # fmt: skip
+    ]
     MemorySource.objects.bulk_create(added)
     return [str(each.pk) for each in added]
 
@@ -319,14 +305,20 @@ def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
             "gave": [strength, _iso(each.as_of)],
         }
         rows.bulk_create(
-            [PerspectiveStrength(
-                actor_id=kept.actor_id, memory=kept, perspective=each.perspective, strength=strength,
-                mark=numbers.mark, as_of=each.as_of,
-            )],
+            [
+                PerspectiveStrength(
+                    actor_id=kept.actor_id,
+                    memory=kept,
+                    perspective=each.perspective,
+                    strength=strength,
+                    mark=numbers.mark,
+                    as_of=each.as_of,
+                )
+            ],
             update_conflicts=True,
             unique_fields=["actor", "memory", "perspective"],
             update_fields=["strength", "mark", "as_of"],
-        )  # fmt: skip
+        )
     return before
 
 
@@ -379,12 +371,18 @@ def merge_pair(
             raise CannotMerge(_("One of the two was changed since you saw it."))
     _merges_of_pair(kept, absorbed).exclude(state=MergeState.MERGED).delete()
     proposal, _is_new = Merge.objects.update_or_create(
-        actor_id=kept.actor_id, kept=kept, absorbed=absorbed,
+        actor_id=kept.actor_id,
+        kept=kept,
+        absorbed=absorbed,
         defaults={
-            "run": None, "kept_version": kept.version, "absorbed_version": absorbed.version,
-            "likeness": text_likeness(kept.content, absorbed.content), "state": MergeState.PROPOSED, "created_at": now,
+            "run": None,
+            "kept_version": kept.version,
+            "absorbed_version": absorbed.version,
+            "likeness": text_likeness(kept.content, absorbed.content),
+            "state": MergeState.PROPOSED,
+            "created_at": now,
         },
-    )  # fmt: skip
+    )
     return merge(proposal=proposal, by=by, reason=reason, now=now)
 
 
@@ -404,9 +402,15 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple
             continue
         _merges_of_pair(kept, absorbed).delete()
         proposal = Merge.objects.create(
-            actor_id=run.actor_id, run=run, kept=kept, kept_version=kept.version, absorbed=absorbed,
-            absorbed_version=absorbed.version, likeness=pair.likeness, created_at=run.now,
-        )  # fmt: skip
+            actor_id=run.actor_id,
+            run=run,
+            kept=kept,
+            kept_version=kept.version,
+            absorbed=absorbed,
+            absorbed_version=absorbed.version,
+            likeness=pair.likeness,
+            created_at=run.now,
+        )
         if not merges or absorbed.locked or absorbed.pinned:
             proposed += 1
             continue

@@ -100,10 +100,7 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
     hold(actor.pk)
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
-    if (
-        settings.LLM.provider == "none"
-        or not effective_policy(ProfilePolicy, actor.agent, actor).write_profile
-    ):
+    if settings.LLM.provider == "none" or not effective_policy(ProfilePolicy, actor.agent, actor).write_profile:
         raise WrongState(_("No language model is configured, or the policy `write_profile` is off."))
     profile = get_profile(actor.pk)
     if profile is not None and profile.locked:
@@ -128,9 +125,13 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
     if not policy.write_profile or not standing or fresh < enough or (profile is not None and profile.locked):
         return None
     data = complete_json(
-        actor, Operation.SUMMARIZE, "profile", memory_blocks(standing, language=actor.agent.language), SCHEMA,
+        actor,
+        Operation.SUMMARIZE,
+        "profile",
+        memory_blocks(standing, language=actor.agent.language),
+        SCHEMA,
         most=MAX_LINES,
-    )  # fmt: skip
+    )
     lines, base = parse_lines(data, standing), _profile_version(profile)
     return lambda: _write_profile(job, actor, lines, sources, base, now)
 

@@ -65,9 +65,7 @@ def count_pending(queue: QueueFilter, *, now: datetime) -> int:
 def still_pending(items: Collection[Item], queue: QueueFilter, *, now: datetime) -> list[Item]:
     """Return those of the items that are still pending, in the order given."""
     keys = [item.key for item in items]
-    waiting = (
-        {row["pk"] for rows in _queue_rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
-    )
+    waiting = {row["pk"] for rows in _queue_rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
     return [item for item in items if item.key in waiting]
 
 
@@ -80,9 +78,12 @@ def open_merges(now: datetime) -> QuerySet[Merge]:
     active = Status.ACTIVE
     return Merge.objects.filter(
         Q(kept__valid_to=None) | Q(kept__valid_to__gt=now),
-        state=MergeState.PROPOSED, kept__status=active, absorbed__status=active,
-        kept__version=F("kept_version"), absorbed__version=F("absorbed_version"),
-    )  # fmt: skip
+        state=MergeState.PROPOSED,
+        kept__status=active,
+        absorbed__status=active,
+        kept__version=F("kept_version"),
+        absorbed__version=F("absorbed_version"),
+    )
 
 
 def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
@@ -120,9 +121,12 @@ def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]
     where = Q(actor_id__in=whose, status=Status.ACTIVE) & (Q(valid_to=None) | Q(valid_to__gt=now))
     policy = effective_policy(SearchPolicy, memory.agent, memory.actor)
     near = nearest_memories(
-        where & ~Q(memory_id=memory.pk), query, limit=MAX_NEAR,
-        similarity_threshold=policy.similarity_threshold, word_floor=policy.word_floor,
-    )  # fmt: skip
+        where & ~Q(memory_id=memory.pk),
+        query,
+        limit=MAX_NEAR,
+        similarity_threshold=policy.similarity_threshold,
+        word_floor=policy.word_floor,
+    )
     return [(other, relevance) for other, relevance in near if relevance >= MIN_RELEVANCE]
 
 

@@ -111,9 +111,7 @@ def store_change(
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
     sync_facets(memory)
-    revision = new_revision(
-        memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
-    )
+    revision = new_revision(memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch)
     revision.save(force_insert=True)
     details = {"fields": sorted(revision.changed_after)}
     audit.record(by=by, verb=verb, row=memory, reason=reason, details=details, now=now)
@@ -124,9 +122,7 @@ def write_archivings(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
     execute_all(QUERIES["write_archivings"], {"actor_id": actor_id, "memory_ids": list(memory_ids)})
 
 
-def store_creations(
-    created: Sequence[tuple[Memory, str, Mapping[str, Any]]], *, by: Principal, now: datetime
-) -> None:
+def store_creations(created: Sequence[tuple[Memory, str, Mapping[str, Any]]], *, by: Principal, now: datetime) -> None:
     """Store the first revisions of one actor's memories, each with its reason and extra data."""
     revisions = [
         new_revision(memory, verb="create", before={}, by=by, reason=reason, now=now, beside=beside)
@@ -138,9 +134,15 @@ def store_creations(
         alike[each.reason, *sorted(each.changed_after)].append(each.memory_id)
     for (reason, *names), memory_ids in alike.items():
         audit.record_each(
-            by=by, verb="create", object_kind="memory", object_ids=memory_ids, actor=created[0][0].actor,
-            reason=reason, details={"fields": names}, now=now,
-        )  # fmt: skip
+            by=by,
+            verb="create",
+            object_kind="memory",
+            object_ids=memory_ids,
+            actor=created[0][0].actor,
+            reason=reason,
+            details={"fields": names},
+            now=now,
+        )
 
 
 def new_revision(
@@ -242,9 +244,11 @@ def _revert(memory: Memory, revision: Revision, *, by: Principal, reason: str, n
     tombstones = revision.beside.get(TOMBSTONES, {})
     for text in {str(before["content"]), memory.content}:
         restore_tombstone(
-            actor_id=memory.actor_id, text=text, kept=tombstones.get(content_digest(text).hex()),
+            actor_id=memory.actor_id,
+            text=text,
+            kept=tombstones.get(content_digest(text).hex()),
             created_at=revision.created_at,
-        )  # fmt: skip
+        )
     store_change(memory, verb="undo", before=before, by=by, reason=reason, now=now)
     if STRENGTH in revision.beside:
         set_strengths(memories=[memory], strengths={memory.pk: revision.beside[STRENGTH]}, by=by, now=now)

@@ -23,13 +23,7 @@ from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.selection import (
-    MemorySelection,
-    facets_match,
-    metadata_matches,
-    status_filter,
-    validity_filter,
-)
+from strength.actions.selection import MemorySelection, facets_match, metadata_matches, status_filter, validity_filter
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import STANDING, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
@@ -116,13 +110,7 @@ def search_memories(
 
 
 def retrieve_memories(
-    *,
-    tenant: Tenant,
-    query: SearchQuery,
-    config: Mapping[str, Any] | None,
-    by: Principal,
-    mark: bool,
-    now: datetime,
+    *, tenant: Tenant, query: SearchQuery, config: Mapping[str, Any] | None, by: Principal, mark: bool, now: datetime
 ) -> dict[str, list[FoundMemory]]:
     """Return the best memories of each configured namespace, across sessions (SPEC M7). Raises NamespaceError."""
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
@@ -132,15 +120,15 @@ def retrieve_memories(
     found = {}
     for each in wanted:
         if each.order == BY_STRENGTH:
-            rows = Memory.objects.filter(
-                visible, validity_filter(now), namespace__startswith=each.prefix
-            ).active()
+            rows = Memory.objects.filter(visible, validity_filter(now), namespace__startswith=each.prefix).active()
             found[each.prefix] = _strongest(rows, each.top_k, policy, now)
             continue
         search = MemorySearch(
-            query=query, limit=each.top_k, relevance_floor=each.relevance_score,
+            query=query,
+            limit=each.top_k,
+            relevance_floor=each.relevance_score,
             filters=MemorySelection(namespace=each.prefix),
-        )  # fmt: skip
+        )
         whose = visible & _matching(tenant, search, now)
         found[each.prefix], _count = _search_rows(whose, search, policy, now)
     if mark:
@@ -153,17 +141,20 @@ def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datet
         FoundMemory(
             memory,
             score(
-                similarity=None, word_score=0.0, relevance=0.0, strength=memory.strength,
-                last_used_at=memory.numbers.last_accessed_at or memory.created_at, now=now, policy=policy,
+                similarity=None,
+                word_score=0.0,
+                relevance=0.0,
+                strength=memory.strength,
+                last_used_at=memory.numbers.last_accessed_at or memory.created_at,
+                now=now,
+                policy=policy,
             ),
         )
         for memory in rows.with_numbers().order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most]
-    ]  # fmt: skip
+    ]
 
 
-def pinned_memories(
-    *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
-) -> list[Memory]:
+def pinned_memories(*, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int) -> list[Memory]:
     where = _visible(tenant, by, project) & validity_filter(now) & Q(pinned=True, status=Status.ACTIVE)
     return STRONGEST_MEMORIES.rows(where, most=most)
 
@@ -180,9 +171,7 @@ MIN_LINE_TOKENS: Final = 8
 """Minimum tokens of a profile line, which bounds the number of lines."""
 
 
-def standing_memories(
-    *, tenant: Tenant, project: str | None, now: datetime, most: int
-) -> list[StandingMemory]:
+def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, most: int) -> list[StandingMemory]:
     """Return a user's preferences and facts in turn, of each kind the strongest and the newest in turn.
 
     Strength holds how often something was used and said again, and fades; without the newest in their own right,
@@ -205,12 +194,14 @@ def all_standing_memories(actor: Actor, *, now: datetime) -> list[StandingMemory
 
 def _standing(actor_id: UUID, project: str, now: datetime, most: int) -> list[StandingMemory]:
     values = {
-        "actor_id": actor_id, "kinds": list(STANDING), "project": project, "now": now, "most": most,
+        "actor_id": actor_id,
+        "kinds": list(STANDING),
+        "project": project,
+        "now": now,
+        "most": most,
         "most_of_level": MAX_PER_LEVEL,
-    }  # fmt: skip
-    return [
-        StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values, server_prepared=True)
-    ]
+    }
+    return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values, server_prepared=True)]
 
 
 def select_profile_memories(
@@ -219,18 +210,14 @@ def select_profile_memories(
     """Return those of the given memories that a profile may hold, however weak they are."""
     if not memory_ids:
         return []
-    where = Q(
-        actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=STANDING, pinned=False
-    ) & validity_filter(now)
+    where = Q(actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=STANDING, pinned=False) & validity_filter(now)
     if in_project := _current_project(tenant, project):
         where &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
     rows = Memory.objects.filter(where).active().order_by("id")
     return [StandingMemory(*row) for row in rows.values_list(*StandingMemory._fields)]
 
 
-def _search_rows(
-    whose: Q, search: MemorySearch, policy: SearchPolicy, now: datetime
-) -> tuple[list[FoundMemory], int]:
+def _search_rows(whose: Q, search: MemorySearch, policy: SearchPolicy, now: datetime) -> tuple[list[FoundMemory], int]:
     limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
     among = candidates(
@@ -282,23 +269,31 @@ def _rank(
         return []
     query, actor_ids = search.query, list({each.actor_id for each in among})
     words = query.words if search.only_informative else None
-    keys = {"actor_ids": actor_ids, "memory_ids": [each.owner_id for each in among], "space_id": query.space_id,
-            "perspective": search.perspective or "", "with_words": words is not None}  # fmt: skip
+    keys = {
+        "actor_ids": actor_ids,
+        "memory_ids": [each.owner_id for each in among],
+        "space_id": query.space_id,
+        "perspective": search.perspective or "",
+        "with_words": words is not None,
+    }
     rows = run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)
     numbers: dict[UUID, list[Any]] = {key: values for key, *values in rows}
     among = [each for each in among if each.owner_id in numbers]
     if words is not None:
-        hits = [
-            Hit(each.relevance, each.similarity_raw, weights_of(numbers[each.owner_id][-1])) for each in among
-        ]
+        hits = [Hit(each.relevance, each.similarity_raw, weights_of(numbers[each.owner_id][-1])) for each in among]
         among = [among[place] for place in informative_hits(hits, words, query.bounds, query.policy)]
     scored: dict[UUID, ScoreBreakdown] = {}
     for each in among:
         strength, last_used_at, _document = numbers[each.owner_id]
         scored[each.owner_id] = score(
-            similarity=each.similarity_raw, word_score=each.word_raw or 0.0, relevance=each.relevance,
-            strength=strength, last_used_at=last_used_at, now=now, policy=policy,
-        )  # fmt: skip
+            similarity=each.similarity_raw,
+            word_score=each.word_raw or 0.0,
+            relevance=each.relevance,
+            strength=strength,
+            last_used_at=last_used_at,
+            now=now,
+            policy=policy,
+        )
 
     def rank(key: UUID) -> tuple[float, float, UUID]:
         similarity = scored[key].similarity_raw
@@ -312,25 +307,13 @@ def _rank(
 
 
 def nearest_memories(
-    where: Q,
-    query: SearchQuery,
-    *,
-    limit: int,
-    similarity_threshold: float = 0.0,
-    word_floor: float = 0.0,
+    where: Q, query: SearchQuery, *, limit: int, similarity_threshold: float = 0.0, word_floor: float = 0.0
 ) -> list[tuple[Memory, float]]:
     """Return the memories of index rows that are most relevant to a query, with their relevance, the best first."""
     found = candidates(
-        MemoryIndex,
-        where,
-        query,
-        similarity_threshold=similarity_threshold,
-        word_floor=word_floor,
-        limit=limit,
+        MemoryIndex, where, query, similarity_threshold=similarity_threshold, word_floor=word_floor, limit=limit
     ).best
-    memories = Memory.objects.of({each.actor_id for each in found}).select_related(
-        "numbers", "actor__sleep_state"
-    )
+    memories = Memory.objects.of({each.actor_id for each in found}).select_related("numbers", "actor__sleep_state")
     by_id = memories.in_bulk([each.owner_id for each in found])
     return [(by_id[each.owner_id], each.relevance) for each in found if each.owner_id in by_id]
 
@@ -345,12 +328,14 @@ def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequenc
     """Add index rows of one actor's memories that have none in these spaces; inside the caller's transaction."""
     rows = (
         {
-            "actor_id": memory.actor_id, "memory_id": memory.pk, **MemoryIndex.repeated(memory),
+            "actor_id": memory.actor_id,
+            "memory_id": memory.pk,
+            **MemoryIndex.repeated(memory),
             **entry.row_values(space.id),
         }
         for memory, entry in new
         for space in spaces
-    )  # fmt: skip
+    )
     copy_rows(MemoryIndex, rows)
     after_indexing([entry for _memory, entry in new], new[0][0].actor_id)
 

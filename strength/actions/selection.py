@@ -120,9 +120,7 @@ def page_by_strength(
 
 def _status_and_validity(selection: MemorySelection, now: datetime) -> Q:
     if selection.as_of is not None:
-        return status_filter(selection.status, as_of=selection.as_of, now=now) & validity_filter(
-            selection.as_of
-        )
+        return status_filter(selection.status, as_of=selection.as_of, now=now) & validity_filter(selection.as_of)
     is_any = Q() if selection.status == ALL else Q(status=selection.status)
     return is_any if selection.ended else is_any & (Q(valid_to=None) | Q(valid_to__gt=now))
 
@@ -153,9 +151,7 @@ def _condition(column: str, condition: MetadataCondition) -> Q:
     """Compare values of one JSON type; what is missing equals nothing, and is therefore unequal to everything."""
     path = Value(list(condition.path), output_field=ArrayField(TextField()))
     found = Func(F(column), path, template="(%(expressions)s)", arg_joiner=" #> ", output_field=JSONField())
-    value = Func(
-        Value(json.dumps(condition.value)), template="%(expressions)s::jsonb", output_field=JSONField()
-    )
+    value = Func(Value(json.dumps(condition.value)), template="%(expressions)s::jsonb", output_field=JSONField())
     if condition.operator == "$ne":
         return Q(_comparison(found, "IS DISTINCT FROM", value))
     compared = Q(_comparison(found, OPERATORS[condition.operator], value))
@@ -164,6 +160,4 @@ def _condition(column: str, condition: MetadataCondition) -> Q:
 
 
 def _comparison(left: Expression, operator: str, right: Expression) -> Func:
-    return Func(
-        left, right, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=BooleanField()
-    )
+    return Func(left, right, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=BooleanField())

@@ -52,9 +52,7 @@ COMPARED_AT_ONCE: Final = 50
 LATE: Final = timedelta(minutes=10)
 """How long after its `updated_at` a change may be committed, and still be compared by the next sleep."""
 
-NOT_ALL_COMPARED: Final = (
-    "Some new memories were not compared with the others yet; the next sleep goes on with them."
-)
+NOT_ALL_COMPARED: Final = "Some new memories were not compared with the others yet; the next sleep goes on with them."
 
 BEGIN_STEP: Final = """
 SET LOCAL synchronous_commit = off;
@@ -69,9 +67,7 @@ STATE: Final = [
     if each.attname not in ("tasks_completed", "active", "active_at")
 ]
 STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
-LATEST: Final = PreparedQuery(
-    lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by()
-)
+LATEST: Final = PreparedQuery(lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by())
 
 Step = Callable[[], AbstractContextManager[None]]
 
@@ -204,9 +200,14 @@ def advance(
 def _begun_by(request: SleepRequest) -> SleepRun:
     """Return what the runs of a request share."""
     return SleepRun(
-        group=request.group, trigger=request.trigger, now=request.now, who_kind=request.by.kind,
-        who_id=request.by.id, who_name=request.by.name[:150], started_at=timezone.now(),
-    )  # fmt: skip
+        group=request.group,
+        trigger=request.trigger,
+        now=request.now,
+        who_kind=request.by.kind,
+        who_id=request.by.id,
+        who_name=request.by.name[:150],
+        started_at=timezone.now(),
+    )
 
 
 def _new_run(shared: SleepRun, actor: Actor, state: SleepState, policy: StrengthPolicy) -> SleepRun:
@@ -237,10 +238,7 @@ def policy_of(run: SleepRun) -> StrengthPolicy:
         return StrengthPolicy.from_overrides(run.policy)
     except PolicyError:
         run.policy = effective_policy(StrengthPolicy, run.actor.agent, run.actor).overrides
-        run.errors = [
-            *run.errors,
-            "The policy that it began under is not allowed any more; it went on under another.",
-        ]
+        run.errors = [*run.errors, "The policy that it began under is not allowed any more; it went on under another."]
         return StrengthPolicy.from_overrides(run.policy)
 
 
@@ -292,15 +290,10 @@ def _archive_step(nights: Sequence[Night]) -> None:
         night.fading, night.pinned = fading, pinned
         if night.run._state.adding:
             night.run.decayed_count = faded
-    due = run_query(
-        SLEEP_QUERIES["find_due"], due_values([(each.actor, each.policy) for each in nights], now)
-    )
+    due = run_query(SLEEP_QUERIES["find_due"], due_values([(each.actor, each.policy) for each in nights], now))
     left = SLICE - _archive(by_actor, due[0][0], Why.WEAK)
     if left > 0 and (crowded := [each for each in nights if each.excess]):
-        excesses = {
-            "actor_ids": [each.actor.id for each in crowded],
-            "excesses": [each.excess for each in crowded],
-        }
+        excesses = {"actor_ids": [each.actor.id for each in crowded], "excesses": [each.excess for each in crowded]}
         found = run_query(SLEEP_QUERIES["find_excess"], {**excesses, "most": left})
         left -= _archive(by_actor, found[0][0], Why.CROWDED)
     if left > 0:
@@ -335,12 +328,16 @@ def _compare_or_end(nights: Sequence[Night]) -> None:
 
 def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
     return {
-        "actor_ids": [actor.pk for actor, _policy in actors], "dues": [due_of(policy) for _actor, policy in actors],
+        "actor_ids": [actor.pk for actor, _policy in actors],
+        "dues": [due_of(policy) for _actor, policy in actors],
         "archive_thresholds": [float(policy.archive_threshold) for _actor, policy in actors],
         "most_shown": [max_profile_memories(actor) for actor, _policy in actors],
-        "kinds": list(STANDING), "project": "",
-        "most_of_level": MAX_PER_LEVEL, "most": SLICE, "now": now,
-    }  # fmt: skip
+        "kinds": list(STANDING),
+        "project": "",
+        "most_of_level": MAX_PER_LEVEL,
+        "most": SLICE,
+        "now": now,
+    }
 
 
 def _compare_on(
@@ -389,9 +386,13 @@ def _end(runs: Sequence[SleepRun]) -> None:
 def clock_values(state: SleepState) -> dict[str, Any]:
     """Return what an undo puts back of an actor's clock, as JSON types."""
     return {
-        "clock": state.clock, "clock_at": state.clock_at and state.clock_at.isoformat(),
-        "clock_task": state.clock_task, "rates": state.rates, "by_task": state.by_task, "thresholds": state.thresholds,
-    }  # fmt: skip
+        "clock": state.clock,
+        "clock_at": state.clock_at and state.clock_at.isoformat(),
+        "clock_task": state.clock_task,
+        "rates": state.rates,
+        "by_task": state.by_task,
+        "thresholds": state.thresholds,
+    }
 
 
 def restore_clock(state: SleepState, values: Mapping[str, Any]) -> None:

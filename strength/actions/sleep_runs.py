@@ -33,15 +33,7 @@ from strength.actions.sleep import (
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import SLEEP_VERB, Status, WrongState
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Why
-from strength.models import (
-    Memory,
-    MemoryHistory,
-    MemoryNumbers,
-    Merge,
-    SleepRun,
-    SleepState,
-    Tombstone,
-)
+from strength.models import Memory, MemoryHistory, MemoryNumbers, Merge, SleepRun, SleepState, Tombstone
 from strength.models.locks import lock_exclusive
 from strength.models.sleep import mark_anew
 from strength.sql import SLEEP_QUERIES, execute_all, run_query
@@ -70,9 +62,7 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
     SleepRun.objects.filter(actor=actor, dry_run=True, now__lt=request.now - KEPT_FOR).delete()
     with _rolled_back():
         # One that was interrupted or has just ended is not gone on with.
-        SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(
-            state=RunState.UNDONE
-        )
+        SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(state=RunState.UNDONE)
         night = replace(request, now=request.at or request.now)
         run = sleep(actor=actor, request=night, most_compared=0)
         changes, gone = changes_of(run), {*archivings(run).values_list("memory_id", flat=True)}
@@ -112,9 +102,7 @@ def changes_of(run: SleepRun) -> list[Change]:
     archived = _archived(run)
     gone = set(archivings(run).values_list("memory_id", flat=True))
     values = {**_undo_values(run), "most": MOST_CHANGES}
-    faded = [
-        _number_change(*row) for row in run_query(SLEEP_QUERIES["changes"], values) if row[0] not in gone
-    ]
+    faded = [_number_change(*row) for row in run_query(SLEEP_QUERIES["changes"], values) if row[0] not in gone]
     return sorted([*archived, *_merges(run), *faded], key=_weight)[:MOST_CHANGES]
 
 
@@ -156,11 +144,16 @@ def _archived(run: SleepRun) -> list[Change]:
 def _merges(run: SleepRun) -> list[Change]:
     return [
         _change(
-            ChangeKind.MERGE if _is_own_merge(each, run) else ChangeKind.PROPOSE_MERGE, each.absorbed_id,
-            Why.SAME, into=str(each.kept_id), likeness=each.likeness, merge_id=str(each.pk), state=each.state,
+            ChangeKind.MERGE if _is_own_merge(each, run) else ChangeKind.PROPOSE_MERGE,
+            each.absorbed_id,
+            Why.SAME,
+            into=str(each.kept_id),
+            likeness=each.likeness,
+            merge_id=str(each.pk),
+            state=each.state,
         )
         for each in Merge.objects.filter(actor_id=run.actor_id, run=run)[:MOST_CHANGES]
-    ]  # fmt: skip
+    ]
 
 
 def _is_own_merge(merge: Merge, run: SleepRun) -> bool:
@@ -188,9 +181,7 @@ def compare_with_preview(
 
 def _by_memory(changes: Sequence[Change]) -> dict[tuple[str, str], Change]:
     return {
-        (change["change"], change["memory_id"]): change
-        for change in changes
-        if change["change"] != ChangeKind.DECAY
+        (change["change"], change["memory_id"]): change for change in changes if change["change"] != ChangeKind.DECAY
     }
 
 
@@ -288,9 +279,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     run_query(SLEEP_QUERIES["lock_undone"], values)
     problems = _undo_merges(merges, by, reason, now)
     back, more = _reactivate(run, by, reason, now)
-    earlier = SleepRun.objects.filter(actor_id=run.actor_id, dry_run=False, state=RunState.DONE).exclude(
-        pk=run.pk
-    )
+    earlier = SleepRun.objects.filter(actor_id=run.actor_id, dry_run=False, state=RunState.DONE).exclude(pk=run.pk)
     state.slept_at = earlier.order_by("-number").values_list("now", flat=True).first()
     state.compared_until, state.compared_after = run.compared_since, None
     values["memory_ids"] = [*back, *(each.absorbed_id for each in merges)]
@@ -339,9 +328,7 @@ def _check_undoable(run: SleepRun, state: SleepState) -> None:
     if state.runs != run.number:
         raise WrongState(_("Only an actor's latest sleep can be undone; it has slept again since."))
     if not run.before:
-        raise WrongState(
-            _("This sleep came with an import: only its counts are known, and it cannot be undone.")
-        )
+        raise WrongState(_("This sleep came with an import: only its counts are known, and it cannot be undone."))
 
 
 def _memory_ids(merges: list[Merge]) -> list[UUID]:
@@ -350,9 +337,7 @@ def _memory_ids(merges: list[Merge]) -> list[UUID]:
 
 def _undo_merges(merges: list[Merge], by: Principal, reason: str, now: datetime) -> list[str]:
     """Undo a sleep's own merges; what comes back fades since when it did before. Return problems."""
-    rows = MemoryNumbers.objects.filter(
-        actor_id__in={each.actor_id for each in merges}, memory__in=_memory_ids(merges)
-    )
+    rows = MemoryNumbers.objects.filter(actor_id__in={each.actor_id for each in merges}, memory__in=_memory_ids(merges))
     began = list(rows.values_list("pk", "began_at", "began_task"))
     problems = []
     for each in merges:
@@ -381,9 +366,14 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tup
     wanted = sorted(unchanged - refused)
     write_archivings(run.actor_id, wanted)
     values = {
-        "actor_ids": [run.actor_id], "memory_ids": wanted, "who_kind": by.kind.value, "who_id": by.id,
-        "who_name": by.name[:150], "reason": reason or f"sleep {run.number} was undone", "now": now,
-    }  # fmt: skip
+        "actor_ids": [run.actor_id],
+        "memory_ids": wanted,
+        "who_kind": by.kind.value,
+        "who_id": by.id,
+        "who_name": by.name[:150],
+        "reason": reason or f"sleep {run.number} was undone",
+        "now": now,
+    }
     back = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["bring_back"], values)] if wanted else []
     duplicates = unchanged - refused - set(back)
     return back, [

@@ -53,9 +53,7 @@ def write_summary_memory(*, actor: Actor, session_id: UUID, by: Principal, now: 
 
 def _delete(actor: Actor, session_id: UUID, by: Principal, now: datetime) -> None:
     """Delete the memory unless a person edited it; without a tombstone, for a later summary may say the same."""
-    cursors = StrategyCursor.objects.filter(
-        actor_id=actor.id, session_id=session_id, strategy=Strategy.SUMMARY
-    )
+    cursors = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session_id, strategy=Strategy.SUMMARY)
     cursor = cursors.exclude(memory_id=None).select_for_update().first()
     if cursor is None or cursor.memory_id is None:
         return
@@ -72,13 +70,14 @@ def _cursor(actor: Actor, session_id: UUID) -> StrategyCursor:
     return StrategyCursor.objects.select_for_update().get(**names)
 
 
-def _write_new(
-    actor: Actor, session: Session, summary: SessionSummary, by: Principal, now: datetime
-) -> Memory | None:
+def _write_new(actor: Actor, session: Session, summary: SessionSummary, by: Principal, now: datetime) -> Memory | None:
     new = NewMemory(
-        content=summary.text.strip(), kind=Kind.SUMMARY, namespace=namespace_of(Strategy.SUMMARY, session.pk),
-        source=Source.EXTRACTION, channel=session.channel,
-    )  # fmt: skip
+        content=summary.text.strip(),
+        kind=Kind.SUMMARY,
+        namespace=namespace_of(Strategy.SUMMARY, session.pk),
+        source=Source.EXTRACTION,
+        channel=session.channel,
+    )
     as_trusted = replace(by, is_trusted=by.is_trusted and summary.trust == Trust.TRUSTED)
     with suppress(BlockedByTombstone):
         memory, _ = write_memory(actor=actor, new=new, by=as_trusted, now=now)
@@ -86,9 +85,7 @@ def _write_new(
     return None
 
 
-def _rewrite(
-    actor: Actor, memory_id: UUID, summary: SessionSummary, by: Principal, now: datetime
-) -> Memory | None:
+def _rewrite(actor: Actor, memory_id: UUID, summary: SessionSummary, by: Principal, now: datetime) -> Memory | None:
     memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=memory_id).first()
     if memory is None or memory.locked or memory.status == Status.REJECTED:
         return None
@@ -98,9 +95,7 @@ def _rewrite(
         return None
     with suppress(LockedByPerson, BlockedByTombstone):
         values = {"content": summary.text.strip()}
-        memory = edit_memory(
-            memory=memory, values=values, expected_version=None, by=by, reason=REWRITE_REASON, now=now
-        )
+        memory = edit_memory(memory=memory, values=values, expected_version=None, by=by, reason=REWRITE_REASON, now=now)
         if memory.status == Status.ARCHIVED:
             memory = apply_transition(memory=memory, verb="reactivate", by=by, reason=REWRITE_REASON, now=now)
         return memory

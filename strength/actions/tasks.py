@@ -120,9 +120,7 @@ def begin_task(
     offered = [{"id": str(each.memory.pk), "scores": each.breakdown.as_dict()} for each in found]
     with transaction.atomic():
         hold(actor.id)
-        task = Task.objects.create(
-            actor=actor, query=query, perspective=perspective, offered=offered, created_at=now
-        )
+        task = Task.objects.create(actor=actor, query=query, perspective=perspective, offered=offered, created_at=now)
     return BegunTask(task, found, routing)
 
 
@@ -135,9 +133,11 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
     with transaction.atomic():
         # A sleep locks the rows below in another order; this keeps it away.
         lock_shared(task.actor_id)
-        task = Task.objects.select_for_update(of=["self"]).select_related("actor__agent").get(
-            pk=task.pk, actor_id=task.actor_id
-        )  # fmt: skip
+        task = (
+            Task.objects.select_for_update(of=["self"])
+            .select_related("actor__agent")
+            .get(pk=task.pk, actor_id=task.actor_id)
+        )
         if task.state == TaskState.BEGUN:
             _complete(task, completion, findings, by, now)
     return task
@@ -173,15 +173,11 @@ def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
         findings.used = list(dict.fromkeys(completion.used_memory_ids))
     else:
         memories = offered_memories(task, by, details=False)
-        findings.used, findings.errors = detect_use(
-            actor=task.actor, result=text, query=task.query, memories=memories
-        )
+        findings.used, findings.errors = detect_use(actor=task.actor, result=text, query=task.query, memories=memories)
     findings.content, findings.learning = completion.learning_content, completion.learning_text or ""
     if completion.extract_learning and findings.content is None:
         try:
-            findings.content, findings.learning = draw_learning(
-                actor=task.actor, query=task.query, result=text
-            )
+            findings.content, findings.learning = draw_learning(actor=task.actor, query=task.query, result=text)
         except ProviderError as error:
             findings.errors = [*findings.errors, f"No learning was drawn from the result: {error}"]
     return findings
@@ -191,10 +187,7 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
     perspective = completion.perspective if completion.perspective is not None else task.perspective
     used: list[Memory] = []
     if by.is_trusted:
-        seen = [
-            *offered_memories(task, by, details=False),
-            *resolve_many(Memory.objects.all(), by, findings.used),
-        ]
+        seen = [*offered_memories(task, by, details=False), *resolve_many(Memory.objects.all(), by, findings.used)]
         found = {memory.pk: memory for memory in seen}
         for key in findings.used:
             if key not in found:

@@ -89,11 +89,16 @@ def leave_tombstone(
         return
     sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
     tombstone = Tombstone(
-        actor_id=memory.actor_id, **_fingerprint_columns(fingerprint(text)), decision=decision,
-        memory_id=replacement_id, kind=memory.kind, message_ids=sorted(sources.values_list("message_id", flat=True)),
+        actor_id=memory.actor_id,
+        **_fingerprint_columns(fingerprint(text)),
+        decision=decision,
+        memory_id=replacement_id,
+        kind=memory.kind,
+        message_ids=sorted(sources.values_list("message_id", flat=True)),
         who_kind=by.kind,
-        who_name=by.name[:150], created_at=now,
-    )  # fmt: skip
+        who_name=by.name[:150],
+        created_at=now,
+    )
     Tombstone.objects.bulk_create(
         [tombstone],
         update_conflicts=True,
@@ -104,8 +109,11 @@ def leave_tombstone(
 
 def _fingerprint_columns(known: Fingerprint) -> dict[str, Any]:
     return {
-        "digest": known.digest, "terms": sorted(known.terms), "marks": sorted(known.marks), "order": list(known.order)
-    }  # fmt: skip
+        "digest": known.digest,
+        "terms": sorted(known.terms),
+        "marks": sorted(known.marks),
+        "order": list(known.order),
+    }
 
 
 def lift_tombstones(*, actor_id: UUID, text: str) -> None:
@@ -128,9 +136,7 @@ def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
     return None if values is None else json.loads(json.dumps(values, cls=DjangoJSONEncoder))
 
 
-def restore_tombstone(
-    *, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, created_at: datetime
-) -> None:
+def restore_tombstone(*, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, created_at: datetime) -> None:
     """Replace the tombstone left of exactly this text at `created_at` by the former, if any; a newer one stays."""
     known = fingerprint(text)
     rows = Tombstone.objects.filter(actor_id=actor_id, digest=known.digest)
@@ -184,9 +190,7 @@ def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> 
     gone = (TombstoneReason.DELETED, TombstoneReason.REJECTED)
     deleted = Tombstone.objects.filter(actor_id=actor_id, decision__in=gone, kind=kind)
     return (
-        deleted.exclude(message_ids=[])
-        .filter(Q(message_ids__contains=ids) | Q(message_ids__contained_by=ids))
-        .first()
+        deleted.exclude(message_ids=[]).filter(Q(message_ids__contains=ids) | Q(message_ids__contained_by=ids)).first()
     )
 
 
@@ -218,8 +222,7 @@ def messages_saying(*, actor_id: UUID, text: str, instead: str = "") -> list[Mes
     return [
         message
         for message, held in words
-        if _shared_weight(weights, held) >= MIN_SHARED_WEIGHT
-        and _shared_weight(left_out, held) >= MIN_SHARED_WEIGHT
+        if _shared_weight(weights, held) >= MIN_SHARED_WEIGHT and _shared_weight(left_out, held) >= MIN_SHARED_WEIGHT
     ]
 
 

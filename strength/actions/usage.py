@@ -83,9 +83,7 @@ def mark_candidates(*, memories: Sequence[Memory], by_search: bool = False) -> N
         by_actor.setdefault(memory.actor_id, set()).add(memory.pk)
     for actor_id in sorted(by_actor):
         keys = {"actor_id": actor_id, "memory_ids": list(by_actor[actor_id])}
-        run_query(
-            QUERIES["mark_candidates"], {**keys, "commit": "off" if by_search else None}, server_prepared=True
-        )
+        run_query(QUERIES["mark_candidates"], {**keys, "commit": "off" if by_search else None}, server_prepared=True)
 
 
 @transaction.atomic
@@ -118,9 +116,7 @@ def task_digest(task: str) -> str:
 
 
 @transaction.atomic
-def use_memory(
-    *, memory: Memory, perspective: str | None, task: str | None, by: Principal, now: datetime
-) -> None:
+def use_memory(*, memory: Memory, perspective: str | None, task: str | None, by: Principal, now: datetime) -> None:
     """Reinforce one memory that was used, once per task. Raises NotUsable, Forbidden."""
     _check_usable(memory)
     if use_memories(memories=[memory], perspective=perspective, task=task, by=by, now=now):
@@ -152,14 +148,10 @@ def impact_memory(*, memory: Memory, impact: Impact, by: Principal, now: datetim
 
 
 @transaction.atomic
-def set_strengths(
-    *, memories: Sequence[Memory], strengths: Mapping[UUID, float], by: Principal, now: datetime
-) -> int:
+def set_strengths(*, memories: Sequence[Memory], strengths: Mapping[UUID, float], by: Principal, now: datetime) -> int:
     """Set the strengths of memories, by their ids; return how many. Raises Forbidden."""
     return sum(
-        write_numbers(
-            group, policy, now=now, kind=PointKind.SET, strengths=[strengths[each.pk] for each in group]
-        )
+        write_numbers(group, policy, now=now, kind=PointKind.SET, strengths=[strengths[each.pk] for each in group])
         for policy, group in _by_actor(memories, by)
     )
 
@@ -195,12 +187,7 @@ NO_CHANGE: Final[Mapping[str, Any]] = {
 
 
 def write_numbers(
-    memories: Sequence[Memory],
-    policy: StrengthPolicy,
-    *,
-    now: datetime,
-    kind: PointKind | None,
-    **changes: Any,
+    memories: Sequence[Memory], policy: StrengthPolicy, *, now: datetime, kind: PointKind | None, **changes: Any
 ) -> int:
     """Change the numbers of one actor's memories, with a point of their history; return how many changed.
 
@@ -208,18 +195,21 @@ def write_numbers(
     what that took.
     """
     values = {
-        **policy_values(policy), "actor_id": memories[0].actor_id, "memory_ids": [memory.pk for memory in memories],
-        "now": now, "kind": kind, **NO_CHANGE, **changes,
-    }  # fmt: skip
+        **policy_values(policy),
+        "actor_id": memories[0].actor_id,
+        "memory_ids": [memory.pk for memory in memories],
+        "now": now,
+        "kind": kind,
+        **NO_CHANGE,
+        **changes,
+    }
     [(count,)] = run_query(QUERIES["write_numbers"], values)
     return int(count)
 
 
 def _check_usable(memory: Memory) -> None:
     if Status(memory.status) not in LEARNABLE:
-        raise NotUsable(
-            format_lazy(_("A memory that is {status} cannot have been used."), status=_(memory.status))
-        )
+        raise NotUsable(format_lazy(_("A memory that is {status} cannot have been used."), status=_(memory.status)))
 
 
 def turns_to_inspect(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
@@ -260,9 +250,7 @@ def entered_memories(receipt: Receipt) -> list[UUID]:
     ]
 
 
-def detect_use(
-    *, actor: Actor, result: str, query: str, memories: Sequence[Memory]
-) -> tuple[list[UUID], list[str]]:
+def detect_use(*, actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> tuple[list[UUID], list[str]]:
     """Return the memories used, and errors; where a provider fails, keywords decide. Network."""
     offered = [Offered(memory.pk, memory.content[:MAX_COMPARED_LENGTH]) for memory in memories]
     if not offered or not result.strip():
@@ -288,9 +276,7 @@ def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
     data = _ask(actor, Operation.EXTRACT, "learn", blocks, LEARNING_SCHEMA)
     content, learning = str(data.get("content", "")), str(data.get("learning", ""))
     if text_problem(content) or text_problem(learning):
-        raise ProviderRejected(
-            "The model's learning holds characters that cannot be stored.", code="unusable_answer"
-        )
+        raise ProviderRejected("The model's learning holds characters that cannot be stored.", code="unusable_answer")
     return content, learning
 
 
@@ -302,10 +288,7 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
     spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)
     bounds = space.bounds_for(is_unspaced=is_unspaced(result))
     rows = MemoryIndex.objects.filter(
-        actor_id__in={memory.actor_id for memory in memories},
-        space=space,
-        memory__in=memories,
-        vector__isnull=False,
+        actor_id__in={memory.actor_id for memory in memories}, space=space, memory__in=memories, vector__isnull=False
     )
     vectors = {memory_id: vector for memory_id, vector in rows.values_list("memory_id", "vector") if vector}
 

@@ -102,9 +102,7 @@ def bulk_action(verb: str) -> Callable[..., HttpResponse | None]:
     return made
 
 
-def confirm_or_apply(
-    screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str
-) -> HttpResponse | None:
+def confirm_or_apply(screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str) -> HttpResponse | None:
     """Show a confirmation page, or apply the verb once it is confirmed."""
     if verb == "export":
         answer: HttpResponse | None = _export(screen, request, queryset)
@@ -128,9 +126,7 @@ def confirm_or_apply(
     if verb == DELETE:
         done = delete_many(memories=rows, by=by, reason=reason, now=now)
     else:
-        done = curate_many(
-            memories=rows, versions=_shown_versions(request), verb=verb, by=by, reason=reason, now=now
-        )
+        done = curate_many(memories=rows, versions=_shown_versions(request), verb=verb, by=by, reason=reason, now=now)
     _log(request, done.changed, verb)
     report_skipped(screen, request, {str(error): len(left) for error, left in done.skipped})
     if done.changed:
@@ -152,9 +148,7 @@ def _selection_error(rows: Sequence[Memory], verb: str) -> str | None:
     return None
 
 
-def _confirm_or_enqueue(
-    screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str
-) -> HttpResponse:
+def _confirm_or_enqueue(screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str) -> HttpResponse:
     """Show a confirmation page for a large selection, or enqueue its job once it is confirmed."""
     seen_at = _selection_time(request)
     rows: Any = queryset.order_by("pk").filter(created_at__lte=seen_at)
@@ -168,9 +162,13 @@ def _confirm_or_enqueue(
     keys = list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1])
     try:
         batch = enqueue_curation(
-            memory_ids=keys, verb=verb, by=principal(request), reason=submitted_reason(request), seen_at=seen_at,
+            memory_ids=keys,
+            verb=verb,
+            by=principal(request),
+            reason=submitted_reason(request),
+            seen_at=seen_at,
             now=clock(),
-        )  # fmt: skip
+        )
     except DomainError as error:
         screen.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())
@@ -239,9 +237,13 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
         kept, absorbed = absorbed, kept
     try:
         merge = merge_pair(
-            kept=kept, absorbed=absorbed, versions=_shown_versions(request), by=principal(request),
-            reason=submitted_reason(request), now=clock(),
-        )  # fmt: skip
+            kept=kept,
+            absorbed=absorbed,
+            versions=_shown_versions(request),
+            by=principal(request),
+            reason=submitted_reason(request),
+            now=clock(),
+        )
     except DomainError as error:
         screen.message_user(request, str(error), messages.ERROR)
         return None
@@ -253,9 +255,7 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
 
 
 def _skipped_group(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
-    text = ngettext(
-        "%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom)
-    )
+    text = ngettext("%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom))
     return {"told": text % {"count": len(whom), "problem": problem}, **_examples(whom)}
 
 
@@ -271,9 +271,7 @@ def _example(memory: Any) -> dict[str, Any]:
 
 def _shown_versions(request: HttpRequest) -> dict[str, int]:
     """Return the versions that the page showed, by id; memories edited meanwhile are skipped."""
-    shown = {
-        key: submitted_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)
-    }
+    shown = {key: submitted_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)}
     return {key: number for key, number in shown.items() if number is not None}
 
 
@@ -312,9 +310,7 @@ def undo_batch_view(screen: Any, request: HttpRequest) -> HttpResponse:
     report_skipped(screen, request, {str(error): len(left) for error, left in undone.skipped})
     if undone.changed:
         text = ngettext(
-            "%(count)d memory is as it was before.",
-            "%(count)d memories are as they were before.",
-            len(undone.changed),
+            "%(count)d memory is as it was before.", "%(count)d memories are as they were before.", len(undone.changed)
         )
         report_done(request, text % {"count": len(undone.changed)})
     elif not undone.skipped:
@@ -346,9 +342,7 @@ def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> An
 
 def _download(request: HttpRequest, keys: Sequence[UUID], form: str) -> StreamingHttpResponse:
     details = {"format": form, "memories": len(keys)}
-    audit.record_each(
-        by=principal(request), verb="export", object_kind="memory", details=details, now=clock()
-    )
+    audit.record_each(by=principal(request), verb="export", object_kind="memory", details=details, now=clock())
 
     def stream() -> Iterator[bytes]:
         return rows_as_csv(Memory.objects.filter(pk__in=keys)) if form == "csv" else rows_as_lines(keys)

@@ -134,13 +134,18 @@ class MemoryAdmin(CuratedAdmin):
             _("Validity"),
             {
                 "fields": (
-                    "valid_from", "valid_to", ("confidence", "superseded_by"), "supersedes", "learnings", "metadata",
+                    "valid_from",
+                    "valid_to",
+                    ("confidence", "superseded_by"),
+                    "supersedes",
+                    "learnings",
+                    "metadata",
                 )
             },
         ),
         (_("Versions"), {"fields": (("version", "created_at", "updated_at"), "id")}),
         (None, {"fields": ("reason",)}),
-    )  # fmt: skip
+    )
     add_fieldsets = (
         (None, {"fields": (("agent", "user_id"), "content", ("kind", "pinned"), "namespace", "tags")}),
         (_("Scope"), {"fields": ("scope_level", ("scope_domain", "scope_project"))}),
@@ -169,12 +174,8 @@ class MemoryAdmin(CuratedAdmin):
             return gettext("no")
         return gettext("yes: a person edited the text, and jobs do not rewrite it")
 
-    strength = column(
-        _("strength"), lambda memory: strength_bar(memory.strength), ordering=STRENGTH_OF_MEMORY
-    )
-    uses = column(
-        _("uses"), lambda memory: int(memory.numbers.access_count), ordering="numbers__access_count"
-    )
+    strength = column(_("strength"), lambda memory: strength_bar(memory.strength), ordering=STRENGTH_OF_MEMORY)
+    uses = column(_("uses"), lambda memory: int(memory.numbers.access_count), ordering="numbers__access_count")
 
     # Changes: every one of them through an action.
 
@@ -185,20 +186,20 @@ class MemoryAdmin(CuratedAdmin):
             actor = actor_for_writing(by, agent.pk, user_id, now=now)
             memory, is_new = write_memory(actor=actor, new=form.memory(), by=by, now=now)
             if not is_new:
-                text = _(
-                    "There was a memory with this text already; it was strengthened instead of written twice."
-                )
+                text = _("There was a memory with this text already; it was strengthened instead of written twice.")
                 self.message_user(request, text, messages.WARNING)
             return memory
-        former = Memory.objects.get(
-            pk=row.pk, actor_id=row.actor_id
-        )  # the form has written its values into the row
+        former = Memory.objects.get(pk=row.pk, actor_id=row.actor_id)  # the form has written its values into the row
         either = Q(kept=former) | Q(absorbed=former)
         proposals = open_merges(now).filter(either, actor_id=former.actor_id).count()
         edited = edit_memory(
-            memory=row, values=form.values(), expected_version=form.cleaned_data["expected_version"], by=by,
-            reason=form.cleaned_data["reason"], now=now,
-        )  # fmt: skip
+            memory=row,
+            values=form.values(),
+            expected_version=form.cleaned_data["expected_version"],
+            by=by,
+            reason=form.cleaned_data["reason"],
+            now=now,
+        )
         if edited.version != former.version:
             said: Any = gettext("The memory was saved.")
             if proposals:
@@ -240,9 +241,7 @@ class MemoryAdmin(CuratedAdmin):
         request.meaning = meaning  # type: ignore[attr-defined]
         return order_by_results(queryset, meaning), False
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the list; the context above it needs the results of a semantic search."""
         answer: Any = super().changelist_view(request, extra_context)
         found = (getattr(answer, "context_data", None) or {}).get("cl")
@@ -261,11 +260,7 @@ class MemoryAdmin(CuratedAdmin):
         batch = self.admin_site.admin_view(partial(batch_view, self))
         return [
             path("batch/<uuid:batch>/", batch, name="strength_memory_batch"),
-            path(
-                "views/",
-                self.admin_site.admin_view(require_POST(self.views_view)),
-                name="strength_memory_views",
-            ),
+            path("views/", self.admin_site.admin_view(require_POST(self.views_view)), name="strength_memory_views"),
             path("take-back/", take_back, name="strength_memory_take_back_many"),
             *super().get_urls(),
         ]
@@ -290,9 +285,7 @@ class MemoryAdmin(CuratedAdmin):
     @row_view
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         verb = submitted_text(request, "verb")
-        answer = run_object_action(
-            self, request, object_id, partial(self._curate, request, verb), logged=verb
-        )
+        answer = run_object_action(self, request, object_id, partial(self._curate, request, verb), logged=verb)
         if next_url(request) and "Location" in answer:
             answer["Location"] += _row_anchor(request, object_id)
         return answer
@@ -304,21 +297,14 @@ class MemoryAdmin(CuratedAdmin):
         version = submitted_number(request, "version")
         require_version(verb, version)
         changed = apply_transition(
-            memory=memory,
-            verb=verb,
-            by=principal(request),
-            reason=reason,
-            expected_version=version,
-            now=clock(),
+            memory=memory, verb=verb, by=principal(request), reason=reason, expected_version=version, now=clock()
         )
         done = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
         return _done_with_undo(request, gettext("%(done)s: %(text)s") % done, changed, memory)
 
     @object_action()
     def take_back_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
-        undo_revision(
-            revision=_requested_revision(request, memory), by=principal(request), reason=reason, now=clock()
-        )
+        undo_revision(revision=_requested_revision(request, memory), by=principal(request), reason=reason, now=clock())
         return Done(gettext("The change was undone."))
 
     @object_action()
@@ -349,9 +335,13 @@ class MemoryAdmin(CuratedAdmin):
     def restore_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
         revision = _requested_revision(request, memory)
         changed = restore_revision(
-            memory=memory, revision=revision, expected_version=submitted_number(request, "version"),
-            by=principal(request), reason=reason, now=clock(),
-        )  # fmt: skip
+            memory=memory,
+            revision=revision,
+            expected_version=submitted_number(request, "version"),
+            by=principal(request),
+            reason=reason,
+            now=clock(),
+        )
         text = gettext("Revision %(number)d was restored.") % {"number": revision.number}
         return _done_with_undo(request, text, changed, memory)
 
@@ -383,11 +373,7 @@ class MemoryAdmin(CuratedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
-        return (
-            fieldsets
-            if obj is None
-            else without_fields(fieldsets, frozenset(_oversized_fields(request, obj)))
-        )
+        return fieldsets if obj is None else without_fields(fieldsets, frozenset(_oversized_fields(request, obj)))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         rows = Memory.objects.of([row.actor_id]).with_numbers()
@@ -396,9 +382,7 @@ class MemoryAdmin(CuratedAdmin):
         too_long = _oversized_fields(request, stored)
         verbs = [verb for verb in TRANSITIONS if plan_many([stored], verb).changed]
         return {
-            "verbs": [
-                (verb, button_label(verb, stored), PAGE_KEYS.get(verb, "")) for verb in verbs if may_change
-            ],
+            "verbs": [(verb, button_label(verb, stored), PAGE_KEYS.get(verb, "")) for verb in verbs if may_change],
             "edits_content": may_change and "content" not in too_long,
             "edits_open": request.method == "POST" or request.GET.get("text") == FULL_TEXT,
             "may_restore": may_change,

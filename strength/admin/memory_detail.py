@@ -94,16 +94,12 @@ MIN_FORECAST: Final = timedelta(days=30)
 def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
     """Return the template context of a memory with its numbers, actor and agent loaded."""
     numbers = getattr(memory, "numbers", None)
-    sources = list(
-        MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)[: MAX_SOURCES + 1]
-    )
+    sources = list(MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)[: MAX_SOURCES + 1])
     return {
         "numbers": numbers,
         "last_decay_at": numbers and numbers.decayed_until(memory.state),
         "perspectives": [
-            (each, numbers.of_perspective(each, memory.state))
-            for each in memory.perspectives.all()
-            if numbers
+            (each, numbers.of_perspective(each, memory.state)) for each in memory.perspectives.all() if numbers
         ],
         "impacts": list(IMPACT_LABELS.items()),
         "may_see_receipts": request.user.has_perm("conversations.view_receipt"),
@@ -152,10 +148,15 @@ def _succession(memory: Memory) -> list[dict[str, Any]]:
     rows = Memory.objects.of([memory.actor_id]).defer("content")
     found: dict[Any, Any] = rows.annotate(opening=Left("content", EXCERPT_SOURCE_LENGTH)).in_bulk(dict(steps))
     return [
-        {"memory": found[key], "opening": excerpt(found[key].opening, 200), "step": step,
-         "state": STATUS_LABELS.get(found[key].status, found[key].status)}
-        for key, step in steps if key in found
-    ]  # fmt: skip
+        {
+            "memory": found[key],
+            "opening": excerpt(found[key].opening, 200),
+            "step": step,
+            "state": STATUS_LABELS.get(found[key].status, found[key].status),
+        }
+        for key, step in steps
+        if key in found
+    ]
 
 
 def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
@@ -166,9 +167,12 @@ def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
     fades_at = None
     if memory.status == Status.ACTIVE and state is not None:
         fades_at = fades_to(
-            threshold, strength=numbers.strength, mark=numbers.mark, level=numbers.consolidation_level,
+            threshold,
+            strength=numbers.strength,
+            mark=numbers.mark,
+            level=numbers.consolidation_level,
             clock=state.as_clock(),
-        )  # fmt: skip
+        )
     archivings = _archivings(memory)
     latest = points[-MAX_POINTS:]
     return {
@@ -212,8 +216,7 @@ def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
     in_line = [{"memory_ids": [str(memory.pk)], "included": True}]
     rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:MAX_CONTEXTS]))
     shown = rows.defer("metadata", "query", "items").annotate(
-        opening=Left(F("query"), EXCERPT_SOURCE_LENGTH),
-        entered=Q(items__contains=own) | Q(items__contains=in_line),
+        opening=Left(F("query"), EXCERPT_SOURCE_LENGTH), entered=Q(items__contains=own) | Q(items__contains=in_line)
     )
     found: list[Any] = list(shown)
     entered = [each for each in found if each.entered]
@@ -228,11 +231,7 @@ def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
 
 
 def strength_chart(
-    points: Sequence[Point],
-    *,
-    threshold: float,
-    fades_at: datetime | None = None,
-    archived_at: Sequence[datetime] = (),
+    points: Sequence[Point], *, threshold: float, fades_at: datetime | None = None, archived_at: Sequence[datetime] = ()
 ) -> str:
     """Return the data of unfold's line chart, as JSON, for at least one point in order of time.
 
@@ -250,8 +249,7 @@ def strength_chart(
 
     held, marks = _chart_series(points, slots, slot_of)
     datasets: list[dict[str, Any]] = [
-        {"label": str(POINT_LABELS[kind]), "data": values, **POINT_MARKERS[kind]}
-        for kind, values in marks.items()
+        {"label": str(POINT_LABELS[kind]), "data": values, **POINT_MARKERS[kind]} for kind, values in marks.items()
     ]
     datasets.append({"label": gettext("strength"), "data": held, **LINE_STYLE, **STRENGTH_LINE})
     if archived := {slot_of(at) for at in archived_at if span and start <= at <= now}:
@@ -265,9 +263,7 @@ def strength_chart(
     datasets += _threshold_lines(threshold, foreseen, slots)
     moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
     shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
-    return json.dumps(
-        {"labels": [date_format(localtime(each), shape) for each in moments], "datasets": datasets}
-    )
+    return json.dumps({"labels": [date_format(localtime(each), shape) for each in moments], "datasets": datasets})
 
 
 def _threshold_lines(threshold: float, foreseen: list[float | None] | None, slots: int) -> list[Any]:
@@ -280,9 +276,7 @@ def _threshold_lines(threshold: float, foreseen: list[float | None] | None, slot
     return [line] if foreseen is None else [forecast, line]
 
 
-def _forecast(
-    strength: float, threshold: float, last: int, at_fading: float, slots: int
-) -> list[float | None]:
+def _forecast(strength: float, threshold: float, last: int, at_fading: float, slots: int) -> list[float | None]:
     """Return the strength of each slot from `last` on, which reaches the threshold at the slot `at_fading`."""
     decline = math.log(threshold / strength) / (at_fading - last)
     return [None if slot < last else strength * math.exp(decline * (slot - last)) for slot in range(slots)]
@@ -316,12 +310,16 @@ def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     shown = memory_links(request, memory.actor_id, [*others.values(), superseded_by])
     return {
         "merges": [
-            {"merge": each, "other": shown[str(other)], "is_kept": each.kept_id == memory.pk,
-             "state": MERGE_STATE_LABELS.get(each.state, each.state)}
+            {
+                "merge": each,
+                "other": shown[str(other)],
+                "is_kept": each.kept_id == memory.pk,
+                "state": MERGE_STATE_LABELS.get(each.state, each.state),
+            }
             for each, other in others.items()
         ],
         "superseded_by_link": shown.get(str(superseded_by)),
-    }  # fmt: skip
+    }
 
 
 def may_read_memories(request: HttpRequest) -> bool:
@@ -352,9 +350,7 @@ MAX_QUOTE_LENGTH: Final = 300
 TIMELINE_PAGE: Final = "admin:conversations_session_timeline"
 
 
-def source_messages(
-    request: HttpRequest, memory: Memory, sources: Sequence[MemorySource]
-) -> list[dict[str, Any]]:
+def source_messages(request: HttpRequest, memory: Memory, sources: Sequence[MemorySource]) -> list[dict[str, Any]]:
     """Return the messages that a memory comes from, with a quote and a link for whoever may read them."""
     user: Any = request.user
     messages: dict[Any, Any] = {}
@@ -380,11 +376,7 @@ def retrieval_page(memory: Memory, *, place: int) -> dict[str, Any]:
     receipts = []
     for receipt in found[:RECEIPTS_PAGE_SIZE]:
         own: dict[str, Any] = next(
-            (
-                item
-                for item in receipt.items
-                if str(memory.pk) in (item.get("source_id"), *item.get("memory_ids", ()))
-            ),
+            (item for item in receipt.items if str(memory.pk) in (item.get("source_id"), *item.get("memory_ids", ()))),
             {},
         )
         rivals = [item for item in receipt.items if item["layer"] == own.get("layer")]

@@ -37,9 +37,7 @@ class MemoryValuesForm(ActionForm):
     )
     tags = LinesField(max_lines=50, max_line_length=100, label=_("Tags"))
     learnings = ObjectField(
-        check=text_values(10_000),
-        label=_("Learnings"),
-        help_text=_("What was learnt, by perspective, as JSON."),
+        check=text_values(10_000), label=_("Learnings"), help_text=_("What was learnt, by perspective, as JSON.")
     )
     metadata = ObjectField(label=_("Metadata"), help_text=_("Values of the client's own, as a JSON object."))
 
@@ -97,10 +95,12 @@ def _tombstone_error(decided: Tombstone) -> SafeString:
     return format_html(
         '{} <a class="hub-link" href="{}">{}</a><label class="block mt-2"><input type="checkbox" name="{}" value="1"> '
         "{}</label>",
-        told, reverse("admin:strength_tombstone_change", args=[decided.pk]), gettext("See the decision"),
+        told,
+        reverse("admin:strength_tombstone_change", args=[decided.pk]),
+        gettext("See the decision"),
         OVERRIDE_TOMBSTONE,
         gettext("Write it all the same: it may then be written by programs, too"),
-    )  # fmt: skip
+    )
 
 
 class MemoryForm(VersionedForm, MemoryValuesForm):

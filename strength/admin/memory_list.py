@@ -101,12 +101,12 @@ def search_semantically(
     request.session[LAST_AGENT] = question.agent_id
     tenant = tenant_for_reading(by, question.agent_id, question.user_id)
     search = MemorySearch(
-        query=text_query(question.words, payer=tenant.payer), limit=MAX_RESULTS,
-        filters=MemorySelection(status=question.status), details=False,
-    )  # fmt: skip
-    return search_memories(
-        tenant=tenant, search=search, by=by, mark=False, now=now, all_users=question.of_all_users
+        query=text_query(question.words, payer=tenant.payer),
+        limit=MAX_RESULTS,
+        filters=MemorySelection(status=question.status),
+        details=False,
     )
+    return search_memories(tenant=tenant, search=search, by=by, mark=False, now=now, all_users=question.of_all_users)
 
 
 def order_by_results(rows: QuerySet[Memory], meaning: SearchResults) -> QuerySet[Memory]:
@@ -123,17 +123,13 @@ def score_cell(found: FoundMemory | None) -> str | SafeString:
     if found is None:
         return ""
     parts = found.breakdown
-    text = gettext(
-        "relevance %(relevance).2f → %(weighted).2f, strength %(strength).2f, recency %(recency).2f"
-    ) % {
+    text = gettext("relevance %(relevance).2f → %(weighted).2f, strength %(strength).2f, recency %(recency).2f") % {
         "relevance": parts.relevance,
         "weighted": parts.similarity_weighted,
         "strength": parts.strength_weighted,
         "recency": parts.recency_weighted,
     }
-    return format_html(
-        '<span class="font-semibold text-important" title="{}">{}</span>', text, f"{parts.total:.2f}"
-    )
+    return format_html('<span class="font-semibold text-important" title="{}">{}</span>', text, f"{parts.total:.2f}")
 
 
 TABS: Final[tuple[tuple[str, dict[str, Any], Any], ...]] = (
@@ -173,12 +169,7 @@ def shows_summaries(request: HttpRequest) -> bool:
     values = request.GET
     is_id = as_uuid(values.get("q", "")) is not None
     by_meaning = requested_search(request) is not None
-    return (
-        values.get(SUMMARIES_FILTER) == SUMMARIES_SHOWN
-        or bool(values.get(KIND_FILTER))
-        or is_id
-        or by_meaning
-    )
+    return values.get(SUMMARIES_FILTER) == SUMMARIES_SHOWN or bool(values.get(KIND_FILTER)) or is_id or by_meaning
 
 
 class MemoryList(ChangeList):
@@ -226,9 +217,11 @@ class MemoryList(ChangeList):
         strengths = strengths_of(whose, request.GET.get(STATUS_FILTER, ALL))
         way = "-" if by.descending else ""
         return page_by_strength(
-            self.queryset, strengths.order_by(f"{way}strength_now", "-memory_id"), most=self.list_per_page,
+            self.queryset,
+            strengths.order_by(f"{way}strength_now", "-memory_id"),
+            most=self.list_per_page,
             skipped=(self.page_num - 1) * self.list_per_page,
-        )  # fmt: skip
+        )
 
     @property
     def searched_by(self) -> str:
@@ -324,10 +317,7 @@ def _tab_counts(request: HttpRequest, found: MemoryList) -> dict[str, int]:
 def _filter_chips(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
     """Yield each active filter with its label and the URL without it; tabs show the status."""
     if found.query:
-        yield {
-            "text": f"“{truncated(found.query, 40)}”",
-            "href": found.get_query_string({}, ["q", SEARCH_MODE, "p"]),
-        }
+        yield {"text": f"“{truncated(found.query, 40)}”", "href": found.get_query_string({}, ["q", SEARCH_MODE, "p"])}
     for spec in found.filter_specs:
         names = [name for name in spec.expected_parameters() if request.GET.get(name)]
         if not names or {STATUS_FILTER, PINNED_FILTER} & set(names):
@@ -361,17 +351,18 @@ def owner_chips(memory: Any) -> SafeString:
 def _chip(narrowed: dict[str, str], text: str, style: str) -> SafeString:
     return format_html(
         '<a class="hub-chip{}" href="?{}" title="{}"><bdi>{}</bdi></a>',
-        style, urlencode(narrowed), text, truncated(text, 24),
-    )  # fmt: skip
+        style,
+        urlencode(narrowed),
+        text,
+        truncated(text, 24),
+    )
 
 
 def state_chip(memory: Any) -> str | SafeString:
     """Return the status; empty for active memories."""
     if memory.status == Status.ACTIVE:
         return ""
-    return format_html(
-        '<span class="hub-state hub-state-{}">{}</span> ', memory.status, STATUS_LABELS[memory.status]
-    )
+    return format_html('<span class="hub-state hub-state-{}">{}</span> ', memory.status, STATUS_LABELS[memory.status])
 
 
 def strength_bar(strength: float) -> SafeString:
@@ -379,8 +370,9 @@ def strength_bar(strength: float) -> SafeString:
     return format_html(
         '<span class="hub-strength"><svg class="hub-meter" aria-hidden="true"><rect width="{}%" height="6"/></svg> '
         "{}</span>",
-        width, f"{strength:.2f}",
-    )  # fmt: skip
+        width,
+        f"{strength:.2f}",
+    )
 
 
 def row_buttons(memory: Any) -> SafeString:
@@ -410,8 +402,14 @@ def row_button(memory: Any, verb: str) -> SafeString:
     return format_html(
         '<button type="submit" form="row-form" formaction="{}" name="verb" value="{}" aria-label="{}" title="{}"{} '
         'data-key="{}" class="row-button">{}</button>',
-        address, verb, name, LABELS[verb], pressed, key, face,
-    )  # fmt: skip
+        address,
+        verb,
+        name,
+        LABELS[verb],
+        pressed,
+        key,
+        face,
+    )
 
 
 def saved_query(text: str) -> str:

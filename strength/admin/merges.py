@@ -59,12 +59,7 @@ ACTIONS: Final[Mapping[str, Callable[..., Merge]]] = {
     "undo": undo_merge,
     "reopen": reopen_merge,
 }
-BUTTON_LABELS: Final = {
-    "accept": _("Merge"),
-    "dismiss": _("Keep apart"),
-    "undo": _("Unmerge"),
-    "reopen": _("Reopen"),
-}
+BUTTON_LABELS: Final = {"accept": _("Merge"), "dismiss": _("Keep apart"), "undo": _("Unmerge"), "reopen": _("Reopen")}
 RESULT_TEXTS: Final = {
     "accept": _("The two memories were merged."),
     "dismiss": _("The two stay apart, and are not proposed again."),
@@ -130,12 +125,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
     id_fields = ("pk", "kept_id", "absorbed_id")
     ordering = ("-created_at", "-id")
     actions = ("accept", "dismiss")
-    fields = (
-        ("owner", "state_in_words", "shown_likeness"),
-        ("created_at", "decided_at", "decided_by"),
-        "reason",
-        "id",
-    )
+    fields = (("owner", "state_in_words", "shown_likeness"), ("created_at", "decided_at", "decided_by"), "reason", "id")
     change_form_outer_before_template = "admin/strength/merge/sides.html"
 
     def title_of(self, row: Merge) -> str:
@@ -151,20 +141,14 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         )
 
     shown_likeness = column(
-        _("words in common"),
-        lambda proposal: f"{100 * proposal.likeness:.0f}\N{NO-BREAK SPACE}%",
-        ordering="likeness",
+        _("words in common"), lambda proposal: f"{100 * proposal.likeness:.0f}\N{NO-BREAK SPACE}%", ordering="likeness"
     )
-    shown_kept = column(
-        _("stays"), lambda proposal: excerpt(getattr(proposal, "kept_opening", str(proposal.kept_id)))
-    )
+    shown_kept = column(_("stays"), lambda proposal: excerpt(getattr(proposal, "kept_opening", str(proposal.kept_id))))
     shown_absorbed = column(
         _("is merged into it"),
         lambda proposal: excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id))),
     )
-    shown_state, state_in_words = choice_displays(
-        "state", MERGE_STATE_LABELS, MERGE_COLOURS, description=_("state")
-    )
+    shown_state, state_in_words = choice_displays("state", MERGE_STATE_LABELS, MERGE_COLOURS, description=_("state"))
 
     # Decisions
 
@@ -216,10 +200,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         undo_many = self.admin_site.admin_view(require_POST(self.undo_many_view))
-        return [
-            path("undo-many/", undo_many, name="strength_merge_undo_many"),
-            *super().get_urls(),
-        ]
+        return [path("undo-many/", undo_many, name="strength_merge_undo_many"), *super().get_urls()]
 
     @object_action()
     def decide_view(self, request: HttpRequest, proposal: Merge, reason: str) -> Done:
@@ -258,9 +239,7 @@ def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirm
         title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
         sentences=[
             CONFIRM_TEXTS[verb] % {"count": len(ready)},
-            *count_sentences(
-                (DECIDED_TEXT, len(rows) - len(open_)), (OUTDATED_TEXT, len(open_) - len(ready))
-            ),
+            *count_sentences((DECIDED_TEXT, len(rows) - len(open_)), (OUTDATED_TEXT, len(open_) - len(ready))),
         ],
         examples=[excerpt(row.kept.content if reads else str(row.kept_id)) for row in ready],
         button=BUTTON_LABELS[verb],
@@ -304,9 +283,7 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
         "is_cut": reads and max(len(kept.content), len(absorbed.content)) > MAX_SHOWN_LENGTH,
         "is_outdated": merge.state == MergeState.PROPOSED and not is_unchanged(merge, clock()),
         "as_one": {
-            "numbers": joined(
-                kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy
-            ),
+            "numbers": joined(kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy),
             "sources": len(messages),
             "tags": list(dict.fromkeys([*kept.tags, *absorbed.tags])),
         },

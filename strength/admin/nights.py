@@ -72,11 +72,7 @@ class Night:
         if self.undone == self.runs:
             return gettext("Undone.")
         said = [text % {"count": format_count(count)} for count, text in self._said() if count]
-        return (
-            gettext("%(parts)s.") % {"parts": gettext(", ").join(said)}
-            if said
-            else gettext("Nothing changed.")
-        )
+        return gettext("%(parts)s.") % {"parts": gettext(", ").join(said)} if said else gettext("Nothing changed.")
 
     def _said(self) -> Iterator[tuple[int, str]]:
         count = self.archived_count
@@ -86,11 +82,7 @@ class Night:
         count = self.proposed_count
         yield (
             count,
-            ngettext(
-                "%(count)s pair was proposed to be merged",
-                "%(count)s pairs were proposed to be merged",
-                count,
-            ),
+            ngettext("%(count)s pair was proposed to be merged", "%(count)s pairs were proposed to be merged", count),
         )
         count = self.decayed_count
         yield count, ngettext("%(count)s memory faded", "%(count)s memories faded", count)
@@ -171,9 +163,7 @@ def sleep_calendar(request: HttpRequest) -> HttpResponse:
         ],
         nights=nights,
         labels=[(name, COUNTS[name][1]) for name in PARTS],
-        totals=[
-            (COUNTS[name][1], format_count(sum(getattr(night, name) for night in nights))) for name in PARTS
-        ],
+        totals=[(COUNTS[name][1], format_count(sum(getattr(night, name) for night in nights))) for name in PARTS],
         earlier=(first - timedelta(days=1)).replace(day=1) if first.year > FIRST_YEAR else None,
         later=last + timedelta(days=1) if last < today else None,
         may_begin=request.user.has_perm(CHANGE),

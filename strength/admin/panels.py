@@ -36,27 +36,33 @@ def memory_panel(now: datetime) -> list[PanelItem]:
     ]
     return [
         Tile(
-            _("Pending"), pending_memories(), _("memories wait for a curator"), Memory,
-            f"?status__exact={Status.PENDING}", section=Section.DECIDE, page="review",
+            _("Pending"),
+            pending_memories(),
+            _("memories wait for a curator"),
+            Memory,
+            f"?status__exact={Status.PENDING}",
+            section=Section.DECIDE,
+            page="review",
         ),
         Tile(_("Merge proposals"), pairs, _("wait for a curator"), Merge, section=Section.DECIDE, page="review"),
-        Tile(
-            _("Memories"), memories, _("in all states"), Memory,
-            recent=memories.filter(created_at__gte=now - RECENT),
-        ),
+        Tile(_("Memories"), memories, _("in all states"), Memory, recent=memories.filter(created_at__gte=now - RECENT)),
         *(
             Tile(title, memories.filter(status=state), note, Memory, f"?status__exact={state}")
             for state, title, note in states
         ),
         Tile(
-            _("Extraction"), unread, _("messages wait for long-term strategies"), Memory,
-            f"?source__exact={Source.EXTRACTION}", section=Section.BACKGROUND,
+            _("Extraction"),
+            unread,
+            _("messages wait for long-term strategies"),
+            Memory,
+            f"?source__exact={Source.EXTRACTION}",
+            section=Section.BACKGROUND,
         ),
         *last_night(now),
         Curve(_("Written"), memories, "created_at", Memory),
         Curve(_("Archived"), archived, "at", Memory, query=f"?status__exact={Status.ARCHIVED}"),
         Curve(_("Used"), used, "day", Memory, value=Sum("times")),
-    ]  # fmt: skip
+    ]
 
 
 EXCERPT_LENGTH: Final = 200
@@ -65,27 +71,35 @@ MEMORY_PAGE: Final = "admin:strength_memory_change"
 
 def _created_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = MemorySource.objects.filter(
-        actor_id=stretch.actor_id, session_id=stretch.session.pk, message_id__in=stretch.message_ids,
+        actor_id=stretch.actor_id,
+        session_id=stretch.session.pk,
+        message_id__in=stretch.message_ids,
         memory__actor_id=stretch.actor_id,
-    )  # fmt: skip
+    )
     kinds = dict(Memory._meta.get_field("kind").flatchoices)
     values = rows.annotate(opening=Left("memory__content", EXCERPT_LENGTH)).order_by("created_at", "id")
     columns = ("message_id", "created_at", "memory_id", "opening", "memory__status", "memory__kind")
-    for message_id, at, memory_id, opening, status, kind in values.values_list(*columns)[
-        : MAX_ENTRIES_PER_KIND + 1
-    ]:
+    for message_id, at, memory_id, opening, status, kind in values.values_list(*columns)[: MAX_ENTRIES_PER_KIND + 1]:
         yield TimelineEntry(
-            title=_("A memory was created"), text=opening, at=at, message_id=message_id,
-            state=STATUS_LABELS.get(status, status), colour=STATUS_COLOURS.get(status, ""),
-            page=reverse(MEMORY_PAGE, args=[memory_id]), details=(kinds.get(kind, kind),),
-        )  # fmt: skip
+            title=_("A memory was created"),
+            text=opening,
+            at=at,
+            message_id=message_id,
+            state=STATUS_LABELS.get(status, status),
+            colour=STATUS_COLOURS.get(status, ""),
+            page=reverse(MEMORY_PAGE, args=[memory_id]),
+            details=(kinds.get(kind, kind),),
+        )
 
 
 def _used_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = ChatTurn.objects.filter(
-        actor_id=stretch.actor_id, session_id=stretch.session.pk, answer_id__in=stretch.message_ids,
-        receipt__isnull=False, use_noted_at__isnull=False,
-    ).order_by("id")  # fmt: skip
+        actor_id=stretch.actor_id,
+        session_id=stretch.session.pk,
+        answer_id__in=stretch.message_ids,
+        receipt__isnull=False,
+        use_noted_at__isnull=False,
+    ).order_by("id")
     columns = ("answer_id", "use_noted_at", "receipt__items")
     turns = rows.select_related("receipt").only(*columns)[:MAX_ENTRIES_PER_KIND]
     given = {turn: entered_memories(turn.receipt) for turn in turns if turn.receipt is not None}
@@ -93,27 +107,24 @@ def _used_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     memories = Memory.objects.filter(pk__in={key for keys in given.values() for key in keys})
     openings = {
         row["pk"]: row
-        for row in memories.annotate(opening=Left("content", EXCERPT_LENGTH)).values(
-            "pk", "actor_id", "opening"
-        )
+        for row in memories.annotate(opening=Left("content", EXCERPT_LENGTH)).values("pk", "actor_id", "opening")
     }
     whose = {row["actor_id"] for row in openings.values()}
-    reports = UseReport.objects.filter(
-        actor_id__in=whose, memory_id__in=list(openings), task__in=tasks.values()
-    )
+    reports = UseReport.objects.filter(actor_id__in=whose, memory_id__in=list(openings), task__in=tasks.values())
     used = set(reports.values_list("memory_id", "task"))
     for turn, keys in given.items():
         for key in keys:
             if turn.use_noted_at is not None and (key, tasks[turn]) in used:
                 yield TimelineEntry(
-                    title=_("The answer used a memory"), text=openings[key]["opening"], at=turn.use_noted_at,
-                    message_id=turn.answer_id, page=reverse(MEMORY_PAGE, args=[key]),
-                )  # fmt: skip
+                    title=_("The answer used a memory"),
+                    text=openings[key]["opening"],
+                    at=turn.use_noted_at,
+                    message_id=turn.answer_id,
+                    page=reverse(MEMORY_PAGE, args=[key]),
+                )
 
 
 CREATED_ENTRIES = EntryKind(
     name="memory", label=_("Memories created"), needs=("strength.view_memory",), events=_created_entries
 )
-USED_ENTRIES = EntryKind(
-    name="use", label=_("Memories used"), needs=("strength.view_memory",), events=_used_entries
-)
+USED_ENTRIES = EntryKind(name="use", label=_("Memories used"), needs=("strength.view_memory",), events=_used_entries)

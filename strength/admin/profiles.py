@@ -56,21 +56,12 @@ class ProfileAdmin(WrittenTextAdmin):
     search_fields = ("lines",)
     search_help_text = _("Words of a profile, or the id of one.")
     ordering = ("-id",)
-    readonly_fields = (
-        "id", "owner", "model", "written_by", "locked", "version", "written_at", "updated_at",
-    )  # fmt: skip
+    readonly_fields = ("id", "owner", "model", "written_by", "locked", "version", "written_at", "updated_at")
     fieldsets = (
         (None, {"fields": ("text", "reason")}),
         (
             _("Creation"),
-            {
-                "fields": (
-                    ("owner", "written_by", "model"),
-                    ("locked", "version"),
-                    ("written_at", "updated_at"),
-                    "id",
-                )
-            },
+            {"fields": (("owner", "written_by", "model"), ("locked", "version"), ("written_at", "updated_at"), "id")},
         ),
     )
     change_form_before_template = "admin/memoryhub/includes/version.html"
@@ -78,8 +69,7 @@ class ProfileAdmin(WrittenTextAdmin):
     change_form_outer_after_template = "admin/strength/profile/lines.html"
 
     shown_text = column(
-        _("profile"),
-        lambda profile: wide(excerpt(" / ".join(profile.text[:LIST_EXCERPT_LENGTH].splitlines())) or "–"),
+        _("profile"), lambda profile: wide(excerpt(" / ".join(profile.text[:LIST_EXCERPT_LENGTH].splitlines())) or "–")
     )
 
     def title_of(self, row: Any) -> str:

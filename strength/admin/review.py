@@ -43,12 +43,7 @@ from strength.actions.review import (
 from strength.actions.revisions import undo_revision
 from strength.admin.memory_detail import memory_links
 from strength.admin.review_item import item_context
-from strength.domain.memories import (
-    MAX_CONTENT_LENGTH,
-    MemoryRefused,
-    Status,
-    WrongState,
-)
+from strength.domain.memories import MAX_CONTENT_LENGTH, MemoryRefused, Status, WrongState
 from strength.domain.review import Item, Order, Round, Sort, load_round, parse_item
 from strength.models import Memory, MemoryRevision, Merge
 
@@ -107,9 +102,7 @@ class ReviewRequest:
         """Return the filters as a query string, which identifies a round."""
         narrowed = self.narrowed
         order = "" if narrowed.order is Order.OLDEST else narrowed.order
-        values = {
-            "agent": narrowed.agent_id, "user": narrowed.user_id, "sort": narrowed.sort, "order": order
-        }  # fmt: skip
+        values = {"agent": narrowed.agent_id, "user": narrowed.user_id, "sort": narrowed.sort, "order": order}
         return urlencode({key: value for key, value in values.items() if value})
 
     def address(self, at: Item | None = None) -> str:
@@ -154,11 +147,7 @@ def review_view(request: HttpRequest) -> HttpResponse:
 
 def _show_item(request: HttpRequest, asked: ReviewRequest, at: Item | None = None) -> HttpResponse:
     """Respond with an item or the next: as a fragment to a fetch, otherwise by a redirect."""
-    return (
-        _page(request, replace(asked, at=at))
-        if _is_fetch(request)
-        else HttpResponseRedirect(asked.address(at))
-    )
+    return _page(request, replace(asked, at=at)) if _is_fetch(request) else HttpResponseRedirect(asked.address(at))
 
 
 def _is_fetch(request: HttpRequest) -> bool:
@@ -218,9 +207,14 @@ def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, 
         raise ItemChanged(_("The page did not say which version was read; nothing was decided. Reload it."))
     try:
         decided = apply_transition(
-            memory=memory, verb=verb, expected_version=version, by=principal(request), now=clock(),
-            reason=submitted_reason(request), values=_corrected_values(request, memory) if verb == "approve" else {},
-        )  # fmt: skip
+            memory=memory,
+            verb=verb,
+            expected_version=version,
+            by=principal(request),
+            now=clock(),
+            reason=submitted_reason(request),
+            values=_corrected_values(request, memory) if verb == "approve" else {},
+        )
     except VersionMismatch as error:
         current = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if current is None or current.status != Status.PENDING:
@@ -282,8 +276,7 @@ def _already_decided(memory: Memory | None) -> AlreadyDecided:
             _("It does not wait any more: somebody else was quicker, or it was changed. Here is the next.")
         )
     problem = format_lazy(
-        _("Somebody else has decided about it: it is {status} now. Here is the next."),
-        status=_(memory.status),
+        _("Somebody else has decided about it: it is {status} now. Here is the next."), status=_(memory.status)
     )
     return AlreadyDecided(problem)
 
@@ -422,9 +415,7 @@ def review_badge(request: HttpRequest) -> str:
     if not user.has_perms(PERMISSIONS):
         return "0"
     most = MAX_BADGE_COUNT + 1
-    memories, merges = (
-        rows.order_by().values_list("pk")[:most] for rows in (pending_memories(), open_merges(clock()))
-    )
+    memories, merges = (rows.order_by().values_list("pk")[:most] for rows in (pending_memories(), open_merges(clock())))
     waits = memories.union(merges, all=True).count()  # one statement: every page shows the badge
     return f"{MAX_BADGE_COUNT}+" if waits > MAX_BADGE_COUNT else str(waits)
 

@@ -48,9 +48,12 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
             return None
         proposal = get_merge(item.key, whose)
         return {
-            "proposal": proposal, "actor": proposal.actor, "alike": similarity_label(proposal.likeness),
-            "others": count_conflicting_merges(proposal), **pair_context(request, proposal),
-        }  # fmt: skip
+            "proposal": proposal,
+            "actor": proposal.actor,
+            "alike": similarity_label(proposal.likeness),
+            "others": count_conflicting_merges(proposal),
+            **pair_context(request, proposal),
+        }
     memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
     if memory is None:
         return None
@@ -75,11 +78,15 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "sources_left_out": max(0, len(sources) - MAX_SOURCES),
         "ended": [(each, excerpt(each.content, 400)) for each in ended],
         "near": [
-            {"memory": near, "alike": similarity_label(relevance), "is_ended": near in ended,
-             "marked": shared_words(truncated(near.content, 300), memory.content[:MAX_SHOWN_LENGTH])}
+            {
+                "memory": near,
+                "alike": similarity_label(relevance),
+                "is_ended": near in ended,
+                "marked": shared_words(truncated(near.content, 300), memory.content[:MAX_SHOWN_LENGTH]),
+            }
             for near, relevance in near_memories(memory, now=timezone.now())
         ],
-    }  # fmt: skip
+    }
 
 
 def _highlighted(message: Any, memory: Memory) -> list[Marked]:
@@ -92,9 +99,7 @@ def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustP
     has_untrusted_source = policy.doubts(memory.channel) or any(
         each.trust == Trust.UNTRUSTED or policy.doubts(each.channel) for each in sources
     )
-    latest = (
-        MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number").first()
-    )
+    latest = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number").first()
     resembled = latest.beside.get(RESEMBLES) if latest is not None else None
     reasons = pending_reasons(
         is_trusted=memory.trust == Trust.TRUSTED,

@@ -119,9 +119,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
 
     moment = column(_("computed for"), lambda run: full_time(run.now), ordering="now")
 
-    shown_state, state_in_words = label_displays(
-        _state_of, RUN_COLOURS, description=_("state"), ordering="state"
-    )
+    shown_state, state_in_words = label_displays(_state_of, RUN_COLOURS, description=_("state"), ordering="state")
     shown_trigger = column(
         _("started by"), lambda run: TRIGGER_LABELS.get(run.trigger, run.trigger), ordering="trigger"
     )
@@ -170,9 +168,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     def _begin_page(self, request: HttpRequest, form: "SleepForm", *, asks: bool = False) -> HttpResponse:
         """Show the form; `asks` whether the memory of what it names shall sleep now."""
         agent, user = (str(form[name].value() or "") for name in ("agent", "user_id"))
-        whose = (
-            gettext("%(agent)s and all its users.") if form["all_users"].value() else "%(agent)s / %(user)s."
-        )
+        whose = gettext("%(agent)s and all its users.") if form["all_users"].value() else "%(agent)s / %(user)s."
         return render_page(
             request,
             "admin/strength/sleeprun/begin.html",
@@ -181,8 +177,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             form=form,
             media=self.media + form.media,
             asks=asks,
-            whose=(whose if user or form["all_users"].value() else "%(agent)s.")
-            % {"agent": agent, "user": user},
+            whose=(whose if user or form["all_users"].value() else "%(agent)s.") % {"agent": agent, "user": user},
             here=request.path,
         )
 
@@ -317,9 +312,7 @@ class SleepRound:
         return f"{reverse('admin:strength_sleeprun_round', args=[self.group])}?{urlencode(values)}"
 
 
-def _sleep(
-    request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool, ahead_days: int = 0
-) -> SleepRun:
+def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool, ahead_days: int = 0) -> SleepRun:
     now = clock()
     at = now + timedelta(days=ahead_days) if dry_run and ahead_days else None
     sleep_request = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=now, group=group, at=at)
@@ -391,9 +384,7 @@ MOST_ON_A_PAGE: Final = 100
 KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
-def change_groups(
-    request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def change_groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what the page shows of each kind of change: some of every kind, or a page of the one asked for."""
     wanted = request.GET.get("kind", "")
     visible = [each for each in changes if not _is_invisible(each)]
@@ -426,14 +417,10 @@ def change_groups(
 
 def _is_invisible(change: Mapping[str, Any]) -> bool:
     """Return whether it is a loss that the page's figures would not show."""
-    return bool(
-        change["change"] == ChangeKind.DECAY and round(change["before"], 3) == round(change["after"], 3)
-    )
+    return bool(change["change"] == ChangeKind.DECAY and round(change["before"], 3) == round(change["after"], 3))
 
 
-def preview_comparison(
-    request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
+def preview_comparison(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return how a run differs from the preview that was made for it; without one, only that there is none."""
     compared = compare_with_preview(run=run, changes=changes)
     if compared is None:
@@ -449,9 +436,7 @@ def preview_comparison(
     }
 
 
-def _shown_changes(
-    request: HttpRequest, run: SleepRun, changes: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
     memories = memory_links(request, run.actor_id, keys) if changes else {}
     pinned: set[str] = set()

@@ -48,13 +48,9 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
         if task.result is None:
             return "-"
         is_text = isinstance(task.result, str)
-        return _wrapped_text(
-            task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2)
-        )
+        return _wrapped_text(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
 
-    shown_state, state_in_words = choice_displays(
-        "state", TASK_STATE_LABELS, TASK_COLOURS, description=_("state")
-    )
+    shown_state, state_in_words = choice_displays("state", TASK_STATE_LABELS, TASK_COLOURS, description=_("state"))
     used = column(_("memories used"), lambda task: len(task.used_memory_ids))
     problems = column(_("problems"), lambda task: len(task.errors))
 
@@ -65,9 +61,7 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
         shown = []
         for each in given:
             numbers = (each.get("scores") or {}).items()
-            scores = ", ".join(
-                f"{name} {value:.2f}" for name, value in numbers if isinstance(value, int | float)
-            )
+            scores = ", ".join(f"{name} {value:.2f}" for name, value in numbers if isinstance(value, int | float))
             was_used = each["id"] in used_ids
             shown.append({"memory": memories[each["id"]], "scores": scores, "was_used": was_used})
         return {
@@ -82,8 +76,4 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
 
 def _wrapped_text(text: str) -> str:
     ending = "…" if len(text) > MAX_SHOWN_LENGTH else ""
-    return format_html(
-        '<div dir="auto" class="break-words hub-lines">{}{}</div>',
-        text[:MAX_SHOWN_LENGTH],
-        ending,
-    )
+    return format_html('<div dir="auto" class="break-words hub-lines">{}{}</div>', text[:MAX_SHOWN_LENGTH], ending)

@@ -66,13 +66,9 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     )
 
     who = column(
-        _("who"),
-        lambda tombstone: principal_label(tombstone.who_name, tombstone.who_kind),
-        ordering="who_name",
+        _("who"), lambda tombstone: principal_label(tombstone.who_name, tombstone.who_kind), ordering="who_name"
     )
-    kept_out = column(
-        _("kept out"), lambda tombstone: tombstone.text or gettext("(the text is stored nowhere)")
-    )
+    kept_out = column(_("kept out"), lambda tombstone: tombstone.text or gettext("(the text is stored nowhere)"))
     stands_in = column(_("replaced by"), lambda tombstone: tombstone.instead or "-")
 
     @object_action()
@@ -82,11 +78,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return Done(text, reverse("admin:strength_tombstone_changelist"))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        return {
-            "may_lift": self.has_decide_permission(request),
-            "kept_out": row.text,
-            "stands_in": row.instead,
-        }
+        return {"may_lift": self.has_decide_permission(request), "kept_out": row.text, "stands_in": row.instead}
 
 
 MAX_LINKED_MESSAGES: Final = 5

@@ -47,9 +47,7 @@ class MemoriesIn(TenantSerializer):
 class LenientMemoriesIn(TenantSerializer):
     """The same, unread: each item is validated by itself, so that a wrong one keeps no other out."""
 
-    memories = ItemsField(
-        child=serializers.JSONField(allow_null=True), min_length=1, max_length=MAX_BATCH_SIZE
-    )
+    memories = ItemsField(child=serializers.JSONField(allow_null=True), min_length=1, max_length=MAX_BATCH_SIZE)
 
 
 class ItemErrorOut(serializers.Serializer):
@@ -73,9 +71,7 @@ class MemoriesWrittenOut(serializers.Serializer):
     results = WrittenOut(many=True)
 
 
-def _validated_items(
-    items: list[Any], *, has_idempotency_key: bool
-) -> list[NewMemory | list[dict[str, Any]]]:
+def _validated_items(items: list[Any], *, has_idempotency_key: bool) -> list[NewMemory | list[dict[str, Any]]]:
     """Return each item as a new memory, or what is wrong with it."""
     checker = MemoryItemIn()
     found: list[NewMemory | list[dict[str, Any]]] = []
@@ -111,14 +107,11 @@ class MemoriesBatch(MemoryView):
     def post(self, request: Request) -> Response:
         """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
         values = self.validated(LenientMemoriesIn)
-        checked = _validated_items(
-            values["memories"], has_idempotency_key="Idempotency-Key" in request.headers
-        )
+        checked = _validated_items(values["memories"], has_idempotency_key="Idempotency-Key" in request.headers)
         news = [each for each in checked if isinstance(each, NewMemory)]
         written = iter(write_memories(actor=self.writing(values), news=news, by=self.principal, now=self.now))
         results = [
-            _write_result(next(written)) if isinstance(each, NewMemory) else _error_result(each)
-            for each in checked
+            _write_result(next(written)) if isinstance(each, NewMemory) else _error_result(each) for each in checked
         ]
         return Response({"results": WrittenOut(results, many=True).data})
 
@@ -164,10 +157,14 @@ class MemoriesBulk(MemoryView):
         body: dict[str, Any] = {"batch": None, "count": count, "sample": list(newest[:SAMPLE_SIZE])}
         if not values["dry_run"]:
             body["batch"] = enqueue_curation(
-                memory_ids=list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1]), verb=verb,
-                by=self.principal, reason=values["reason"], seen_at=self.now, now=self.now,
+                memory_ids=list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1]),
+                verb=verb,
+                by=self.principal,
+                reason=values["reason"],
+                seen_at=self.now,
+                now=self.now,
                 actor=self.writing(values),
-            )  # fmt: skip
+            )
         return Response(BulkOut(body).data, status=200 if values["dry_run"] else 202)
 
 
@@ -193,9 +190,13 @@ class BulkView(MemoryView):
     def state(self, batch: UUID, status: int = 200) -> Response:
         job = self.job(batch)
         body = {
-            "batch": batch, "verb": job.payload["verb"], "state": job.state, "done": job.progress_done or 0,
-            "total": job.progress_total, "changed": count_changed(job, batch),
-        }  # fmt: skip
+            "batch": batch,
+            "verb": job.payload["verb"],
+            "state": job.state,
+            "done": job.progress_done or 0,
+            "total": job.progress_total,
+            "changed": count_changed(job, batch),
+        }
         return Response(BulkStateOut(body).data, status=status)
 
 

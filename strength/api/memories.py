@@ -44,13 +44,7 @@ from memoryhub.validators import UnusableJSON, parse_json
 from strength.actions.creation import NewMemory
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import supersede_memory, write_memory
-from strength.actions.selection import (
-    ALL,
-    MemorySelection,
-    page_by_strength,
-    select_memories,
-    strengths_of,
-)
+from strength.actions.selection import ALL, MemorySelection, page_by_strength, select_memories, strengths_of
 from strength.actions.tasks import DEFAULT_PERSPECTIVE
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel, Source, Status
@@ -228,8 +222,7 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
 
     def get_strength_by_perspective(self, memory: Memory) -> dict[str, float]:
         return {
-            each.perspective: memory.numbers.of_perspective(each, memory.state)
-            for each in memory.perspectives.all()
+            each.perspective: memory.numbers.of_perspective(each, memory.state) for each in memory.perspectives.all()
         }
 
 
@@ -260,9 +253,7 @@ class SelectionSerializer(serializers.Serializer):
     metadata = ObjectTextField(
         required=False, help_text="A JSON object that the metadata contain, or whose operators ($gt, …) hold."
     )
-    ended = serializers.BooleanField(
-        default=False, help_text="Whether superseded and expired ones are included."
-    )
+    ended = serializers.BooleanField(default=False, help_text="Whether superseded and expired ones are included.")
     as_of = MomentOrDayField(required=False)
     created_after = MomentField(required=False)
     created_before = MomentField(required=False)
@@ -296,9 +287,7 @@ class MemoryQuery(TenantQuery, SelectionSerializer):
 
 
 class MemoryListQuery(MemoryQuery, PageQuery):
-    ordering = OneOf(
-        choices=[f"{sign}{name}" for name in ORDERINGS for sign in ("", "-")], default="-created_at"
-    )
+    ordering = OneOf(choices=[f"{sign}{name}" for name in ORDERINGS for sign in ("", "-")], default="-created_at")
 
 
 class CountOut(serializers.Serializer):
@@ -437,13 +426,7 @@ class MemoryVerb(MemoryView):
 
 
 class MemorySupersede(MemoryView):
-    @operation(
-        "memory_supersede",
-        Scope.WRITE,
-        request=SupersedeIn,
-        responses={201: MemoryOut},
-        parameters=[IF_MATCH],
-    )
+    @operation("memory_supersede", Scope.WRITE, request=SupersedeIn, responses={201: MemoryOut}, parameters=[IF_MATCH])
     def post(self, request: Request, memory_id: UUID) -> Response:
         """End a memory's validity and write its replacement; searches `as_of` an earlier time still find it."""
         values = self.validated(SupersedeIn)
@@ -451,9 +434,7 @@ class MemorySupersede(MemoryView):
 
         def supersede() -> tuple[Memory, bool]:
             memory, new = self.memory(memory_id), new_memory(values)
-            return supersede_memory(
-                memory=memory, new=new, at=at, reason=values["reason"], **self.change
-            ), True
+            return supersede_memory(memory=memory, new=new, at=at, reason=values["reason"], **self.change), True
 
         return self.respond_to_write(supersede)
 

@@ -66,18 +66,7 @@ class ProfileVersionOut(ChangedByOut, serializers.ModelSerializer):
 
     class Meta:
         model = ProfileVersion
-        fields = (
-            "id",
-            "number",
-            "verb",
-            "by",
-            "reason",
-            "text",
-            "generator",
-            "model",
-            "locked",
-            "created_at",
-        )
+        fields = ("id", "number", "verb", "by", "reason", "text", "generator", "model", "locked", "created_at")
 
 
 class ProfileJobOut(serializers.Serializer):
@@ -114,13 +103,14 @@ class ProfileView(ApiView):
         profile, entries = profile_entries(tenant=tenant, standing=standing, project=None, now=self.now)
         written = profile or get_profile(tenant.actor_id)
         body = {
-            "agent_id": tenant.agent_id, "user_id": tenant.user_id, "lines": _visible_entries(entries),
+            "agent_id": tenant.agent_id,
+            "user_id": tenant.user_id,
+            "lines": _visible_entries(entries),
             "written": written,
-        }  # fmt: skip
+        }
         shown = {entry.line for entry in entries}
         return Response(
-            ProfileOut(body, context={"shown": shown}).data,
-            headers={"ETag": etag(written.version)} if written else {},
+            ProfileOut(body, context={"shown": shown}).data, headers={"ETag": etag(written.version)} if written else {}
         )
 
 
@@ -149,11 +139,7 @@ class OneProfile(ProfileView):
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
 
     @operation(
-        "profile_update",
-        Scope.WRITE,
-        request=ProfilePatch,
-        responses=ProfileOut,
-        parameters=[TenantQuery, IF_MATCH],
+        "profile_update", Scope.WRITE, request=ProfilePatch, responses=ProfileOut, parameters=[TenantQuery, IF_MATCH]
     )
     def patch(self, request: Request) -> Response:
         """Edit the written text, which locks it against rewriting, or lock and unlock it."""
@@ -172,10 +158,7 @@ class OneProfile(ProfileView):
 
 class ProfileVersions(ProfileView):
     @operation(
-        "profile_versions_list",
-        Scope.READ,
-        parameters=[TenantQuery, PageQuery],
-        responses=page_of(ProfileVersionOut),
+        "profile_versions_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(ProfileVersionOut)
     )
     def get(self, request: Request) -> Response:
         """List a written profile's versions, newest first."""
@@ -185,14 +168,10 @@ class ProfileVersions(ProfileView):
 
 
 class ProfileRestore(ProfileView):
-    @operation(
-        "profile_restore", Scope.WRITE, request=ProfileRestoreIn, responses=ProfileOut, parameters=[IF_MATCH]
-    )
+    @operation("profile_restore", Scope.WRITE, request=ProfileRestoreIn, responses=ProfileOut, parameters=[IF_MATCH])
     def post(self, request: Request) -> Response:
         """Restore a version's text, and lock the profile."""
         values = self.validated(ProfileRestoreIn)
         tenant = self.reading(values)
-        PROFILES.restore(
-            self.written(tenant), number=values["number"], reason=values["reason"], **self.change
-        )
+        PROFILES.restore(self.written(tenant), number=values["number"], reason=values["reason"], **self.change)
         return self.answer(tenant)

@@ -26,12 +26,7 @@ from memoryhub.api.views import operation
 from memoryhub.auth.domain import Scope
 from memoryhub.embeddings.spaces import text_query, vector_query
 from memoryhub.tenancy.policies import zone_of
-from strength.actions.search import (
-    FoundMemory,
-    MemorySearch,
-    retrieve_memories,
-    search_memories,
-)
+from strength.actions.search import FoundMemory, MemorySearch, retrieve_memories, search_memories
 from strength.actions.selection import MemorySelection
 from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _choices
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, Status
@@ -151,9 +146,7 @@ class MemorySearchView(MemoryView):
         names = ("perspective", "project", "limit", "candidate_limit", "similarity_threshold")
         given: dict[str, Any] = {name: values.get(name) for name in names}
         search = MemorySearch(
-            query=query,
-            filters=FiltersIn.filters(values["filters"], zone_of(tenant.agent, tenant.actor)),
-            **given,
+            query=query, filters=FiltersIn.filters(values["filters"], zone_of(tenant.agent, tenant.actor)), **given
         )
         marks = values["mark_candidates"] and Scope.WRITE in self.principal.scopes
         others = [self.reading(each) for each in values["others"]]
@@ -179,8 +172,12 @@ class MemoryRetrieve(MemoryView):
         tenant = self.reading(values)
         query = text_query(values["query"], payer=tenant.payer)
         found: dict[str, list[FoundMemory]] = retrieve_memories(
-            tenant=tenant, query=query, config=values.get("config"), by=self.principal,
-            mark=Scope.WRITE in self.principal.scopes, now=self.now,
-        )  # fmt: skip
+            tenant=tenant,
+            query=query,
+            config=values.get("config"),
+            by=self.principal,
+            mark=Scope.WRITE in self.principal.scopes,
+            now=self.now,
+        )
         namespaces = {prefix: self.shown(FoundMemoryOut, each) for prefix, each in found.items()}
         return Response({"namespaces": namespaces, "degraded": ["embedder"] if query.degraded else []})

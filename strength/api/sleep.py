@@ -120,9 +120,7 @@ class SleepRuns(SleepView):
         actor = self.writing(values)
         round_id = new_id() if values["all_users"] else None
         sleep_request = SleepRequest(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
-        runs = sleep_many(
-            actor=actor, request=sleep_request, all_users=values["all_users"], dry_run=values["dry_run"]
-        )
+        runs = sleep_many(actor=actor, request=sleep_request, all_users=values["all_users"], dry_run=values["dry_run"])
         if round_id is not None:
             # The answer names all users: it is not recorded where one's erasure would miss it.
             self.actor_id = None
@@ -188,6 +186,4 @@ class MergeVerb(MemoryView):
         proposal = self.owned(Merge.objects.all(), merge_id)
         reason = self.validated(ReasonSerializer)["reason"]
         self.verbs[self.verb](proposal=proposal, by=self.principal, reason=reason, now=self.now)
-        return Response(
-            MergeOut(Merge.objects.with_memories().get(pk=proposal.pk, actor_id=proposal.actor_id)).data
-        )
+        return Response(MergeOut(Merge.objects.with_memories().get(pk=proposal.pk, actor_id=proposal.actor_id)).data)

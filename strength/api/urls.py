@@ -39,11 +39,7 @@ urlpatterns = [
     path("profile/restore", profiles.ProfileRestore.as_view(), name="profile-restore"),
     path("changes", batches.Changes.as_view(), name="changes"),
     path("sessions/<uuid:session_id>/extract", extraction.SessionExtract.as_view(), name="session-extract"),
-    path(
-        "sessions/<uuid:session_id>/extraction",
-        extraction.SessionExtraction.as_view(),
-        name="session-extraction",
-    ),
+    path("sessions/<uuid:session_id>/extraction", extraction.SessionExtraction.as_view(), name="session-extraction"),
     path("tasks", usage.Tasks.as_view(), name="tasks"),
     path("tasks/<uuid:task_id>", usage.OneTask.as_view(), name="task"),
     path("tasks/<uuid:task_id>/complete", usage.TaskComplete.as_view(), name="task-complete"),

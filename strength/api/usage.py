@@ -179,9 +179,7 @@ class ManyMemoriesView(MemoryView):
 
     scopes = {"POST": Scope.WRITE}
 
-    def respond_count(
-        self, name: str, wanted: Sequence[UUID], act: Callable[[list[Memory]], int]
-    ) -> Response:
+    def respond_count(self, name: str, wanted: Sequence[UUID], act: Callable[[list[Memory]], int]) -> Response:
         """Return the count of an action on the memories that the key may see, and the other ids, each once, in order.
 
         Raises UnknownRow where it may see none.
@@ -190,9 +188,7 @@ class ManyMemoriesView(MemoryView):
         if wanted and not known:
             raise UnknownRow("None of these ids is of a memory.")
         count = act(list(known.values()))
-        return Response(
-            {name: count, "unknown": [str(key) for key in dict.fromkeys(wanted) if key not in known]}
-        )
+        return Response({name: count, "unknown": [str(key) for key in dict.fromkeys(wanted) if key not in known]})
 
 
 class MemoryUsed(MemoryView):
@@ -215,9 +211,8 @@ class MemoriesUsed(ManyMemoriesView):
         values = self.validated(ManyUsedIn)
         report = {"perspective": values["perspective"], "task": values["task_id"], "now": self.now}
         return self.respond_count(
-            "reinforced", values["ids"],
-            lambda memories: report_use(memories=memories, by=self.principal, **report)[1],
-        )  # fmt: skip
+            "reinforced", values["ids"], lambda memories: report_use(memories=memories, by=self.principal, **report)[1]
+        )
 
 
 class MemoriesCandidates(ManyMemoriesView):
@@ -249,11 +244,10 @@ class MemoriesStrengths(ManyMemoriesView):
         """Set the strengths of several memories; they decay from now on."""
         strengths = {each["id"]: each["strength"] for each in self.validated(StrengthsIn)["updates"]}
         return self.respond_count(
-            "updated", list(strengths),
-            lambda memories: set_strengths(
-                memories=memories, strengths=strengths, by=self.principal, now=self.now
-            ),
-        )  # fmt: skip
+            "updated",
+            list(strengths),
+            lambda memories: set_strengths(memories=memories, strengths=strengths, by=self.principal, now=self.now),
+        )
 
 
 class MemoryImpact(MemoryView):
@@ -283,9 +277,14 @@ class Tasks(MemoryView):
         values = self.validated(TaskIn)
         actor = self.writing(values)
         begun = begin_task(
-            tenant=self.reading(values), actor=actor, query=values["query"], perspective=values["perspective"],
-            project=values["project"], by=self.principal, now=self.now,
-        )  # fmt: skip
+            tenant=self.reading(values),
+            actor=actor,
+            query=values["query"],
+            perspective=values["perspective"],
+            project=values["project"],
+            by=self.principal,
+            now=self.now,
+        )
         body = {
             "task_id": begun.task.pk,
             "memories": begun.found,

@@ -41,10 +41,7 @@ class KnownState(StrEnum):
     CORRECTED = "corrected"
 
 
-REJECTING_STATES: Final = {
-    KnownState.REJECTED: TombstoneReason.REJECTED,
-    KnownState.CORRECTED: TombstoneReason.EDITED,
-}
+REJECTING_STATES: Final = {KnownState.REJECTED: TombstoneReason.REJECTED, KnownState.CORRECTED: TombstoneReason.EDITED}
 
 
 @dataclass(frozen=True)
@@ -113,9 +110,7 @@ def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, langua
     words = _HEADINGS.get(language, _HEADINGS["en"])
     blocks = {words["known"]: [each.text for each in known], words["new"]: new}
     return {
-        heading: "\n".join(
-            f"{number}. {one_line(text)[:MAX_STATEMENT_LENGTH]}" for number, text in enumerate(texts, 1)
-        )
+        heading: "\n".join(f"{number}. {one_line(text)[:MAX_STATEMENT_LENGTH]}" for number, text in enumerate(texts, 1))
         for heading, texts in blocks.items()
     }
 
@@ -169,9 +164,7 @@ def resolve(
     doubts = [*against, *(known for known in near if known not in related)]
     is_uncompared = any(known.is_trusted or not is_trusted for known in uncompared if known not in related)
     return replace(
-        _write_resolution(related, said_at),
-        resembles=doubts[0] if doubts else None,
-        is_uncompared=is_uncompared,
+        _write_resolution(related, said_at), resembles=doubts[0] if doubts else None, is_uncompared=is_uncompared
     )
 
 

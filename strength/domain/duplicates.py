@@ -68,9 +68,7 @@ _EMPHASIS: Final = re.compile(
     r"\b(?:really|very|truly|absolutely|definitely|extremely|totally)\b"
     "|本当に|ほんとうに|ほんとに|とても|すっ?ごく|まじで|マジで|めっちゃ|めちゃくちゃ|非常に"
 )
-_NEGATION: Final = re.compile(
-    r"\b(?:not|no|never|hardly|cannot)\b|n['’]?t\b|ない|なく|なかった|ませ|ずに|ぬ\b"
-)
+_NEGATION: Final = re.compile(r"\b(?:not|no|never|hardly|cannot)\b|n['’]?t\b|ない|なく|なかった|ませ|ずに|ぬ\b")
 
 _HIRAGANA: Final = "\u3041-\u3096\u309d\u309e"
 _KATAKANA: Final = "\u30a1-\u30fa\u30fc-\u30fe\u31f0-\u31ff"
@@ -85,9 +83,7 @@ _SCAN: Final = re.compile(
     rf"|(?P<word>[^\W\d_{_HIRAGANA}{_KATAKANA}{_HAN}](?:[^\W_{_HIRAGANA}{_KATAKANA}{_HAN}]|[{_INDIC}])*"
     rf"(?:'[^\W_{_HIRAGANA}{_KATAKANA}{_HAN}]+)*[+#]*)|(?P<symbol>[$€£¥%<>≤≥→←])"
 )
-_TOKEN: Final = re.compile(
-    rf"(?:(?<![\w.])-)?\d+(?:[.:/-]\d+)*|(?<=\w)[+#]+|(?:[^\W\d_]|[{_INDIC}])+|[$€£¥%<>=≤≥→←]"
-)
+_TOKEN: Final = re.compile(rf"(?:(?<![\w.])-)?\d+(?:[.:/-]\d+)*|(?<=\w)[+#]+|(?:[^\W\d_]|[{_INDIC}])+|[$€£¥%<>=≤≥→←]")
 
 
 def _canonical_forms(table: str) -> dict[str, str]:
@@ -234,9 +230,7 @@ def _relation_ids(*names: str) -> set[int]:
     return {DIMENSION + term_id(name) for name in names}
 
 
-_CONTRASTS: Final = [
-    _relation_ids(*pair.split()) for pair in ("with for", "with about", "for about", "に を")
-]
+_CONTRASTS: Final = [_relation_ids(*pair.split()) for pair in ("with for", "with about", "for about", "に を")]
 _HE_AND_SHE: Final = _relation_ids("he", "she")
 
 
@@ -484,9 +478,7 @@ def _places(order: tuple[int, ...]) -> dict[_Key, _Place]:
     }
 
 
-def _is_exchanged(
-    places: Mapping[_Key, _Place], others: Mapping[_Key, _Place], pair: tuple[_Key, _Key]
-) -> bool:
+def _is_exchanged(places: Mapping[_Key, _Place], others: Mapping[_Key, _Place], pair: tuple[_Key, _Key]) -> bool:
     """Say whether two words swapped places: wholly, or before or after the same relations."""
     sides = list(zip(places[pair[0]], places[pair[1]], others[pair[0]], others[pair[1]], strict=True))
     swapped = [(one, two) for one, two, *after in sides if one != two and [two, one] == after]

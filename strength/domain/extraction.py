@@ -202,9 +202,7 @@ class Topics:
         """Return whether an item's topic is wanted; topics are also recognised by their own words."""
         if topic in self.exclude or any(_mentions(text, unwanted) for unwanted in self.exclude):
             return False
-        return (
-            not self.include or topic in self.include or any(_mentions(text, each) for each in self.include)
-        )
+        return not self.include or topic in self.include or any(_mentions(text, each) for each in self.include)
 
 
 @dataclass(frozen=True)
@@ -217,9 +215,7 @@ class Item:
     @property
     def authors(self) -> tuple[str, ...]:
         """Return the people who said it, by name."""
-        return tuple(
-            dict.fromkeys(name for said in self.sources if said.is_users and (name := label(said.author)))
-        )
+        return tuple(dict.fromkeys(name for said in self.sources if said.is_users and (name := label(said.author))))
 
     @property
     def said_at(self) -> datetime:
@@ -306,9 +302,7 @@ def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, A
     return object_schema(lists)
 
 
-def items_of(
-    data: Any, piece: Slice, *, strategies: Sequence[Strategy], topics: Topics, language: str
-) -> list[Item]:
+def items_of(data: Any, piece: Slice, *, strategies: Sequence[Strategy], topics: Topics, language: str) -> list[Item]:
     """Return the valid items of an answer, at most MAX_ITEMS; blank, too long and unsourced ones are dropped."""
     found = [
         item

@@ -77,13 +77,9 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
     if level is ScopeLevel.PROJECT:
         return
     if user_id:
-        raise MemoryRefused(
-            "scope_level", _("A person's memories never leave that person: only `project` is allowed.")
-        )
+        raise MemoryRefused("scope_level", _("A person's memories never leave that person: only `project` is allowed."))
     if level is ScopeLevel.DOMAIN and not domain:
-        raise MemoryRefused(
-            "scope_domain", _("A memory of scope `domain` needs a domain, of its own or its agent's.")
-        )
+        raise MemoryRefused("scope_domain", _("A memory of scope `domain` needs a domain, of its own or its agent's."))
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:
@@ -119,10 +115,7 @@ def split_metadata_filter(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], li
 
 
 def _split(
-    wanted: Mapping[str, Any],
-    path: tuple[str, ...],
-    contained: dict[str, Any],
-    found: list[MetadataCondition],
+    wanted: Mapping[str, Any], path: tuple[str, ...], contained: dict[str, Any], found: list[MetadataCondition]
 ) -> None:
     for name, value in wanted.items():
         if name.startswith("$"):
@@ -189,9 +182,7 @@ CURATED_FIELDS = (
 """Fields stored by revisions. Strength has its own history."""
 
 
-def changed_values(
-    before: Mapping[str, Any], after: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     keys = [key for key in CURATED_FIELDS if before.get(key) != after.get(key)]
     return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
 

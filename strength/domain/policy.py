@@ -65,17 +65,13 @@ class SearchPolicy(Policy):
         "candidate_limit": whole(1, 1000).described(
             _("Candidates"), _("the most candidates that are ranked"), _("memories")
         ),
-        "top_k_results": whole(1, 200).described(
-            _("Results"), _("the most results of a search"), _("memories")
-        ),
+        "top_k_results": whole(1, 200).described(_("Results"), _("the most results of a search"), _("memories")),
         "score_weights": Check(
             _weights_hold,
             _("numbers from 0 to 1 for similarity, strength and recency that sum to 1"),
             Input.PARTS,
             parts=WEIGHTS,
-        ).described(
-            _("Weights of the ranking"), _("what relevance, strength and recency count in the ranking")
-        ),
+        ).described(_("Weights of the ranking"), _("what relevance, strength and recency count in the ranking")),
         "recency_half_life_days": number(0, 36500, above=True).described(
             _("Half-life of recency"), _("days without use after which recency has halved"), _("days")
         ),
@@ -156,10 +152,7 @@ class StrengthPolicy(Policy):
             is_list=True,
         ).described(_("Uses until each level"), _("uses from which a memory has level 0, 1, … 5"), _("uses")),
         "daily_decay_targets": Check(
-            _targets_hold,
-            _("a number above 0 to 1 for each of the levels 0 to 5"),
-            Input.PARTS,
-            parts=LEVEL_NAMES,
+            _targets_hold, _("a number above 0 to 1 for each of the levels 0 to 5"), Input.PARTS, parts=LEVEL_NAMES
         ).described(_("What a day leaves"), _("what is left of a strength after a day, by level")),
         "decay_clock": one_of({"elapsed": _("the time that passed"), "task": _("completed tasks")}).described(
             _("Clock of decay"), _("decay by the time that passed, or by the tasks that were completed")
@@ -176,9 +169,7 @@ class StrengthPolicy(Policy):
                 "which nobody has decided anything, or not look"
             ),
         ),
-        "archived_repeats": one_of(
-            {REVIEW: _("wait for a curator"), "reactivate": _("active again")}
-        ).described(
+        "archived_repeats": one_of({REVIEW: _("wait for a curator"), "reactivate": _("active again")}).described(
             _("Archived texts written again"),
             _(
                 "what a text that a person archived does when it is written again: it waits for a curator, or "
@@ -187,9 +178,7 @@ class StrengthPolicy(Policy):
         ),
         "use_detection": one_of(
             {"keywords": _("by words"), "embedding": _("by meaning"), "llm": _("by a language model")}
-        ).described(
-            _("Detection of use"), _("how a task's result is searched for the memories that it used")
-        ),
+        ).described(_("Detection of use"), _("how a task's result is searched for the memories that it used")),
         "archived_use": one_of({"reactivate": _("active again"), "refuse": _("refused")}).described(
             _("Use of archived memories"),
             _(
@@ -197,9 +186,7 @@ class StrengthPolicy(Policy):
                 "has ended, stays (409)"
             ),
         ),
-        "impact_user_positive": number(0, 1000).described(
-            _("Impact of praise"), _("impact of a user's praise")
-        ),
+        "impact_user_positive": number(0, 1000).described(_("Impact of praise"), _("impact of a user's praise")),
         "impact_task_success": number(0, 1000).described(
             _("Impact of a success"), _("impact of a task that succeeded")
         ),
@@ -211,10 +198,7 @@ class StrengthPolicy(Policy):
         ),
         "max_active_memories": whole(1, 10_000_000).described(
             _("Most active memories"),
-            _(
-                "the most active memories of an actor, enforced by sleep, weakest first; pinned ones count "
-                "and stay"
-            ),
+            _("the most active memories of an actor, enforced by sleep, weakest first; pinned ones count and stay"),
             _("memories"),
         ),
     }
@@ -293,9 +277,7 @@ class ProfilePolicy(Policy):
         ),
         "write_profile_after": whole(1, 200).described(
             _("Changes until it is written anew"),
-            _(
-                "how many of the profile's memories must be new, rewritten or gone before a model writes it anew"
-            ),
+            _("how many of the profile's memories must be new, rewritten or gone before a model writes it anew"),
             _("memories"),
         ),
     }

@@ -31,11 +31,7 @@ MIN_COVERAGE: Final = 0.75
 """Minimum share of a memory's words that a line must contain to restate it."""
 
 SCHEMA: Final = object_schema(
-    {
-        "lines": array_schema(
-            object_schema({"text": {"type": "string"}, "memories": array_schema({"type": "integer"})})
-        )
-    }
+    {"lines": array_schema(object_schema({"text": {"type": "string"}, "memories": array_schema({"type": "integer"})}))}
 )
 _HEADINGS: Final[Mapping[str, str]] = {"en": "memories", "ja": "記憶"}
 
@@ -109,9 +105,7 @@ def check_lines(lines: Any, sources: Any) -> None:
         known = [Source.read(each) for each in sources]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UnusableLines(_("These are no lines of a profile.")) from error
-    if len(known) > 1_000 or not all(
-        is_storable(text, MAX_TEXT_LENGTH) and "\n" not in text for text in texts
-    ):
+    if len(known) > 1_000 or not all(is_storable(text, MAX_TEXT_LENGTH) and "\n" not in text for text in texts):
         raise UnusableLines(_("These are no lines of a profile."))
 
 
@@ -207,8 +201,7 @@ def entries_of(
     showing = [line for line in lines if line.holds(known)]
     best = {line: min((rank.get(key, len(rank)) for key in line.memory_ids), default=-1) for line in showing}
     placed: list[tuple[tuple[int, int], Entry]] = [
-        ((best[line], 0), Entry(line.text, tuple(known[each] for each in line.sources), line))
-        for line in showing
+        ((best[line], 0), Entry(line.text, tuple(known[each] for each in line.sources), line)) for line in showing
     ]
     placed += [((place, 1), Entry(each.content, (each,))) for place, each in enumerate(standing)]
     yield from (entry for _place, entry in sorted(placed, key=lambda each: each[0]))

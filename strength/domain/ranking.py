@@ -60,11 +60,7 @@ def score(
     freshness = recency(last_used_at, now=now, half_life_days=policy.recency_half_life_days)
     normalized = strength_normalized(strength)
     weights = policy.weights
-    weighted = (
-        relevance * weights["similarity"],
-        normalized * weights["strength"],
-        freshness * weights["recency"],
-    )
+    weighted = (relevance * weights["similarity"], normalized * weights["strength"], freshness * weights["recency"])
     return ScoreBreakdown(
         similarity_raw=similarity,
         word_raw=word_score,

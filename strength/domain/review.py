@@ -128,11 +128,7 @@ class Round:
         made = Decision(self.number + 1, item, verb, undo_data)
         kept = (*self.decided, made)[-MAX_UNDO_STEPS:]
         return replace(
-            self.unskip(item),
-            decided=kept,
-            count=self.count + 1,
-            number=made.number,
-            tally=self._tallied(verb, 1),
+            self.unskip(item), decided=kept, count=self.count + 1, number=made.number, tally=self._tallied(verb, 1)
         )
 
     def _tallied(self, verb: str, more: int) -> dict[str, int]:
@@ -150,9 +146,7 @@ class Round:
         """Return the round as JSON types, for the session: ids and verbs, no text."""
         return {
             "skipped": [str(item) for item in self.skipped],
-            "decided": [
-                [each.number, str(each.item), each.verb, dict(each.undo_data)] for each in self.decided
-            ],
+            "decided": [[each.number, str(each.item), each.verb, dict(each.undo_data)] for each in self.decided],
             "count": self.count,
             "number": self.number,
             "about": self.about,
@@ -169,6 +163,4 @@ def load_round(stored: Mapping[str, Any] | None) -> Round:
         for number, text, verb, undo_data in stored["decided"]
         if (item := parse_item(text))
     )
-    return Round(
-        skipped, decided, stored["count"], stored["number"], stored["about"], stored.get("tally", {})
-    )
+    return Round(skipped, decided, stored["count"], stored["number"], stored["about"], stored.get("tally", {}))

@@ -33,9 +33,7 @@ class ChangeKind(StrEnum):
     PROPOSE_MERGE = "propose_merge"
 
 
-CHANGE_ORDER = (
-    ChangeKind.ARCHIVE, ChangeKind.MERGE, ChangeKind.PROPOSE_MERGE, ChangeKind.LEVEL, ChangeKind.DECAY
-)  # fmt: skip
+CHANGE_ORDER = (ChangeKind.ARCHIVE, ChangeKind.MERGE, ChangeKind.PROPOSE_MERGE, ChangeKind.LEVEL, ChangeKind.DECAY)
 """The kinds of changes, the weightiest first."""
 
 

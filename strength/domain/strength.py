@@ -96,9 +96,7 @@ def left_of(strength: float, logarithm: float) -> float:
     return strength * math.exp(max(-MOST_LOST, min(MOST_LOST, logarithm)))
 
 
-def fades_to(
-    threshold: float, *, strength: float, mark: float, level: int, clock: "Clock"
-) -> datetime | None:
+def fades_to(threshold: float, *, strength: float, mark: float, level: int, clock: "Clock") -> datetime | None:
     """Return when a strength that was right at a mark has faded to a threshold, if nothing happens to it.
 
     None where it never does, or where the clock goes by tasks, which have no date.
@@ -187,7 +185,5 @@ def curve(
         for night, clock in nights:
             if earlier.at < night <= later.at and clock[earlier.level] < mark:
                 left = strength_now(earlier.strength, mark=mark, clock=clock[earlier.level])
-                points.append(
-                    replace(earlier, at=night, kind=PointKind.SLEPT, strength=left, before=left, times=1)
-                )
+                points.append(replace(earlier, at=night, kind=PointKind.SLEPT, strength=left, before=left, times=1))
     return [*points, now]

@@ -67,9 +67,7 @@ GAIN: Final = 0.05
 
 _CLAUSE_END: Final = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？])|[\r\n]+")
 _DECIMAL: Final = re.compile(r"\d+(?:\.\d+)+")
-_MEASURE: Final = re.compile(
-    rf"(?<![a-z0-9_.])(\d+(?:\.\d+)*+) ?(%|[a-z]+)|(?<![\d.])(\d+(?:\.\d+)++)([{UNSPACED}])"
-)
+_MEASURE: Final = re.compile(rf"(?<![a-z0-9_.])(\d+(?:\.\d+)*+) ?(%|[a-z]+)|(?<![\d.])(\d+(?:\.\d+)++)([{UNSPACED}])")
 _HAS_FIGURE: Final = re.compile(r"\d.")
 _HIRAGANA: Final = re.compile("[\u3041-\u3096]")
 _KATAKANA: Final = re.compile("[\u30a1-\u30fe]")

@@ -30,11 +30,7 @@ def lock_exclusive(actor_id: UUID) -> None:
 
 def lock_idle(actor_ids: Collection[UUID]) -> list[UUID]:
     """Lock exclusively those actors that are unlocked, without waiting; return them."""
-    values = {
-        "about": _LOCK_CLASS,
-        "actor_ids": list(actor_ids),
-        "whose": [_lock_key(each) for each in actor_ids],
-    }
+    values = {"about": _LOCK_CLASS, "actor_ids": list(actor_ids), "whose": [_lock_key(each) for each in actor_ids]}
     return [actor_id for (actor_id,) in run_query(SLEEP_QUERIES["lock_actors"], values)]
 
 
@@ -44,9 +40,7 @@ def _lock_key(actor_id: UUID) -> int:
 
 def _lock_actor(actor_id: UUID, statement: str) -> None:
     if not run_query(
-        statement,
-        {"about": _LOCK_CLASS, "whose": _lock_key(actor_id), "actor_id": actor_id},
-        server_prepared=True,
+        statement, {"about": _LOCK_CLASS, "whose": _lock_key(actor_id), "actor_id": actor_id}, server_prepared=True
     ):
         raise UnknownRow(_("The user was erased meanwhile."))
 
@@ -57,11 +51,7 @@ def lock_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
 
 
 def update_fading(
-    actor_ids: UUID | Collection[UUID],
-    memory_ids: Collection[UUID],
-    *,
-    now: datetime,
-    since: datetime | None = None,
+    actor_ids: UUID | Collection[UUID], memory_ids: Collection[UUID], *, now: datetime, since: datetime | None = None
 ) -> int:
     """Start (from `since`) or stop the decay of memories according to their states; return how many changed."""
     whose = [actor_ids] if isinstance(actor_ids, UUID) else list(actor_ids)

@@ -91,9 +91,7 @@ class Memory(Facets, OwnedRow):
     content = models.TextField()
     content_digest = models.BinaryField(max_length=32, editable=False)
     wording_digest = WordingDigestField()
-    locked = models.BooleanField(
-        default=False, help_text="A person edited it; nothing rewrites it automatically."
-    )
+    locked = models.BooleanField(default=False, help_text="A person edited it; nothing rewrites it automatically.")
     source = models.CharField(max_length=12, choices=choices(Source), default=Source.MANUAL)
     channel = models.CharField(max_length=100, blank=True)
     trust = models.CharField(max_length=10, choices=choices(Trust), default=Trust.TRUSTED)
@@ -107,20 +105,26 @@ class Memory(Facets, OwnedRow):
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     supersedes = ArrayField(
-        models.UUIDField(), null=True, editable=False,
-        help_text="What no longer holds once it is approved, by id.",
-    )  # fmt: skip
+        models.UUIDField(), null=True, editable=False, help_text="What no longer holds once it is approved, by id."
+    )
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
     archived_why = models.CharField(
-        max_length=32, blank=True, editable=False, default="", db_default="",
+        max_length=32,
+        blank=True,
+        editable=False,
+        default="",
+        db_default="",
         help_text="Why its latest change, a sleep at `updated_at`, archived it; no revision says so yet.",
-    )  # fmt: skip
+    )
 
     not_exported: ClassVar = frozenset({"wording_digest", "archived_why"})
     imported_in_doubt: ClassVar[Mapping[str, Any]] = {
-        "trust": Trust.UNTRUSTED, "status": Status.PENDING, "pinned": False, "supersedes": None,
-    }  # fmt: skip
+        "trust": Trust.UNTRUSTED,
+        "status": Status.PENDING,
+        "pinned": False,
+        "supersedes": None,
+    }
 
     objects: ClassVar[MemoryQuerySet] = MemoryQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -150,40 +154,26 @@ class Memory(Facets, OwnedRow):
             models.Index(fields=["actor", "wording_digest"], name="memory_by_wording"),
             # What a sleep compares: what has changed since the last.
             models.Index(
-                fields=["actor", "updated_at", "id"],
-                name="memory_last_changed",
-                condition=Q(status=Status.ACTIVE),
+                fields=["actor", "updated_at", "id"], name="memory_last_changed", condition=Q(status=Status.ACTIVE)
             ),
             # What took the place of others; most have none, and an archived one has an index entry less.
-            models.Index(
-                fields=["superseded_by"], name="memory_successor", condition=Q(superseded_by__isnull=False)
-            ),
+            models.Index(fields=["superseded_by"], name="memory_successor", condition=Q(superseded_by__isnull=False)),
             # Few memories are pinned; without this, looking for them reads every agent's memories.
             models.Index(fields=["actor"], name="memory_pinned", condition=Q(pinned=True)),
             # Nor do many wait for a person, who goes through those of all actors, the oldest first.
-            models.Index(
-                fields=["created_at", "id"], name="memory_waiting", condition=Q(status=Status.PENDING)
-            ),
+            models.Index(fields=["created_at", "id"], name="memory_waiting", condition=Q(status=Status.PENDING)),
             # The newest of a profile.
             models.Index(
                 fields=["actor", "kind", "-created_at", "-id"],
                 name="memory_standing",
                 condition=Q(status=Status.ACTIVE, kind__in=STANDING, pinned=False),
             ),
-            models.Index(
-                fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]
-            ),
+            models.Index(fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]),
             # What a sleep has archived is found by its moment.
-            models.Index(
-                fields=["actor", "updated_at"], name="memory_of_sleep", condition=~Q(archived_why="")
-            ),
+            models.Index(fields=["actor", "updated_at"], name="memory_of_sleep", condition=~Q(archived_why="")),
             # Whose validity begins or ends in a night; few have any.
-            models.Index(
-                fields=["actor", "valid_to"], name="memory_ends", condition=Q(valid_to__isnull=False)
-            ),
-            models.Index(
-                fields=["actor", "valid_from"], name="memory_begins", condition=Q(valid_from__isnull=False)
-            ),
+            models.Index(fields=["actor", "valid_to"], name="memory_ends", condition=Q(valid_to__isnull=False)),
+            models.Index(fields=["actor", "valid_from"], name="memory_begins", condition=Q(valid_from__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -259,8 +249,7 @@ class MemoryNumbers(OwnedRow):
             models.UniqueConstraint(name="numbers_of_actor", fields=["actor", "memory"]),
             models.CheckConstraint(name="numbers_strength_not_negative", condition=Q(strength__gte=0)),
             models.CheckConstraint(
-                name="numbers_level_0_to_5",
-                condition=Q(consolidation_level__gte=0, consolidation_level__lte=5),
+                name="numbers_level_0_to_5", condition=Q(consolidation_level__gte=0, consolidation_level__lte=5)
             ),
         ]
         indexes = [
@@ -310,9 +299,7 @@ class MemoryNumbers(OwnedRow):
         mark_anew(actor_id, [row.memory_id for row in rows], now=now)
 
 
-STRENGTH_OF_NUMBERS: Final = StrengthNow(
-    "strength", "mark", "consolidation_level", "actor__sleep_state__clock"
-)
+STRENGTH_OF_NUMBERS: Final = StrengthNow("strength", "mark", "consolidation_level", "actor__sleep_state__clock")
 STRENGTH_OF_MEMORY: Final = StrengthNow(
     "numbers__strength", "numbers__mark", "numbers__consolidation_level", "actor__sleep_state__clock"
 )
@@ -338,9 +325,7 @@ class PerspectiveStrength(OwnedRow):
     as_of = models.DateTimeField(help_text="When it was last used.")
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(name="perspective_strength_not_negative", condition=Q(strength__gte=0))
-        ]
+        constraints = [models.CheckConstraint(name="perspective_strength_not_negative", condition=Q(strength__gte=0))]
 
     def __str__(self) -> str:
         return str(self.memory_id)
@@ -410,9 +395,7 @@ class MemorySource(ActorRow):
 
     class Meta:
         ordering = ["created_at", "id"]
-        constraints = [
-            models.UniqueConstraint(name="memory_source_once", fields=["actor", "memory", "message_id"])
-        ]
+        constraints = [models.UniqueConstraint(name="memory_source_once", fields=["actor", "memory", "message_id"])]
 
     def __str__(self) -> str:
         return str(self.message_id)
@@ -424,9 +407,7 @@ PERSPECTIVES: Final = PreparedQuery(lambda: PerspectiveStrength.objects.order_by
 SOURCES: Final = PreparedQuery(lambda: MemorySource.objects.all())
 
 
-def load_memories(
-    actor_ids: Collection[UUID], memory_ids: Collection[UUID], *, details: bool
-) -> dict[UUID, Memory]:
+def load_memories(actor_ids: Collection[UUID], memory_ids: Collection[UUID], *, details: bool) -> dict[UUID, Memory]:
     """Return memories by id; with `details` as `MemoryQuerySet.with_numbers` loads them."""
     rows = WITH_NUMBERS if details else MEMORIES
     memories = {each.pk: each for each in rows.rows(Q(actor_id__in=actor_ids, id__in=memory_ids))}

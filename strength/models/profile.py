@@ -73,16 +73,12 @@ class ProfileVersion(WrittenLines, NumberedVersion):
     """State of a profile after one change, with author, time and reason. The latest is the current state."""
 
     profile = KeyWithinActor(Profile, on_delete=models.CASCADE, related_name="versions", db_index=False)
-    verb = models.CharField(
-        max_length=10, choices=choices(each for each in TextVerb if each is not TextVerb.DELETE)
-    )
+    verb = models.CharField(max_length=10, choices=choices(each for each in TextVerb if each is not TextVerb.DELETE))
 
     objects: ClassVar[models.Manager["ProfileVersion"]]
 
     class Meta(NumberedVersion.Meta):
-        constraints = [
-            models.UniqueConstraint(name="profile_version_once", fields=["actor", "profile", "number"])
-        ]
+        constraints = [models.UniqueConstraint(name="profile_version_once", fields=["actor", "profile", "number"])]
         indexes = [models.Index(fields=["profile", "-number"], name="version_of_profile")]
 
     def __str__(self) -> str:

@@ -70,9 +70,7 @@ class MemoryRevision(Revision):
     exported_from = MemoryHistory
 
     class Meta(Revision.Meta):
-        constraints = [
-            models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])
-        ]
+        constraints = [models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])]
         indexes = [
             # What a sleep has done is found by its moment.
             models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep")),
@@ -90,9 +88,7 @@ class MemoryChange(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     agent_id = models.CharField(max_length=255)
-    actor = models.ForeignKey(
-        Actor, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
-    )
+    actor = models.ForeignKey(Actor, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False)
     memory_id = models.UUIDField()
     change = models.CharField(max_length=10, choices=choices(FeedChange))
     version = models.PositiveIntegerField()
@@ -117,9 +113,7 @@ class MergeQuerySet(models.QuerySet["Merge"]):
     def with_memories(self) -> "MergeQuerySet":
         sides, loaded = ("kept", "absorbed"), ("numbers", "actor__sleep_state")
         rows = self.select_related("actor", *(f"{side}__{rest}" for side in sides for rest in loaded))
-        return rows.prefetch_related(
-            *(f"{side}__{rest}" for side in sides for rest in ("perspectives", "sources"))
-        )
+        return rows.prefetch_related(*(f"{side}__{rest}" for side in sides for rest in ("perspectives", "sources")))
 
 
 class Merge(ActorRow):
@@ -152,9 +146,7 @@ class Merge(ActorRow):
         constraints = [
             models.UniqueConstraint(name="merge_of_pair_once", fields=["actor", "kept", "absorbed"]),
             models.CheckConstraint(name="merge_of_two", condition=~Q(kept=F("absorbed"))),
-            models.CheckConstraint(
-                name="merge_likeness_is_share", condition=Q(likeness__gte=0, likeness__lte=1)
-            ),
+            models.CheckConstraint(name="merge_likeness_is_share", condition=Q(likeness__gte=0, likeness__lte=1)),
         ]
         indexes = [
             models.Index(fields=["actor", "-created_at"], name="merge_open", condition=Q(state="proposed")),

@@ -38,9 +38,7 @@ class SleepState(OwnedRow):
         ("clock_of", "before_clock", "before_clock_at", "before_clock_task")
     )
 
-    actor = models.OneToOneField(
-        Actor, on_delete=models.CASCADE, primary_key=True, related_name="sleep_state"
-    )
+    actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="sleep_state")
     tasks_completed = models.PositiveIntegerField(default=0)
     runs = models.PositiveIntegerField(default=0)
     clock = ArrayField(models.FloatField(), size=LEVELS, default=new_clock, db_default=new_clock())
@@ -104,9 +102,7 @@ class SleepRun(ActorRow):
     """
 
     not_exported: ClassVar = frozenset({"before"})
-    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(
-        ("slept_count", "phase", "after", "compared_at")
-    )
+    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(("slept_count", "phase", "after", "compared_at"))
 
     number = models.PositiveIntegerField(null=True, help_text="Counted per actor; null for a preview.")
     group = models.UUIDField(null=True)

@@ -116,12 +116,8 @@ class StrategyCursor(OwnedRow):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                name="cursor_passed_is_read", condition=Q(passed_until__lte=F("read_until"))
-            ),
-            models.CheckConstraint(
-                name="cursor_passed_in_order", condition=Q(passed_after__lte=F("passed_until"))
-            ),
+            models.CheckConstraint(name="cursor_passed_is_read", condition=Q(passed_until__lte=F("read_until"))),
+            models.CheckConstraint(name="cursor_passed_in_order", condition=Q(passed_after__lte=F("passed_until"))),
         ]
 
     def __str__(self) -> str:

@@ -100,9 +100,7 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
         raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
     hold(document.actor_id)
     actor = document.project.actor
-    audit.record_each(
-        by=by, verb="order", object_kind="compaction", object_ids=[document.pk], actor=actor, now=now
-    )
+    audit.record_each(by=by, verb="order", object_kind="compaction", object_ids=[document.pk], actor=actor, now=now)
     # A key of its own: a queued automatic job would find the document short enough, and do nothing.
     payload = {"document_id": str(document.pk), "asked": True}
     return enqueue(COMPACT_KIND, actor_id=document.actor_id, key=f"asked:{document.pk}", payload=payload)
@@ -139,9 +137,13 @@ def compact(*, job: JobContext, now: datetime) -> Writes | None:
 def _write_result(job: JobContext, document: Document, text: str, now: datetime) -> None:
     try:
         write_document(
-            document=document, text=text, kind=DocumentKind.COMPACTION, by=job_principal(job.kind, job.id),
-            now=now, expected_version=document.version,
-        )  # fmt: skip
+            document=document,
+            text=text,
+            kind=DocumentKind.COMPACTION,
+            by=job_principal(job.kind, job.id),
+            now=now,
+            expected_version=document.version,
+        )
     except VersionMismatch:
         raise Postponed(
             "The document changed while it was compacted; it is begun anew.", seconds=FIRST_PAUSE_SECONDS
@@ -272,15 +274,11 @@ def compaction_states(*, project: Project, documents: Sequence[Document]) -> dic
     """Return the state of each of a project's documents; the actor of the project is loaded."""
     policy = effective_policy(CompactionPolicy, project.actor.agent, project.actor)
     last: dict[str, ProjectEvent] = {}
-    events = ProjectEvent.objects.filter(
-        actor_id=project.actor_id, project_id=project.pk, kind=EventKind.COMPACT
-    )
+    events = ProjectEvent.objects.filter(actor_id=project.actor_id, project_id=project.pk, kind=EventKind.COMPACT)
     for event in events.order_by("-created_at", "-id")[:MAX_EVENTS]:
         last.setdefault(str(event.details.get("document_id")), event)
     keys = [str(each.pk) for each in documents]
-    jobs = Job.objects.open().filter(
-        actor_id=project.actor_id, kind=COMPACT_KIND, payload__document_id__in=keys
-    )
+    jobs = Job.objects.open().filter(actor_id=project.actor_id, kind=COMPACT_KIND, payload__document_id__in=keys)
     queued = set(jobs.values_list("payload__document_id", flat=True))
     states = {}
     for each, key in zip(documents, keys, strict=True):

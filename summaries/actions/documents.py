@@ -115,9 +115,14 @@ def _record_event(document: Document, kind: EventKind, outcome: str, now: dateti
     """Record an event of a document; its project is loaded."""
     about = {"document_id": str(document.pk), "version": document.version, **details}
     note_event(
-        actor=document.project.actor, project=document.project, kind=kind, tokens=document.token_count,
-        outcome=outcome, details=about, now=now,
-    )  # fmt: skip
+        actor=document.project.actor,
+        project=document.project,
+        kind=kind,
+        tokens=document.token_count,
+        outcome=outcome,
+        details=about,
+        now=now,
+    )
 
 
 @transaction.atomic
@@ -208,9 +213,11 @@ def append_entry(
     text = appended(document.text if document else "", line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
     DocumentEntry.objects.update_or_create(
-        actor_id=project.actor_id, document=document, text_digest=line_digest(line),
+        actor_id=project.actor_id,
+        document=document,
+        text_digest=line_digest(line),
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
-    )  # fmt: skip
+    )
     return document
 
 
@@ -332,9 +339,7 @@ def enqueue_compaction_if_due(*, document: Document, now: datetime) -> None:
         if last is None or last.outcome != Outcome.NO_MODEL:
             note_outcome(document=document, outcome=Outcome.NO_MODEL, now=now)
     elif not (
-        last
-        and last.outcome in (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED)
-        and last.created_at > now - FOLLOW_UP
+        last and last.outcome in (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED) and last.created_at > now - FOLLOW_UP
     ):
         payload = {"document_id": str(document.pk)}
         enqueue(COMPACT_KIND, actor_id=document.actor_id, key=str(document.pk), payload=payload)
@@ -378,9 +383,7 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
     topic = locked.text.removeprefix("# ").removesuffix("\n")
     is_topic = locked.text == f"# {topic}\n" and locked.name.startswith(f"detail-{propose_name(topic)}")
     if locked.version > 1 or (locked.text and not (is_topic and is_generated_name(locked.name))):
-        raise DocumentNotEmpty(
-            _("Something was written into this document meanwhile; it can be emptied, not removed.")
-        )
+        raise DocumentNotEmpty(_("Something was written into this document meanwhile; it can be emptied, not removed."))
     audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
     locked.delete()
 
@@ -402,9 +405,14 @@ def delete_document(
     locked.save(update_fields=["deleted_at", "updated_at"])
     audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
     note_event(
-        actor=project.actor, project=project, kind=EventKind.DELETE, outcome="deleted",
-        details={"document_id": str(locked.pk)}, undo={}, now=now,
-    )  # fmt: skip
+        actor=project.actor,
+        project=project,
+        kind=EventKind.DELETE,
+        outcome="deleted",
+        details={"document_id": str(locked.pk)},
+        undo={},
+        now=now,
+    )
 
 
 @transaction.atomic
@@ -428,7 +436,7 @@ def undo_project_change(
             raise UnknownRow(_("No such document."))
         restore_document(
             document=memory, number=memory_version, expected_version=memory_version + 1, by=by, reason=reason, now=now
-        )  # fmt: skip
+        )
         project = locked_project(project)
         memory.refresh_from_db(fields=["text"])
         # A description in the restored text was adopted with it.

@@ -28,9 +28,7 @@ def trusted_text(document: Document) -> str:
 
 def trusted_texts(documents: list[Document]) -> dict[UUID, str]:
     """Return the texts of documents, by id, without their untrusted entries."""
-    entries = DocumentEntry.objects.filter(
-        actor_id__in={each.actor_id for each in documents}, document__in=documents
-    )
+    entries = DocumentEntry.objects.filter(actor_id__in={each.actor_id for each in documents}, document__in=documents)
     untrusted = untrusted_digests(entries)
     return {each.pk: without_lines(each.text, untrusted.get(each.pk, set())) for each in documents}
 
@@ -76,13 +74,7 @@ def vouch_for_new_lines(document: Document, text: str) -> None:
 
 @transaction.atomic
 def set_entry_trust(
-    *,
-    document: Document,
-    entry_ids: Collection[UUID],
-    trust: Trust,
-    by: Principal,
-    reason: str = "",
-    now: datetime,
+    *, document: Document, entry_ids: Collection[UUID], trust: Trust, by: Principal, reason: str = "", now: datetime
 ) -> list[UUID]:
     """Approve entries, or revoke that (SPEC M10); return the ids that changed. Raises Forbidden, UnknownRow."""
     check_trusted(by)
@@ -92,7 +84,12 @@ def set_entry_trust(
     if changed:
         DocumentEntry.objects.filter(actor_id=document.actor_id, pk__in=changed).update(trust=trust)
         audit.record(
-            by=by, verb=TRUST_VERBS[trust], row=document, actor=document.project.actor,
-            reason=reason, details={"entries": len(changed)}, now=now,
-        )  # fmt: skip
+            by=by,
+            verb=TRUST_VERBS[trust],
+            row=document,
+            actor=document.project.actor,
+            reason=reason,
+            details={"entries": len(changed)},
+            now=now,
+        )
     return changed

@@ -151,9 +151,7 @@ class Folder:
             if expected is None:
                 os.link(part, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
                 return
-            os.link(
-                name, former, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor, follow_symlinks=False
-            )
+            os.link(name, former, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor, follow_symlinks=False)
             os.replace(part, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
             try:
                 replaced = self.read(former)
@@ -252,9 +250,7 @@ def _manifest(tree: Folder) -> Manifest | None:
 
 
 @contextmanager
-def _open_tree(
-    root: Path, actor: Actor, *, make: bool, keep: bool = True
-) -> Iterator[tuple[Folder, Manifest]]:
+def _open_tree(root: Path, actor: Actor, *, make: bool, keep: bool = True) -> Iterator[tuple[Folder, Manifest]]:
     """Open an actor's tree, and write its manifest back at the end.
 
     Raises UnusableFile, BadManifest, ForeignTree, FileNotFoundError.
@@ -449,14 +445,7 @@ def _sync_file(
             _note(place.manifest, document, digest_of(text))
     except VersionMismatch:
         return FileReport(place.project, place.name, FileStatus.CONFLICT), project
-    except (
-        BadDocumentName,
-        UnusableFile,
-        DocumentTooLong,
-        ProjectArchived,
-        ProjectExists,
-        UnknownRow,
-    ) as error:
+    except (BadDocumentName, UnusableFile, DocumentTooLong, ProjectArchived, ProjectExists, UnknownRow) as error:
         return FileReport(place.project, place.name, why=str(error)), project
     return FileReport(place.project, place.name, status), project
 
@@ -480,7 +469,12 @@ def _take(
         if Document.objects.of(project.actor_id).kept().filter(project=project, name=place.name).exists():
             raise VersionMismatch(1)
     return put_document(
-        project=project, name=place.name, text=text,
-        kind=DocumentKind.SYNC, by=syncing.by, now=syncing.now,
-        expected_version=document.version if document else None, keeps_pending=True,
-    )  # fmt: skip
+        project=project,
+        name=place.name,
+        text=text,
+        kind=DocumentKind.SYNC,
+        by=syncing.by,
+        now=syncing.now,
+        expected_version=document.version if document else None,
+        keeps_pending=True,
+    )

@@ -17,13 +17,7 @@ from memoryhub.importexport.records import DOCUMENTS, NEW_FILE, ImportedDocument
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import delete_document, put_document, restore_document
 from summaries.actions.entries import trusted_text
-from summaries.actions.projects import (
-    create_project,
-    delete_project,
-    documents_of,
-    purge_document,
-    purge_project,
-)
+from summaries.actions.projects import create_project, delete_project, documents_of, purge_document, purge_project
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.files import FileStatus, digest_of, sync_status
 from summaries.domain.projects import free_name, is_name, propose_name
@@ -46,18 +40,12 @@ def write_documents(records: Sequence[LocatedRecord], *, writing: ImportContext)
                 writing.refuse(located, str(error))
 
 
-def _write_document(
-    actor: Actor, located: LocatedRecord, record: ImportedDocument, writing: ImportContext
-) -> None:
+def _write_document(actor: Actor, located: LocatedRecord, record: ImportedDocument, writing: ImportContext) -> None:
     key = sha256("\0".join([writing.format, record.project, record.name]).encode()).hexdigest()
     rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=DOCUMENT_KIND)
     before = rows.order_by("-id").first()
     project = (
-        Project.objects.of(actor.pk)
-        .kept()
-        .select_related("actor__agent")
-        .filter(name=_project_name(record))
-        .first()
+        Project.objects.of(actor.pk).kept().select_related("actor__agent").filter(name=_project_name(record)).first()
     )
     name, document = _find_or_name(project, record, before)
     stored = None if document is None else digest_of(trusted_text(document))
@@ -76,9 +64,15 @@ def _write_document(
         project = _create_project(actor, record, writing)
         document = _document(project, name=name)
     written = put_document(
-        project=project, name=name, text=record.text, kind=DocumentKind.SYNC, by=writing.by, now=writing.now,
-        expected_version=document.version if document is not None else None, keeps_pending=True,
-    )  # fmt: skip
+        project=project,
+        name=name,
+        text=record.text,
+        kind=DocumentKind.SYNC,
+        by=writing.by,
+        now=writing.now,
+        expected_version=document.version if document is not None else None,
+        keeps_pending=True,
+    )
     writing.report.made[DOCUMENTS] += 1
     details: dict[str, Any] = {"version": written.version, "digest": file, "created": document is None}
     writing.note_row(actor, DOCUMENT_KIND, written.pk, key=key, **details)
@@ -125,9 +119,7 @@ def _create_project(actor: Actor, record: ImportedDocument, writing: ImportConte
     return project
 
 
-def undo_documents(
-    rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
-) -> int:
+def undo_documents(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
     """Delete imported documents, or restore what they said before; return how many stay.
 
     Those changed since stay, and those of a project that was archived or merged since, which is read only.
@@ -151,9 +143,7 @@ def undo_documents(
     return kept
 
 
-def undo_projects(
-    rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
-) -> int:
+def undo_projects(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
     """Delete projects that an import has made; one with documents that stay, stays with them."""
     for project in Project.objects.of(actor.pk).kept().filter(pk__in=[row.row_id for row in rows]):
         documents = documents_of(project)
@@ -186,7 +176,5 @@ def undo_summaries(
     for session_id, first in sessions.items():
         if first > 1:
             rows.filter(session_id=session_id, message_count__gte=first).update(message_count=first - 1)
-            read = ProjectCursor.objects.filter(
-                actor_id=actor.pk, session_id=session_id, read_until__gte=first
-            )
+            read = ProjectCursor.objects.filter(actor_id=actor.pk, session_id=session_id, read_until__gte=first)
             read.update(read_until=first - 1)

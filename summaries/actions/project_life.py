@@ -220,9 +220,14 @@ def move_misplaced(
     if not lines or decision.project is None or decision.corrected_project is None:
         raise NothingToMove(_("Nothing was written into another project because of this decision."))
     return move_entries(
-        source=decision.project, lines=lines, into=decision.corrected_project, by=by, reason=reason, now=now,
+        source=decision.project,
+        lines=lines,
+        into=decision.corrected_project,
+        by=by,
+        reason=reason,
+        now=now,
         dry_run=dry_run,
-    )  # fmt: skip
+    )
 
 
 def _locked_pair(one: Project, other: Project) -> tuple[Project, Project]:
@@ -302,9 +307,7 @@ class _LineTransfer:
         noted = {"id": str(document.pk), "version": document.version, "is_new": is_new}
         self.undo["documents"].append(noted)
 
-    def _copy_entries(
-        self, source: Document, target: Document, digests: Set[bytes], known: Set[bytes]
-    ) -> None:
+    def _copy_entries(self, source: Document, target: Document, digests: Set[bytes], known: Set[bytes]) -> None:
         """Copy the origins of lines; `known` are those that the target had, whose trust the source may only raise."""
         of_target = DocumentEntry.objects.filter(actor_id=target.actor_id, document=target)
         had = {bytes(each.text_digest): each for each in of_target.filter(text_digest__in=digests)}
@@ -319,9 +322,7 @@ class _LineTransfer:
         waiting = pending_digests(source)
         doubted = [each.pk for digest, each in had.items() if digest in waiting - known]
         of_target.filter(pk__in=doubted).update(trust=Trust.UNTRUSTED)
-        vouched = [
-            each.pk for digest, each in had.items() if each.trust == Trust.UNTRUSTED and digest not in waiting
-        ]
+        vouched = [each.pk for digest, each in had.items() if each.trust == Trust.UNTRUSTED and digest not in waiting]
         of_target.filter(pk__in=vouched).update(trust=Trust.TRUSTED)
         self.undo["trusted"] += [str(each) for each in vouched]
 
@@ -353,14 +354,7 @@ def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: dat
     locked.save(update_fields=["undone_at"])
     audit.record(by=by, verb="undo", row=project, reason=reason, details={"event": str(event.pk)}, now=now)
     details = {"event_id": str(locked.pk)}
-    note_event(
-        actor=project.actor,
-        project=project,
-        kind=EventKind.UNDO,
-        outcome=locked.kind,
-        details=details,
-        now=now,
-    )
+    note_event(actor=project.actor, project=project, kind=EventKind.UNDO, outcome=locked.kind, details=details, now=now)
     return project
 
 
@@ -435,9 +429,7 @@ def _revert(actor_id: UUID, noted: dict[str, Any], by: Principal, reason: str, n
     if document is None:
         raise NotUndoable(_("A document of it was deleted since."))
     versions = DocumentVersion.objects.filter(actor_id=actor_id, document=document)
-    texts = dict(
-        versions.filter(number__in=[noted["version"] - 1, noted["version"]]).values_list("number", "text")
-    )
+    texts = dict(versions.filter(number__in=[noted["version"] - 1, noted["version"]]).values_list("number", "text"))
     before, after = texts[noted["version"] - 1], texts.get(noted["version"], document.text)
     text = reverted(document.text, before=before, after=after)
     if noted["is_new"] and not text.strip():
@@ -449,9 +441,7 @@ def _revert(actor_id: UUID, noted: dict[str, Any], by: Principal, reason: str, n
 
 def _has_entries(project: Project) -> bool:
     return any(
-        line.strip()
-        for each in documents_of(project)
-        for line in body_lines(each.text, each.name, name=project.name)
+        line.strip() for each in documents_of(project) for line in body_lines(each.text, each.name, name=project.name)
     )
 
 

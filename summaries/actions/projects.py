@@ -25,14 +25,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor
 from memoryhub.zones import day_end, day_start, local_day
-from summaries.domain.documents import (
-    MEMORY,
-    DocumentKind,
-    described,
-    document_order,
-    with_description,
-    with_heading,
-)
+from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description, with_heading
 from summaries.domain.projects import (
     MAX_DESCRIPTION_LENGTH,
     CatalogEntry,
@@ -48,9 +41,7 @@ from summaries.domain.projects import (
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 
 # The weakest lock that prevents a deletion; the ORM has no option for it.
-LOCK_PROJECT = (
-    "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s AND deleted_at IS NULL FOR KEY SHARE"
-)
+LOCK_PROJECT = "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s AND deleted_at IS NULL FOR KEY SHARE"
 
 
 MAX_DAYS: Final = 366
@@ -97,9 +88,7 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
         project = Project.objects.create(
             actor=actor, name=name, description=description, created_at=now, updated_at=now
         )
-    create_document(
-        project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now
-    )
+    create_document(project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now)
     audit.record(by=by, verb="create", row=project, actor=actor, now=now)
     note_event(actor=actor, project=project, kind=EventKind.CREATE, outcome="created", now=now)
     return project
@@ -115,9 +104,7 @@ def _unique_name(name: str) -> Iterator[None]:
         raise ProjectExists(format_lazy(_("There is a project {name} already."), name=repr(name))) from error
 
 
-def create_document(
-    *, project: Project, name: str, text: str, by: Principal, reason: str, now: datetime
-) -> Document:
+def create_document(*, project: Project, name: str, text: str, by: Principal, reason: str, now: datetime) -> Document:
     """Create a document of a project that is locked already; it replaces an empty text with the version 0."""
     document = Document(actor_id=project.actor_id, project=project, name=name, version=0, created_at=now)
     return replace_text(document, text, kind=DocumentKind.CREATE, by=by, reason=reason, now=now)
@@ -189,9 +176,13 @@ def replace_text(
 ) -> Document:
     """Replace the text of a document whose project is locked, keeping the former as a version."""
     former = DocumentVersion(
-        actor_id=document.actor_id, document=document, number=document.version, text=document.text, kind=kind,
+        actor_id=document.actor_id,
+        document=document,
+        number=document.version,
+        text=document.text,
+        kind=kind,
         **DocumentVersion.made(by, reason, now),
-    )  # fmt: skip
+    )
     document.text = text
     document.version += 1
     document.token_count = count_raw(text)
@@ -307,9 +298,7 @@ def documents_of(project: Project) -> list[Document]:
     return sorted(documents, key=lambda each: document_order(each.name))
 
 
-def daily_events(
-    *, actor_id: UUID, days: int, now: datetime, project: str | None = None, zone: tzinfo = UTC
-) -> Any:
+def daily_events(*, actor_id: UUID, days: int, now: datetime, project: str | None = None, zone: tzinfo = UTC) -> Any:
     """Return the number of events and tokens by day, project and kind; the latest days first."""
     today = local_day(now, zone)
     names = ("day", "project_name", "kind")
@@ -326,9 +315,7 @@ def daily_totals(
     return totals_by_day(EventCount(*row) for row in rows.values_list(*names, "times", "all_tokens"))
 
 
-def _daily_counts(
-    actor_id: UUID, first: date, last: date, project: str | None, zone: tzinfo, *names: str
-) -> Any:
+def _daily_counts(actor_id: UUID, first: date, last: date, project: str | None, zone: tzinfo, *names: str) -> Any:
     begin, end = day_start(first, zone), day_end(last, zone)
     rows = ProjectEvent.objects.filter(actor_id=actor_id, created_at__gte=begin, created_at__lt=end)
     if project is not None:

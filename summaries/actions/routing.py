@@ -190,9 +190,7 @@ def _decide(
     is_trial: bool = False,
 ) -> tuple[RoutingDecision, Prediction, bool]:
     policy = effective_policy(ProjectPolicy, actor.agent, actor)
-    trust = effective_policy(TrustPolicy, actor.agent, actor).trust(
-        channel=channel, source_is_trusted=by.is_trusted
-    )
+    trust = effective_policy(TrustPolicy, actor.agent, actor).trust(channel=channel, source_is_trusted=by.is_trusted)
     projects = list(Project.objects.of(actor.pk).active().order_by("name"))
     names = {each.name for each in projects}
     examples = [each for each in corrections_of(actor) if each.project in names]
@@ -232,9 +230,14 @@ def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> None:
             decision.project, decision.confidence, decision.action = None, Confidence.LOW, Action.ASK
     decision.save(force_insert=True)
     note_event(
-        actor=actor, project=project, kind=EventKind.ROUTE, tokens=tokens, outcome=decision.action,
-        details={"decision_id": str(decision.pk)}, now=now,
-    )  # fmt: skip
+        actor=actor,
+        project=project,
+        kind=EventKind.ROUTE,
+        tokens=tokens,
+        outcome=decision.action,
+        details={"decision_id": str(decision.pk)},
+        now=now,
+    )
 
 
 def _current_name(project: str) -> Coalesce:
@@ -313,12 +316,8 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
     share = characters_per_document(rows.count())
     first = share * 2 // 3
     # A line is identified by its whole text, so untrusted lines are removed before the text is cut.
-    first_part = Case(
-        When(pk__in=list(untrusted), then="text"), default=Left("text", first), output_field=TextField()
-    )
-    latest = rows.order_by("-updated_at", "-id").annotate(
-        beginning=first_part, end=Right("text", share - first)
-    )
+    first_part = Case(When(pk__in=list(untrusted), then="text"), default=Left("text", first), output_field=TextField())
+    latest = rows.order_by("-updated_at", "-id").annotate(beginning=first_part, end=Right("text", share - first))
     texts: dict[UUID, list[str]] = defaultdict(list)
     fields = latest.values_list("pk", "project_id", "beginning", "end")
     for pk, project_id, beginning, end in fields[:MAX_DOCUMENTS]:
@@ -371,13 +370,7 @@ def correct_routing(
 
 
 def _write_correction(
-    decision: RoutingDecision,
-    project: Project,
-    *,
-    is_undone: bool = False,
-    by: Principal,
-    reason: str,
-    now: datetime,
+    decision: RoutingDecision, project: Project, *, is_undone: bool = False, by: Principal, reason: str, now: datetime
 ) -> None:
     """Set the corrected project of a locked decision, or remove it again, and record that."""
     outcome = "confirmed" if decision.project_id == project.pk else "corrected"
@@ -388,9 +381,13 @@ def _write_correction(
     decision.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
     audit.record(by=by, verb="uncorrect" if is_undone else "correct", row=decision, reason=reason, now=now)
     note_event(
-        actor=decision.actor, project=project, kind=EventKind.CORRECT, outcome="taken_back" if is_undone else outcome,
-        details={"decision_id": str(decision.pk)}, now=now,
-    )  # fmt: skip
+        actor=decision.actor,
+        project=project,
+        kind=EventKind.CORRECT,
+        outcome="taken_back" if is_undone else outcome,
+        details={"decision_id": str(decision.pk)},
+        now=now,
+    )
 
 
 def proposed_name(decision: RoutingDecision) -> str:
@@ -475,9 +472,7 @@ def profiles_of(actor_ids: Iterable[UUID]) -> Mapping[UUID, Sequence[Profile]]:
     return profiles
 
 
-def likely_projects(
-    message: str, profiles: Sequence[Profile], *, first: str | None = None, most: int
-) -> list[str]:
+def likely_projects(message: str, profiles: Sequence[Profile], *, first: str | None = None, most: int) -> list[str]:
     """Return the names of the projects that share most with a message; `first`, the decided one, comes first."""
     found = evidence(analyse(message[:MAX_SUGGESTION_LENGTH]), profiles)
     ranked = sorted(found, key=lambda name: -found[name])  # stable: else those changed last

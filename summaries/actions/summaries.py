@@ -93,9 +93,7 @@ class SummaryRequest:
             return False
         if self.has_window or summary.written <= self.written:
             return True
-        writings = SummaryVersion.objects.filter(
-            actor_id=summary.actor_id, summary=summary, verb=TextVerb.WRITE
-        )
+        writings = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=TextVerb.WRITE)
         reasons = list(writings.order_by("number").values_list("reason", flat=True))
         return self.anew and Extent.ANEW not in reasons[self.written :]
 
@@ -193,9 +191,7 @@ def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
         rows = rows.filter(created_at__gte=state.request.start_time)
     if state.request and state.request.end_time:
         rows = rows.filter(created_at__lte=state.request.end_time)
-    found = list(
-        rows.with_tools().defer("blocks", "metadata").order_by("seq")[: state.policy.summary_max_messages]
-    )
+    found = list(rows.with_tools().defer("blocks", "metadata").order_by("seq")[: state.policy.summary_max_messages])
     zone = zone_of(session.actor.agent, session.actor)
     return [
         SpokenMessage(row.seq, row.role, row.author, text, row.local_time(zone), Trust(row.trust))
@@ -213,9 +209,7 @@ def _summarize_all(job: JobContext, state: SessionState, summarizer: Summarizer,
             if job.seconds_left < CALL_SECONDS + RESERVE_SECONDS:
                 raise Postponed("The session is long; the next attempt goes on from here.", seconds=0)
         call, rest = step
-        call, answer = summarize_call(
-            summarizer, call, seconds_left=lambda: min(CALL_SECONDS, job.seconds_left)
-        )
+        call, answer = summarize_call(summarizer, call, seconds_left=lambda: min(CALL_SECONDS, job.seconds_left))
         if rest is None:
             draft = draft.joined_by(call, text=answer.text, model=answer.model)
         else:
@@ -271,17 +265,10 @@ def _saved_draft(job: JobContext, state: SessionState) -> Draft | None:
     return Draft(**{each.name: getattr(saved, each.name) for each in fields(Draft)}) if saved else None
 
 
-def _save_draft(
-    job: JobContext, state: SessionState, draft: Draft, summarizer: Summarizer, now: datetime
-) -> None:
+def _save_draft(job: JobContext, state: SessionState, draft: Draft, summarizer: Summarizer, now: datetime) -> None:
     """Save the draft, so that an interruption costs one call and not all of them. Raises LeaseLost."""
     values = {each.name: getattr(draft, each.name) for each in fields(Draft)}
-    values |= {
-        "job_id": job.id,
-        "base_version": state.base[1],
-        "generator": summarizer.generator,
-        "updated_at": now,
-    }
+    values |= {"job_id": job.id, "base_version": state.base[1], "generator": summarizer.generator, "updated_at": now}
     with job.step(cursor={"covered": draft.covered}, done=draft.covered, total=state.session.message_count):
         SummaryDraft.objects.update_or_create(
             actor_id=state.session.actor_id, session_id=state.session.pk, defaults=values
@@ -289,13 +276,7 @@ def _save_draft(
 
 
 def _store(
-    job: JobContext,
-    state: SessionState,
-    draft: Draft,
-    summarizer: Summarizer,
-    *,
-    seconds: float,
-    now: datetime,
+    job: JobContext, state: SessionState, draft: Draft, summarizer: Summarizer, *, seconds: float, now: datetime
 ) -> None:
     """Write the summary and its version, and enqueue what follows, in the transaction that completes the job."""
     session = state.session

@@ -96,9 +96,7 @@ class ExtractiveSummarizer(Summarizer):
         return count_raw(text)
 
     def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
-        return SummaryText(
-            extract(call, language=self.language, most_tokens=self.limits.output, count=self.count)
-        )
+        return SummaryText(extract(call, language=self.language, most_tokens=self.limits.output, count=self.count))
 
 
 class LLMSummarizer(Summarizer):
@@ -198,11 +196,7 @@ class Digest:
 
 
 def digest(
-    *,
-    tenant: Tenant,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    project: str | None = None,
+    *, tenant: Tenant, since: datetime | None = None, until: datetime | None = None, project: str | None = None
 ) -> Digest:
     """Return a digest of trusted summaries. Network. Raises NoSummaries, NoRoom, ProviderError."""
     rows = Summary.objects.of(tenant.actor_id).trusted()

@@ -98,12 +98,13 @@ def enqueue_summary(
     if not rows.exists():
         raise NothingToSummarize(_("There are no messages to summarise."))
     request = SummaryRequest(
-        written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
+        written=summary.written if summary else 0,
+        anew=anew,
+        start_time=start_time,
+        end_time=end_time,
         is_trusted=by.is_trusted,
-    )  # fmt: skip
-    audit.record_each(
-        by=by, verb="order", object_kind="summary", object_ids=[session.pk], actor=session.actor, now=now
     )
+    audit.record_each(by=by, verb="order", object_kind="summary", object_ids=[session.pk], actor=session.actor, now=now)
     payload = {"session_id": str(session.pk), **request.payload()}
     # The key holds the whole request, so that neither an automatic job nor another request replaces it.
     key = ":".join(["asked", *(str(value) for value in payload.values())])
@@ -138,9 +139,7 @@ def uncovered(sessions: QuerySet[Session]) -> QuerySet[Session]:
     ).spoken()
     covered = Coalesce(Subquery(own.values("message_count")), Value(0))
     written = Coalesce(Subquery(own.values("written")), Value(0))
-    return sessions.annotate(covered=covered, written=written).filter(
-        Exists(new), ~Q(Exists(own.filter(locked=True)))
-    )
+    return sessions.annotate(covered=covered, written=written).filter(Exists(new), ~Q(Exists(own.filter(locked=True))))
 
 
 def policy_value(key: str, field: IntegerField | BooleanField) -> Coalesce:
@@ -154,9 +153,7 @@ def policy_value(key: str, field: IntegerField | BooleanField) -> Coalesce:
 
 def backfill_pieces(scope: Scope) -> Iterator[Piece]:
     """Yield a job for each session whose summary lacks messages (`manage.py backfill`)."""
-    for session in sessions_to_summarize(scope.agent_id, scope.user_id, scope.since).iterator(
-        chunk_size=1000
-    ):
+    for session in sessions_to_summarize(scope.agent_id, scope.user_id, scope.since).iterator(chunk_size=1000):
         request = SummaryRequest(written=session.written).payload()  # type: ignore[attr-defined]
         order = Order(JOB, f"{session.pk}:backfill", {"session_id": str(session.pk), **request})
         yield Piece(session.actor_id, order, session.message_count - session.covered)  # type: ignore[attr-defined]

@@ -30,13 +30,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import zone_of
 from summaries.actions.documents import DocumentTooLong, append_entry
 from summaries.actions.entries import trusted_texts
-from summaries.actions.projects import (
-    ProjectArchived,
-    active_project,
-    check_active,
-    documents_of,
-    locked_project,
-)
+from summaries.actions.projects import ProjectArchived, active_project, check_active, documents_of, locked_project
 from summaries.domain.entries import (
     LISTS,
     MAX_ENTRIES,
@@ -70,9 +64,7 @@ class UpdateContext:
     bad_attempts: int = 0
 
 
-def update_projects(
-    *, updating: UpdateContext, session_id: UUID, step: Step, may_go_on: Callable[[], bool]
-) -> int:
+def update_projects(*, updating: UpdateContext, session_id: UUID, step: Step, may_go_on: Callable[[], bool]) -> int:
     """Extract entries from the unread messages of a session; return how many were found.
 
     Where `may_go_on` returns False, a job is enqueued for the rest. Network. Raises ProviderError.
@@ -104,18 +96,22 @@ def _next_passage(session: Session, read_until: int, updating: UpdateContext) ->
     spoken = Message.objects.of([session.actor_id]).spoken().filter(session_id=session.pk)
     unread = spoken.filter(seq__gt=read_until, seq__lte=session.message_count).order_by("seq")
     rows = list(unread[:MAX_MESSAGES])
-    projects = _MessageProjects(
-        session, [row.pk for row in rows], updating.now, updating.actor.agent.current_project
-    )
+    projects = _MessageProjects(session, [row.pk for row in rows], updating.now, updating.actor.agent.current_project)
     zone = zone_of(updating.actor.agent, updating.actor)
     ready: list[ProjectMessage] = []
     for row in rows:
         if projects.is_open(row):
             break
         message = ProjectMessage(
-            id=row.pk, seq=row.seq, project=projects.project_of(row), is_users=row.role == Role.USER,
-            author=row.author, text=row.content, is_trusted=row.trust == Trust.TRUSTED, said_at=row.local_time(zone),
-        )  # fmt: skip
+            id=row.pk,
+            seq=row.seq,
+            project=projects.project_of(row),
+            is_users=row.role == Role.USER,
+            author=row.author,
+            text=row.content,
+            is_trusted=row.trust == Trust.TRUSTED,
+            said_at=row.local_time(zone),
+        )
         ready.append(message)
     return next_passage(ready, count=counter_in_use(Operation.EXTRACT).count) if ready else None
 
@@ -184,20 +180,14 @@ def misplaced_entries(decision: RoutingDecision, *, now: datetime) -> list[Docum
     wrong, session = decision.project, decision.session
     if wrong is None or session is None or decision.corrected_project_id in (None, wrong.pk):
         return []
-    rows = DocumentEntry.objects.filter(
-        actor_id=session.actor_id, document__project=wrong, document__deleted_at=None
-    )
+    rows = DocumentEntry.objects.filter(actor_id=session.actor_id, document__project=wrong, document__deleted_at=None)
     entries = list(rows.filter(created_at__gte=decision.created_at).select_related("document").order_by("id"))
     sources = {each.pk: set(_message_ids(each)) for each in entries}
     messages = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     sources_found = list(messages.filter(pk__in=set().union(*sources.values())))
     projects = _MessageProjects(session, [each.pk for each in sources_found], now, "")
     following = _following(decision, projects.decisions)
-    of_it = {
-        each.pk
-        for each in sources_found
-        if (decided := projects.decision_of(each)) and decided.pk in following
-    }
+    of_it = {each.pk for each in sources_found if (decided := projects.decision_of(each)) and decided.pk in following}
     return [each for each in entries if sources[each.pk] and sources[each.pk] <= of_it]
 
 
@@ -206,8 +196,7 @@ def _following(decision: RoutingDecision, decisions: Sequence[RoutingDecision]) 
     later = dropwhile(lambda each: each.pk != decision.pk, decisions)
     same = takewhile(
         lambda each: (
-            each.pk == decision.pk
-            or (each.project_id == decision.project_id and not each.corrected_project_id)
+            each.pk == decision.pk or (each.project_id == decision.project_id and not each.corrected_project_id)
         ),
         later,
     )
@@ -258,9 +247,15 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
     texts = prompt_blocks(passage, known_lines(known, count=count), language=actor.agent.language)
     try:
         return complete_json(
-            actor, Operation.EXTRACT, "update_project", texts, answer_schema(), max_output_tokens=ANSWER_TOKENS,
-            deadline_seconds=CALL_SECONDS, most=MAX_ENTRIES,
-        )  # fmt: skip
+            actor,
+            Operation.EXTRACT,
+            "update_project",
+            texts,
+            answer_schema(),
+            max_output_tokens=ANSWER_TOKENS,
+            deadline_seconds=CALL_SECONDS,
+            most=MAX_ENTRIES,
+        )
     except (ProviderRejected, BadAnswer) as error:
         if isinstance(error, BadAnswer) and may_retry(updating.bad_attempts):
             raise
@@ -273,9 +268,7 @@ def _appendable_documents(project: Project) -> list[Document]:
     return [each for each in documents_of(project) if each.name in LISTS.values()]
 
 
-def _add_entries(
-    updating: UpdateContext, session: Session, project: Project, passage: Passage, data: Any
-) -> int:
+def _add_entries(updating: UpdateContext, session: Session, project: Project, passage: Passage, data: Any) -> int:
     """Append the new entries with their sources; those of untrusted messages stay out of contexts until approved.
 
     The documents are read under the project's lock, since another session may just have added the same.
@@ -292,9 +285,15 @@ def _add_entries(
         sources = {"message_ids": [str(source.id) for source in each.sources], "channel": session.channel}
         try:
             append_entry(
-                project=project, document_name=each.document, text=each.text, trust=trust, by=updating.by,
-                sources=sources, now=updating.now, said_at=max(source.said_at for source in each.sources),
-            )  # fmt: skip
+                project=project,
+                document_name=each.document,
+                text=each.text,
+                trust=trust,
+                by=updating.by,
+                sources=sources,
+                now=updating.now,
+                said_at=max(source.said_at for source in each.sources),
+            )
         except DocumentTooLong:
             log.warning("a document is full", extra={"project": str(project.pk)})
     return len(entries)

@@ -34,8 +34,7 @@ def shown_name(project: Project) -> str:
 def file_name(name: str, topic: str) -> str:
     stem, dot, ending = name.rpartition(".")
     usable = (
-        " " if each in FORBIDDEN_IN_FILE_NAMES or unicodedata.category(each).startswith("C") else each
-        for each in topic
+        " " if each in FORBIDDEN_IN_FILE_NAMES or unicodedata.category(each).startswith("C") else each for each in topic
     )
     words = truncated("".join(usable))
     return f"{stem} {words}{dot}{ending}" if words and is_generated_name(stem) else name
@@ -76,9 +75,7 @@ OUTCOMES: Final[Words] = {
     Outcome.NOT_NEEDED: _("not needed: it was short enough"),
     Outcome.NO_MODEL: _("waits: no language model is configured"),
     Outcome.TOO_MUCH_PROTECTED: _("refused: what is protected alone is too long; unpin or shorten it"),
-    Outcome.REFUSED: _(
-        "refused: the rewritten text lost what is protected, or was too long; nothing was changed"
-    ),
+    Outcome.REFUSED: _("refused: the rewritten text lost what is protected, or was too long; nothing was changed"),
 }
 STATUSES: Final[Words] = {
     ProjectStatus.ACTIVE: _("active"),
@@ -105,11 +102,7 @@ EVENT_OUTCOMES: Final[Words] = {
 }
 """Labels of event outcomes."""
 
-CONFIDENCES: Final[Words] = {
-    Confidence.HIGH: _("high"),
-    Confidence.MEDIUM: _("medium"),
-    Confidence.LOW: _("low"),
-}
+CONFIDENCES: Final[Words] = {Confidence.HIGH: _("high"), Confidence.MEDIUM: _("medium"), Confidence.LOW: _("low")}
 CONFIDENCE_COLOURS: Final[Mapping[str, str]] = {"high": "success", "medium": "warning", "low": "danger"}
 ACTIONS: Final[Words] = {
     Action.ROUTE: _("routed"),

@@ -65,9 +65,7 @@ TRUST_ACTIONS = {
         Trust.UNTRUSTED,
         "believe",
         ngettext_lazy(
-            "%(number)d entry waits to be trusted again.",
-            "%(number)d entries wait to be trusted again.",
-            "number",
+            "%(number)d entry waits to be trusted again.", "%(number)d entries wait to be trusted again.", "number"
         ),
     ),
 }
@@ -123,17 +121,13 @@ class DocumentAdmin(HistoryAdmin):
 
     of_project = column(
         _("project"),
-        lambda document: link_to(
-            "admin:summaries_project_change", document.project_id, document.project.name
-        ),
+        lambda document: link_to("admin:summaries_project_change", document.project_id, document.project.name),
         ordering="project__name",
     )
 
     @admin.display(description=_("Text"))
     def beginning(self, document: Document) -> str:
-        words = gettext(
-            "This text has %(number)d characters. Here is its beginning; open the whole text to edit it."
-        )
+        words = gettext("This text has %(number)d characters. Here is its beginning; open the whole text to edit it.")
         return format_html(
             '<p class="mb-3">{} <a class="text-primary-600 dark:text-primary-500 underline" href="?whole=1">{}</a></p>'
             '<div dir="auto" class="break-words pro-text">{}</div>',
@@ -156,9 +150,14 @@ class DocumentAdmin(HistoryAdmin):
         stored = Document.objects.get(pk=row.pk, actor_id=row.actor_id)
         text = form.changed_values(frozenset({"text"})).get("text", stored.text)
         saved = write_document(
-            document=stored, text=text, kind=DocumentKind.EDIT, by=principal(request), now=clock(),
-            expected_version=form.cleaned_data["expected_version"], reason=form.cleaned_data.get("reason", ""),
-        )  # fmt: skip
+            document=stored,
+            text=text,
+            kind=DocumentKind.EDIT,
+            by=principal(request),
+            now=clock(),
+            expected_version=form.cleaned_data["expected_version"],
+            reason=form.cleaned_data.get("reason", ""),
+        )
         if saved.version != stored.version:
             words = gettext("The text was saved, as version %(number)d.") % {"number": saved.version}
             undo = address("restore", saved, number=stored.version, version=saved.version)
@@ -248,11 +247,7 @@ class DocumentAdmin(HistoryAdmin):
     def protected_view(self, request: HttpRequest, document: Document) -> HttpResponse:
         kept = protected_blocks(document=document, now=clock())
         shown = [
-            {
-                "text": text[:MAX_BLOCK_LENGTH],
-                "is_cut": len(text) > MAX_BLOCK_LENGTH,
-                "why": PROTECTION_REASONS[reason],
-            }
+            {"text": text[:MAX_BLOCK_LENGTH], "is_cut": len(text) > MAX_BLOCK_LENGTH, "why": PROTECTION_REASONS[reason]}
             for text, reason in kept[:MAX_PROTECTED_BLOCKS]
         ]
         title = _("Parts that compaction keeps unchanged")
@@ -265,9 +260,7 @@ class DocumentAdmin(HistoryAdmin):
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         """Return the versions; a row of the table holds a former text and describes the change to the next one."""
-        rows = DocumentVersion.objects.filter(
-            actor_id=row.actor_id, document_id=row.pk, number__lt=before - 1
-        )
+        rows = DocumentVersion.objects.filter(actor_id=row.actor_id, document_id=row.pk, number__lt=before - 1)
         return [
             {
                 "number": each.number + 1,
@@ -294,9 +287,13 @@ class DocumentAdmin(HistoryAdmin):
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         done = restore_document(
-            document=row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
-            reason=reason, now=clock(),
-        )  # fmt: skip
+            document=row,
+            number=number,
+            expected_version=submitted_number(request, "version"),
+            by=principal(request),
+            reason=reason,
+            now=clock(),
+        )
         if done.version == row.version:
             return Done(gettext("The text is already the same as version %(number)d.") % {"number": number})
         return restored_version(done, number, row.version)
@@ -304,9 +301,7 @@ class DocumentAdmin(HistoryAdmin):
     # What the page tells besides the fields.
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        stored = Document.objects.select_related("project__actor__agent").get(
-            pk=row.pk, actor_id=row.actor_id
-        )
+        stored = Document.objects.select_related("project__actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         state = state_of(stored)
         is_cut = _is_cut(request, stored)
         return {
@@ -368,9 +363,7 @@ def _is_cut(request: HttpRequest, document: Document) -> bool:
     """Return whether a text is too long to be shown whole; a submitted form is always shown whole."""
     if request.method == "POST" or "whole" in request.GET:
         return False
-    return (
-        len(document.text) * 6 > MAX_EDITED_BYTES and len(escape(document.text).encode()) > MAX_EDITED_BYTES
-    )
+    return len(document.text) * 6 > MAX_EDITED_BYTES and len(escape(document.text).encode()) > MAX_EDITED_BYTES
 
 
 MAX_PENDING = 50

@@ -92,12 +92,8 @@ def _routes(window: TimelineWindow) -> Iterator[TimelineEntry]:
         )
 
 
-SUMMARIES = EntryKind(
-    name="summary", label=_("Summaries"), needs=("summaries.view_summary",), events=_summaries
-)
-ROUTES = EntryKind(
-    name="route", label=_("Routing"), needs=("summaries.view_routingdecision",), events=_routes
-)
+SUMMARIES = EntryKind(name="summary", label=_("Summaries"), needs=("summaries.view_summary",), events=_summaries)
+ROUTES = EntryKind(name="route", label=_("Routing"), needs=("summaries.view_routingdecision",), events=_routes)
 
 
 def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
@@ -112,9 +108,7 @@ def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
         messages.error(request, str(error))
     else:
         report_done(request, gettext("The summary will be written in the background."))
-    return HttpResponseRedirect(
-        next_url(request) or reverse("admin:conversations_session_timeline", args=[session.pk])
-    )
+    return HttpResponseRedirect(next_url(request) or reverse("admin:conversations_session_timeline", args=[session.pk]))
 
 
 PAGES = [

@@ -115,9 +115,7 @@ class ProjectLife(EditorAdmin):
         undone = undo_event(event=event, by=principal(request), reason=reason, now=clock())
         return Done(gettext("Undone."), to=change_url(undone))
 
-    def response_add(
-        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
-    ) -> HttpResponse:
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         report_done(request, gettext("%(name)s was created.") % {"name": obj.name})
         return HttpResponseRedirect(change_url(obj))
 
@@ -143,9 +141,14 @@ def move_selected_lines(request: HttpRequest, document: Document, reason: str) -
     found = None if new_name else project_named(actor_id=document.actor_id, name=into)
     digests = [digest for each in request.POST.getlist("line") if (digest := _digest(each))]
     done = move_entries(
-        source=document.project, lines={document.name: digests}, into=found, new_name=new_name,
-        by=principal(request), reason=reason, now=clock(),
-    )  # fmt: skip
+        source=document.project,
+        lines={document.name: digests},
+        into=found,
+        new_name=new_name,
+        by=principal(request),
+        reason=reason,
+        now=clock(),
+    )
     return transfer_result(done)
 
 
@@ -159,10 +162,15 @@ def lines_page(screen: EditorAdmin, request: HttpRequest, document: Document) ->
         if not line.startswith(("#", ">"))
     ]
     return screen.subpage(
-        request, document, "summaries/document/move", title=_("Move lines of %(name)s") % {"name": document.name},
-        lines=lines[:MAX_LINES], left_out=max(0, len(lines) - MAX_LINES), others=other_project_names(document.project),
+        request,
+        document,
+        "summaries/document/move",
+        title=_("Move lines of %(name)s") % {"name": document.name},
+        lines=lines[:MAX_LINES],
+        left_out=max(0, len(lines) - MAX_LINES),
+        others=other_project_names(document.project),
         longest_name=MAX_NAME_LENGTH,
-    )  # fmt: skip
+    )
 
 
 def _digest(text: str) -> bytes | None:

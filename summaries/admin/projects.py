@@ -65,13 +65,7 @@ from summaries.admin.base import (
 from summaries.admin.documents import length_label, pending_entries_of
 from summaries.admin.project_life import ProjectLife
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
-from summaries.domain.projects import (
-    MAX_DESCRIPTION_LENGTH,
-    MAX_NAME_LENGTH,
-    DayTotals,
-    ProjectStatus,
-    describe_day,
-)
+from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, DayTotals, ProjectStatus, describe_day
 from summaries.domain.summaries import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
@@ -107,10 +101,7 @@ class NewProjectForm(OwnerForm, ActionForm):
         ),
     )
     description = forms.CharField(
-        label=_("Description"),
-        required=False,
-        max_length=MAX_DESCRIPTION_LENGTH,
-        widget=UnfoldAdminTextInputWidget(),
+        label=_("Description"), required=False, max_length=MAX_DESCRIPTION_LENGTH, widget=UnfoldAdminTextInputWidget()
     )
 
     class Meta:
@@ -128,9 +119,11 @@ _STATUS_CONDITIONS = {
     ProjectStatus.DELETED: Q(deleted_at__isnull=False),
 }
 StatusFilter = choice_filter(
-    _("state"), "status", lambda: [(status.value, STATUSES[status]) for status in ProjectStatus],
+    _("state"),
+    "status",
+    lambda: [(status.value, STATUSES[status]) for status in ProjectStatus],
     lambda rows, status: rows.filter(_STATUS_CONDITIONS.get(status, Q(deleted_at=None))),  # type: ignore[call-overload]
-)  # fmt: skip
+)
 
 
 @admin.register(Project)
@@ -181,13 +174,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             name, description = form.cleaned_data["name"], form.cleaned_data["description"]
             return create_project(actor=actor, name=name, description=description, by=by, now=now)
         stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
-        memory = (
-            Document.objects.of(row.actor_id)
-            .kept()
-            .filter(project=stored, name=MEMORY)
-            .only("version")
-            .first()
-        )
+        memory = Document.objects.of(row.actor_id).kept().filter(project=stored, name=MEMORY).only("version").first()
         changed = change_project(
             project=row,
             values=form.changed_values(frozenset({"name", "description"})),
@@ -219,9 +206,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
         return {
             _("documents"): len(keys),
             _("versions of documents"): DocumentVersion.objects.filter(**mine, document_id__in=keys).count(),
-            _("entries with their origin"): DocumentEntry.objects.filter(
-                **mine, document_id__in=keys
-            ).count(),
+            _("entries with their origin"): DocumentEntry.objects.filter(**mine, document_id__in=keys).count(),
             _("corrections that led messages here"): corrections.count(),
         }
 
@@ -230,18 +215,26 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     @object_action()
     def back_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         undo_project_change(
-            project=project, name=submitted_text(request, "name"), memory_version=submitted_number(request, "memory"),
-            expected_version=submitted_number(request, "version"), by=principal(request), reason=reason, now=clock(),
-        )  # fmt: skip
+            project=project,
+            name=submitted_text(request, "name"),
+            memory_version=submitted_number(request, "memory"),
+            expected_version=submitted_number(request, "version"),
+            by=principal(request),
+            reason=reason,
+            now=clock(),
+        )
         return Done(gettext("The change was undone."))
 
     @object_action()
     def document_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         made = add_document(
-            project=project, name=submitted_text(request, "name"),
-            topic=submitted_text(request, "topic")[:MAX_DESCRIPTION_LENGTH], by=principal(request), reason=reason,
+            project=project,
+            name=submitted_text(request, "name"),
+            topic=submitted_text(request, "topic")[:MAX_DESCRIPTION_LENGTH],
+            by=principal(request),
+            reason=reason,
             now=clock(),
-        )  # fmt: skip
+        )
         words = gettext("%(name)s was added; write into it here.") % {"name": made.name}
         return Done(words, to=address("change", made), undo=address("remove", made))
 
@@ -268,12 +261,18 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
         sees_events = person_may(request, "view_projectevent")
         events = _events(project, day, MAX_DAY_EVENTS + 1) if sees_events else []
         return self.subpage(
-            request, project, "summaries/project/day",
+            request,
+            project,
+            "summaries/project/day",
             title=_("%(name)s on %(day)s") % {"name": project.name, "day": day.isoformat()},
-            day=day, sums=_sums(project, day, day), events=events[:MAX_DAY_EVENTS], more=len(events) > MAX_DAY_EVENTS,
+            day=day,
+            sums=_sums(project, day, day),
+            events=events[:MAX_DAY_EVENTS],
+            more=len(events) > MAX_DAY_EVENTS,
             may_digest=self._may_digest(request, project),
-            whose_sessions=submitted_text(request, "of") or "project", digest=made,
-        )  # fmt: skip
+            whose_sessions=submitted_text(request, "of") or "project",
+            digest=made,
+        )
 
     def _may_digest(self, request: HttpRequest, project: Project) -> bool:
         return self.has_change_permission(request, project) and person_may(request, "view_summary")
@@ -297,9 +296,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         today = localdate(clock())
-        rows = (
-            Document.objects.of(stored.actor_id).kept().filter(project=stored).defer("text").order_by("name")
-        )
+        rows = Document.objects.of(stored.actor_id).kept().filter(project=stored).defer("text").order_by("name")
         documents = sorted(rows[:MAX_DOCUMENTS], key=lambda each: document_order(each.name))
         states = compaction_states(project=stored, documents=documents)
         reads = person_may(request, "view_document")
@@ -341,9 +338,11 @@ def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
 def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
     zone = get_current_timezone()
     rows = ProjectEvent.objects.filter(
-        actor_id=project.actor_id, project_name=project.name, created_at__gte=day_start(day, zone),
+        actor_id=project.actor_id,
+        project_name=project.name,
+        created_at__gte=day_start(day, zone),
         created_at__lt=day_end(day, zone),
-    )  # fmt: skip
+    )
     return [
         {
             "event": each,
@@ -375,19 +374,14 @@ class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
     search_help_text = _("A project's name, an outcome, or the id of an event or a project.")
     id_fields = ("pk", "project_id")
     ordering = ("-id",)
-    fields = (
-        ("created_at", "shown_kind", "of_project", "owner"),
-        ("shown_outcome", "tokens", "details", "id"),
-    )
+    fields = (("created_at", "shown_kind", "of_project", "owner"), ("shown_outcome", "tokens", "details", "id"))
 
     def title_of(self, row: ProjectEvent) -> str:
         return title_with_time(f"{EVENTS[row.kind]} {row.project_name}".rstrip(), row.created_at)
 
     shown_kind = column(_("kind"), lambda event: EVENTS[event.kind], ordering="kind")
     shown_outcome = column(
-        _("outcome"),
-        lambda event: EVENT_OUTCOMES.get(event.outcome, event.outcome) or "–",
-        ordering="outcome",
+        _("outcome"), lambda event: EVENT_OUTCOMES.get(event.outcome, event.outcome) or "–", ordering="outcome"
     )
 
     @admin.display(description=_("project"), ordering="project_name")

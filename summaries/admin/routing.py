@@ -50,40 +50,44 @@ _STATE_CONDITIONS = {
     "corrected": Q(corrected_at__isnull=False),
 }
 _STATE_CHOICES = [
-    ("unsure", _("Uncertain and not reviewed")), ("open", _("Not reviewed")),
+    ("unsure", _("Uncertain and not reviewed")),
+    ("open", _("Not reviewed")),
     ("corrected", _("Corrected or confirmed")),
-]  # fmt: skip
+]
 StateFilter = choice_filter(
-    _("correction"),
-    "state",
-    lambda: _STATE_CHOICES,
-    lambda rows, state: rows.filter(_STATE_CONDITIONS.get(state, Q())),
+    _("correction"), "state", lambda: _STATE_CHOICES, lambda rows, state: rows.filter(_STATE_CONDITIONS.get(state, Q()))
 )
-ActionFilter = choice_filter(
-    _("what followed"), "action", lambda: [(each.value, ACTIONS[each]) for each in Action]
-)
+ActionFilter = choice_filter(_("what followed"), "action", lambda: [(each.value, ACTIONS[each]) for each in Action])
 
 
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     allows = frozenset({"change"})
     list_display = (
-        "shown_message", "of_project", "shown_confidence", "shown_reason", "belongs_to", "channel", "owner",
+        "shown_message",
+        "of_project",
+        "shown_confidence",
+        "shown_reason",
+        "belongs_to",
+        "channel",
+        "owner",
         "created_at",
-    )  # fmt: skip
+    )
     list_filter = (StateFilter, "confidence", ActionFilter, "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor", "project", "corrected_project")
     search_fields = ("message", "project__name")
-    search_help_text = _(
-        "Words of a message, a project's name, or the id of a decision, a session or a project."
-    )
+    search_help_text = _("Words of a message, a project's name, or the id of a decision, a session or a project.")
     id_fields = ("pk", "session_id", "project_id")
     ordering = ("-id",)
     long_text = "message"
     fields = (
-        "whole_message", ("owner", "channel", "created_at"), ("of_project", "sure", "shown_action"),
-        ("proposed_name", "whole_reason", "of_session"), ("put_right", "corrected_by", "corrected_at"), "id",
-    )  # fmt: skip
+        "whole_message",
+        ("owner", "channel", "created_at"),
+        ("of_project", "sure", "shown_action"),
+        ("proposed_name", "whole_reason", "of_session"),
+        ("put_right", "corrected_by", "corrected_at"),
+        "id",
+    )
     readonly_fields = (
         "whole_message", "owner", "channel", "created_at", "of_project", "sure", "shown_action",
         "proposed_name", "whole_reason", "of_session", "put_right", "corrected_by", "corrected_at", "id",
@@ -102,26 +106,17 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
 
     @admin.display(description=_("message"))
     def whole_message(self, decision: RoutingDecision) -> str:
-        return format_html(
-            '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:MAX_SHOWN_LENGTH]
-        )
+        return format_html('<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:MAX_SHOWN_LENGTH])
 
-    of_project = column(
-        _("project"), lambda decision: _project_link(decision.project), ordering="project__name"
-    )
-    shown_confidence, sure = choice_displays(
-        "confidence", CONFIDENCES, CONFIDENCE_COLOURS, description=_("confidence")
-    )
+    of_project = column(_("project"), lambda decision: _project_link(decision.project), ordering="project__name")
+    shown_confidence, sure = choice_displays("confidence", CONFIDENCES, CONFIDENCE_COLOURS, description=_("confidence"))
 
     shown_reason = column(
-        _("reason"),
-        lambda decision: wide(excerpt(translated_reason(decision.reason), 80)) if decision.reason else "–",
+        _("reason"), lambda decision: wide(excerpt(translated_reason(decision.reason), 80)) if decision.reason else "–"
     )
     whole_reason = column(
         _("reason"),
-        lambda decision: (
-            excerpt(translated_reason(decision.reason), MAX_SHOWN_LENGTH) if decision.reason else "–"
-        ),
+        lambda decision: excerpt(translated_reason(decision.reason), MAX_SHOWN_LENGTH) if decision.reason else "–",
     )
 
     @admin.display(description=_("what followed"))
@@ -155,9 +150,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         )
         return _row_of([*buttons, other])
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         may = self.has_change_permission(request)
         answer: Any = super().changelist_view(request, {**(extra_context or {}), "may_correct": may})
         changes = getattr(answer, "context_data", None) or {}
@@ -193,15 +186,17 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         """Undo a correction, with the project created for it where the person may delete one."""
         corrected_to, made = submitted_text(request, "corrected_to"), bool(submitted_text(request, "made"))
         went = undo_correction(
-            decision=decision, corrected_to=corrected_to, former=submitted_text(request, "former"),
-            with_project=made and person_may(request, "delete_project"), by=principal(request), reason=reason,
+            decision=decision,
+            corrected_to=corrected_to,
+            former=submitted_text(request, "former"),
+            with_project=made and person_may(request, "delete_project"),
+            by=principal(request),
+            reason=reason,
             now=clock(),
-        )  # fmt: skip
+        )
         words = gettext("The correction was taken back.")
         if made and not went:
-            words = gettext("The correction was taken back; the project %(name)s stays.") % {
-                "name": corrected_to
-            }
+            words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": corrected_to}
         # Where the project that was made for the message is gone with it, there is nothing to go back to.
         return Done(words, undo=None if went else address("correct", decision, project=corrected_to))
 
@@ -257,8 +252,9 @@ def _button(to: str, text: str) -> SafeString:
     return format_html(
         '<button type="submit" form="correct-form" formaction="{}" class="hub-button hub-button-name">'
         "<bdi>{}</bdi></button>",
-        to, text,
-    )  # fmt: skip
+        to,
+        text,
+    )
 
 
 def _row_of(parts: Sequence[Any]) -> SafeString:

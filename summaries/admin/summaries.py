@@ -64,14 +64,7 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
         (_("Origin"), {"fields": (("owner", "of_session"), ("message_count", "start_time", "end_time"))}),
         (
             _("Creation"),
-            {
-                "fields": (
-                    ("written_by", "model", "trusted"),
-                    ("locked", "version"),
-                    ("written_at", "updated_at"),
-                    "id",
-                )
-            },
+            {"fields": (("written_by", "model", "trusted"), ("locked", "version"), ("written_at", "updated_at"), "id")},
         ),
     )
     change_form_before_template = "admin/memoryhub/includes/version.html"
@@ -97,7 +90,5 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
             "is_locked": stored.locked,
             "version": stored.version,
             "history": self.history_of(request, stored),
-            "timeline": link_to(
-                "admin:conversations_session_timeline", stored.session_id, gettext("To the session")
-            ),
+            "timeline": link_to("admin:conversations_session_timeline", stored.session_id, gettext("To the session")),
         }

@@ -19,14 +19,7 @@ from summaries.actions.project_life import (
     undo_event,
 )
 from summaries.actions.updates import misplaced_entries
-from summaries.api.project_serializers import (
-    MergeIn,
-    MisplacedIn,
-    MisplacedOut,
-    MoveIn,
-    ProjectOut,
-    TransferOut,
-)
+from summaries.api.project_serializers import MergeIn, MisplacedIn, MisplacedOut, MoveIn, ProjectOut, TransferOut
 from summaries.api.projects import ProjectView
 from summaries.domain.documents import line_digest, lines_by_digest
 from summaries.models import Project, ProjectEvent, RoutingDecision
@@ -57,9 +50,7 @@ class ProjectReactivate(_Reasoned):
 
 
 class ProjectMerge(ProjectView):
-    @operation(
-        "project_merge", Scope.CURATE, request=MergeIn, parameters=[TenantQuery], responses=TransferOut
-    )
+    @operation("project_merge", Scope.CURATE, request=MergeIn, parameters=[TenantQuery], responses=TransferOut)
     def post(self, request: Request, project_name: str) -> Response:
         """Add a project's entries to another's documents with their origins, and archive it.
 
@@ -67,9 +58,13 @@ class ProjectMerge(ProjectView):
         """
         values = self.validated(MergeIn)
         done = merge_projects(
-            source=self.project(project_name), into=self.project(values["into"]), dry_run=values["dry_run"],
-            by=self.principal, reason=values["reason"], now=self.now,
-        )  # fmt: skip
+            source=self.project(project_name),
+            into=self.project(values["into"]),
+            dry_run=values["dry_run"],
+            by=self.principal,
+            reason=values["reason"],
+            now=self.now,
+        )
         return Response(TransferOut(done).data)
 
 
@@ -81,10 +76,14 @@ class DocumentMove(ProjectView):
         done = move_entries(
             source=self.project(project_name),
             lines={document_name: [line_digest(line) for line in values["lines"]]},
-            into=None if values["new_project"] else self.project(values["into"]), new_name=values["into"],
-            document_name=values.get("document", ""), dry_run=values["dry_run"], by=self.principal,
-            reason=values["reason"], now=self.now,
-        )  # fmt: skip
+            into=None if values["new_project"] else self.project(values["into"]),
+            new_name=values["into"],
+            document_name=values.get("document", ""),
+            dry_run=values["dry_run"],
+            by=self.principal,
+            reason=values["reason"],
+            now=self.now,
+        )
         return Response(TransferOut(done).data)
 
 
@@ -93,10 +92,7 @@ class RouteMisplaced(ProjectView):
     def get(self, request: Request, route_id: Any) -> Response:
         """List what was written into the wrong project because of a decision that was corrected since."""
         entries = misplaced_entries(self._decision(route_id), now=self.now)
-        shown = [
-            MisplacedOut(each, context={"lines": lines_by_digest(each.document.text)}).data
-            for each in entries
-        ]
+        shown = [MisplacedOut(each, context={"lines": lines_by_digest(each.document.text)}).data for each in entries]
         return Response({"next": None, "previous": None, "results": shown})
 
     @operation("route_misplaced_move", Scope.CURATE, request=MisplacedIn, responses=TransferOut)
@@ -104,9 +100,13 @@ class RouteMisplaced(ProjectView):
         """Move it to the project that the message was corrected to."""
         values = self.validated(MisplacedIn)
         done = move_misplaced(
-            decision=self._decision(route_id), entry_ids=values.get("entry_ids"), dry_run=values["dry_run"],
-            by=self.principal, reason=values["reason"], now=self.now,
-        )  # fmt: skip
+            decision=self._decision(route_id),
+            entry_ids=values.get("entry_ids"),
+            dry_run=values["dry_run"],
+            by=self.principal,
+            reason=values["reason"],
+            now=self.now,
+        )
         return Response(TransferOut(done).data)
 
     def _decision(self, route_id: Any) -> RoutingDecision:

@@ -47,9 +47,7 @@ class EventListQuery(TenantQuery):
 class ProjectListQuery(TenantQuery):
     """Filter of a list of projects."""
 
-    status = OneOf(
-        choices=[*(each.value for each in ProjectStatus), ALL], required=False, default=ProjectStatus.ACTIVE
-    )
+    status = OneOf(choices=[*(each.value for each in ProjectStatus), ALL], required=False, default=ProjectStatus.ACTIVE)
 
 
 class DocumentQuery(TenantQuery):
@@ -109,13 +107,13 @@ class MoveIn(MergeIn):
     """Lines of a document, and the project that they go to."""
 
     lines = ItemsField(
-        child=TextField(max_length=MAX_DOCUMENT_LENGTH), min_length=1, max_length=MAX_MOVED_LINES,
+        child=TextField(max_length=MAX_DOCUMENT_LENGTH),
+        min_length=1,
+        max_length=MAX_MOVED_LINES,
         help_text="Lines as they stand in the document.",
-    )  # fmt: skip
-    new_project = serializers.BooleanField(default=False, help_text="`into` is the name of a new project.")
-    document = StringField(
-        required=False, help_text="The document they go to; by default that of the same name."
     )
+    new_project = serializers.BooleanField(default=False, help_text="`into` is the name of a new project.")
+    document = StringField(required=False, help_text="The document they go to; by default that of the same name.")
 
 
 class MisplacedIn(ReasonSerializer):
@@ -182,9 +180,7 @@ class DocumentOut(serializers.ModelSerializer):
 
     class Meta:
         model = Document
-        fields = (
-            "id", "name", "text", "version", "token_count", "pending_entries", "created_at", "updated_at",
-        )  # fmt: skip
+        fields = ("id", "name", "text", "version", "token_count", "pending_entries", "created_at", "updated_at")
 
 
 class AppendedOut(DocumentOut):
@@ -300,9 +296,7 @@ class EventOut(serializers.ModelSerializer):
 
     class Meta:
         model = ProjectEvent
-        fields = (
-            "id", "project", "kind", "tokens", "outcome", "details", "undoable", "undone_at", "created_at",
-        )  # fmt: skip
+        fields = ("id", "project", "kind", "tokens", "outcome", "details", "undoable", "undone_at", "created_at")
 
     def get_undoable(self, event: ProjectEvent) -> bool:
         return event.undo is not None and event.undone_at is None and event.project_id is not None

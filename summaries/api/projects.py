@@ -126,9 +126,7 @@ class ProjectView(ApiView):
 
 
 class Projects(ProjectView):
-    @operation(
-        "projects_list", Scope.READ, parameters=[ProjectListQuery, PageQuery], responses=page_of(ProjectOut)
-    )
+    @operation("projects_list", Scope.READ, parameters=[ProjectListQuery, PageQuery], responses=page_of(ProjectOut))
     def get(self, request: Request) -> Response:
         """List an actor's projects by name, the active ones if no status is given."""
         values = self.query(ProjectListQuery)
@@ -145,9 +143,12 @@ class Projects(ProjectView):
         """Create a project; for an invalid name, the error proposes a valid one."""
         values = self.validated(ProjectIn)
         made = create_project(
-            actor=self.writing(values), name=values["name"], description=values["description"], by=self.principal,
+            actor=self.writing(values),
+            name=values["name"],
+            description=values["description"],
+            by=self.principal,
             now=self.now,
-        )  # fmt: skip
+        )
         return self.tagged(ProjectOut(made).data, made.version, status.HTTP_201_CREATED)
 
 
@@ -168,9 +169,7 @@ class OneProject(ProjectView):
         """Change a project's name or description; MEMORY.md's block quote follows."""
         values = self.validated(ProjectPatch)
         reason = values.pop("reason")
-        changed = change_project(
-            project=self.project(project_name), values=values, reason=reason, **self.change
-        )
+        changed = change_project(project=self.project(project_name), values=values, reason=reason, **self.change)
         return self._answer(changed)
 
     @operation("project_delete", Scope.CURATE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
@@ -191,9 +190,7 @@ class Catalog(ProjectView):
         "projects_catalog",
         Scope.READ,
         parameters=[TenantQuery],
-        responses={
-            (200, PLAIN): OpenApiResponse(OpenApiTypes.STR, description="`1. **name** - description`")
-        },
+        responses={(200, PLAIN): OpenApiResponse(OpenApiTypes.STR, description="`1. **name** - description`")},
     )
     def get(self, request: Request) -> HttpResponseBase:
         """Return the numbered list of projects that a router reads, about 30 tokens each."""
@@ -228,9 +225,14 @@ class OneDocument(ProjectView):
         """
         values = self.validated(DocumentIn)
         document = put_document(
-            project=self.project(project_name), name=document_name, text=values["text"], reason=values["reason"],
-            is_new=wants_none(request), keeps_pending=not self.shows_pending, **self.change,
-        )  # fmt: skip
+            project=self.project(project_name),
+            name=document_name,
+            text=values["text"],
+            reason=values["reason"],
+            is_new=wants_none(request),
+            keeps_pending=not self.shows_pending,
+            **self.change,
+        )
         return self.document_answer(document)
 
     @operation("document_delete", Scope.CURATE, parameters=[TenantQuery, IF_MATCH], responses={204: None})
@@ -251,15 +253,11 @@ class DocumentVersions(ProjectView):
         """List a document's former texts, newest first."""
         document = self.document(project_name, document_name)
         rows = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
-        return self.page(
-            rows, DocumentVersionOut, ordering=("-number",), shown=partial(self.versions_shown, document)
-        )
+        return self.page(rows, DocumentVersionOut, ordering=("-number",), shown=partial(self.versions_shown, document))
 
 
 class DocumentBackups(ProjectView):
-    @operation(
-        "document_backups_list", Scope.READ, parameters=[DocumentQuery], responses=page_of(DocumentVersionOut)
-    )
+    @operation("document_backups_list", Scope.READ, parameters=[DocumentQuery], responses=page_of(DocumentVersionOut))
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return the last three texts that a compaction replaced, newest first."""
         document = self.document(project_name, document_name)
@@ -279,16 +277,12 @@ class DocumentRestore(ProjectView):
         """Restore the text of a version; backups are versions."""
         values = self.validated(DocumentRestoreIn)
         document = self.document(project_name, document_name)
-        document = restore_document(
-            document=document, number=values["number"], reason=values["reason"], **self.change
-        )
+        document = restore_document(document=document, number=values["number"], reason=values["reason"], **self.change)
         return self.document_answer(document)
 
 
 class DocumentEntries(ProjectView):
-    @operation(
-        "document_entries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(EntryOut)
-    )
+    @operation("document_entries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(EntryOut))
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """List a document's appended lines with their provenance, newest first."""
         document = self.document(project_name, document_name)
@@ -309,11 +303,14 @@ class DocumentEntries(ProjectView):
         project = self.project(project_name)
         policy = effective_policy(TrustPolicy, project.actor.agent, project.actor)
         document = append_entry(
-            project=project, document_name=document_name, text=values["text"], pinned=values["pinned"],
+            project=project,
+            document_name=document_name,
+            text=values["text"],
+            pinned=values["pinned"],
             sources={"message_ids": [], "channel": values["channel"]},
             trust=policy.trust(channel=values["channel"], source_is_trusted=self.principal.is_trusted),
             **self.change,
-        )  # fmt: skip
+        )
         pending = is_pending(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
         state = PENDING if pending else ACTIVE
         return self.document_answer(document, status.HTTP_201_CREATED, status=state)
@@ -330,9 +327,13 @@ class Route(ProjectView):
         if values["session_id"] is not None:
             session = self.owned(Session.objects.filter(actor_id=actor.pk), values["session_id"])
         decision = route_message(
-            actor=actor, message=values["message"], session=session, by=self.principal, now=self.now,
+            actor=actor,
+            message=values["message"],
+            session=session,
+            by=self.principal,
+            now=self.now,
             channel=values.get("channel") or (session.channel if session else CHANNEL),
-        )  # fmt: skip
+        )
         return Response(RouteOut(decision).data)
 
 
@@ -351,16 +352,17 @@ class RouteCorrection(ProjectView):
         """Correct a message's project; similar messages are routed there from now on."""
         values = self.validated(CorrectionIn)
         decision = correct_routing(
-            decision=self.owned(RoutingDecision.objects.all(), route_id), project_name=values["project"],
-            by=self.principal, reason=values["reason"], now=self.now,
-        )  # fmt: skip
+            decision=self.owned(RoutingDecision.objects.all(), route_id),
+            project_name=values["project"],
+            by=self.principal,
+            reason=values["reason"],
+            now=self.now,
+        )
         return Response(RouteOut(decision).data)
 
 
 class Events(ProjectView):
-    @operation(
-        "project_events_list", Scope.READ, parameters=[EventListQuery, PageQuery], responses=page_of(EventOut)
-    )
+    @operation("project_events_list", Scope.READ, parameters=[EventListQuery, PageQuery], responses=page_of(EventOut))
     def get(self, request: Request) -> Response:
         """List events, newest first."""
         values = self.query(EventListQuery)
@@ -379,18 +381,19 @@ class DailyEvents(ProjectView):
         values = self.query(DailyQuery)
         tenant = self.reading(values)
         found = daily_events(
-            actor_id=tenant.actor_id, days=values["days"], now=self.now, project=values.get("project"),
+            actor_id=tenant.actor_id,
+            days=values["days"],
+            now=self.now,
+            project=values.get("project"),
             zone=zone_of(tenant.agent, tenant.actor),
-        )  # fmt: skip
+        )
         return Response(DaysOut({"results": found}).data)
 
 
 class DocumentCompaction(ProjectView):
     problems = {ProviderUnavailable: unavailable_problem}
 
-    @operation(
-        "document_compact", Scope.WRITE, request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut}
-    )
+    @operation("document_compact", Scope.WRITE, request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut})
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Compact a document in the background, even below its limit; pinned.md never is."""
         self.validated(NoBody)

@@ -175,9 +175,7 @@ class OneSummary(SummaryView):
         job_id = enqueue_summary(session=self.session(session_id), by=self.principal, now=self.now, **values)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
 
-    @operation(
-        "summary_update", Scope.WRITE, request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH]
-    )
+    @operation("summary_update", Scope.WRITE, request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH])
     def patch(self, request: Request, session_id: UUID) -> Response:
         """Edit the text, which locks it against rewriting, or lock and unlock it."""
         values = self.validated(SummaryPatch)
@@ -195,9 +193,7 @@ class OneSummary(SummaryView):
 
 
 class SummaryVersions(SummaryView):
-    @operation(
-        "summary_versions_list", Scope.READ, parameters=[PageQuery], responses=page_of(SummaryVersionOut)
-    )
+    @operation("summary_versions_list", Scope.READ, parameters=[PageQuery], responses=page_of(SummaryVersionOut))
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a summary's versions, newest first."""
         summary = self.summary(session_id)
@@ -206,9 +202,7 @@ class SummaryVersions(SummaryView):
 
 
 class SummaryRestore(SummaryView):
-    @operation(
-        "summary_restore", Scope.WRITE, request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH]
-    )
+    @operation("summary_restore", Scope.WRITE, request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH])
     def post(self, request: Request, session_id: UUID) -> Response:
         """Restore a version's text, and lock the summary."""
         values = self.validated(SummaryRestoreIn)
@@ -219,9 +213,7 @@ class SummaryRestore(SummaryView):
 
 
 class Summaries(ApiView):
-    @operation(
-        "summaries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SummaryOut)
-    )
+    @operation("summaries_list", Scope.READ, parameters=[TenantQuery, PageQuery], responses=page_of(SummaryOut))
     def get(self, request: Request) -> Response:
         """List an actor's summaries, that of the latest session first."""
         tenant = self.reading(self.query(TenantQuery))
@@ -237,7 +229,5 @@ class SummariesDigest(ApiView):
     def post(self, request: Request) -> Response:
         """Return a digest of an actor's trusted summaries, of a time window or a project; it is not stored."""
         values = self.validated(DigestIn)
-        made = digest(
-            tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"],
-        )  # fmt: skip
+        made = digest(tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"])
         return Response(DigestOut(made).data)

@@ -10,16 +10,8 @@ urlpatterns = [
     path("summaries", summaries.Summaries.as_view(), name="summaries"),
     path("summaries/digest", summaries.SummariesDigest.as_view(), name="summaries-digest"),
     path("sessions/<uuid:session_id>/summary", summaries.OneSummary.as_view(), name="summary"),
-    path(
-        "sessions/<uuid:session_id>/summary/versions",
-        summaries.SummaryVersions.as_view(),
-        name="summary-versions",
-    ),
-    path(
-        "sessions/<uuid:session_id>/summary/restore",
-        summaries.SummaryRestore.as_view(),
-        name="summary-restore",
-    ),
+    path("sessions/<uuid:session_id>/summary/versions", summaries.SummaryVersions.as_view(), name="summary-versions"),
+    path("sessions/<uuid:session_id>/summary/restore", summaries.SummaryRestore.as_view(), name="summary-restore"),
     path("projects", projects.Projects.as_view(), name="projects"),
     path("projects/catalog", projects.Catalog.as_view(), name="projects-catalog"),
     path("projects/events", projects.Events.as_view(), name="projects-events"),
@@ -28,19 +20,9 @@ urlpatterns = [
     path("projects/route", projects.Route.as_view(), name="projects-route"),
     path("projects/routes", projects.Routes.as_view(), name="projects-routes"),
     path("projects/routes/<uuid:route_id>/correct", projects.RouteCorrection.as_view(), name="route-correct"),
-    path(
-        "projects/routes/<uuid:route_id>/misplaced",
-        project_life.RouteMisplaced.as_view(),
-        name="route-misplaced",
-    ),
-    path(
-        "projects/<str:project_name>/archive", project_life.ProjectArchive.as_view(), name="project-archive"
-    ),
-    path(
-        "projects/<str:project_name>/reactivate",
-        project_life.ProjectReactivate.as_view(),
-        name="project-reactivate",
-    ),
+    path("projects/routes/<uuid:route_id>/misplaced", project_life.RouteMisplaced.as_view(), name="route-misplaced"),
+    path("projects/<str:project_name>/archive", project_life.ProjectArchive.as_view(), name="project-archive"),
+    path("projects/<str:project_name>/reactivate", project_life.ProjectReactivate.as_view(), name="project-reactivate"),
     path("projects/<str:project_name>/merge", project_life.ProjectMerge.as_view(), name="project-merge"),
     path("projects/<str:project_name>", projects.OneProject.as_view(), name="project"),
     path(DOCUMENT, projects.OneDocument.as_view(), name="document"),

@@ -36,9 +36,7 @@ _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _QUOTE: Final = re.compile(r" {0,3}>")
-_DAY: Final = re.compile(
-    r"(?<!\d)(\d{4})(?:-(\d{1,2})-(\d{1,2})|/(\d{1,2})/(\d{1,2})|年(\d{1,2})月(\d{1,2})日)(?!\d)"
-)
+_DAY: Final = re.compile(r"(?<!\d)(\d{4})(?:-(\d{1,2})-(\d{1,2})|/(\d{1,2})/(\d{1,2})|年(\d{1,2})月(\d{1,2})日)(?!\d)")
 
 Count = Callable[[str], int]
 
@@ -237,11 +235,7 @@ def _parts(piece: Piece, count: Count, most: int) -> Iterator[Piece]:
 
 def _merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(
-        Piece(
-            "".join(each.text for each in group),
-            is_kept,
-            " / ".join(each.heading for each in group if each.heading),
-        )
+        Piece("".join(each.text for each in group), is_kept, " / ".join(each.heading for each in group if each.heading))
         for is_kept, grouped in groupby(pieces, key=lambda piece: piece.is_kept)
         if (group := list(grouped))
     )

@@ -103,9 +103,7 @@ def with_description(memory: str, name: str, description: str) -> str:
 def with_heading(memory: str, former: str, name: str) -> str:
     """Return MEMORY.md with a project's new name as its heading; a heading of the writer's own stays."""
     heading = f"# {former}"
-    return (
-        f"# {name}{memory.removeprefix(heading)}" if memory.partition("\n")[0].rstrip() == heading else memory
-    )
+    return f"# {name}{memory.removeprefix(heading)}" if memory.partition("\n")[0].rstrip() == heading else memory
 
 
 def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
@@ -185,9 +183,7 @@ def combined(text: str, lines: Sequence[str], document: str) -> str:
             return "".join(f"{line}\n" for line in sorted(every, key=lambda line: line[2:12]))
     if not text.strip():
         new = _stripped(new)
-    return f"{text}{chr(10) if text and not text.endswith(chr(10)) else ''}" + "".join(
-        f"{line}\n" for line in new
-    )
+    return f"{text}{chr(10) if text and not text.endswith(chr(10)) else ''}" + "".join(f"{line}\n" for line in new)
 
 
 def reverted(text: str, *, before: str, after: str) -> str:
@@ -226,12 +222,7 @@ def with_pending_lines(text: str, former: str, pending: Set[bytes]) -> str:
 
 
 def best_sections(
-    sections: list[str],
-    score: Callable[[str], float],
-    *,
-    floor: float,
-    most_tokens: int,
-    count: Callable[[str], int],
+    sections: list[str], score: Callable[[str], float], *, floor: float, most_tokens: int, count: Callable[[str], int]
 ) -> tuple[list[str], float]:
     """Return the sections with the best scores, in their own order and within so many tokens, and the best score."""
     scored = sorted(((score(each), -place) for place, each in enumerate(sections)), reverse=True)

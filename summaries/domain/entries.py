@@ -150,8 +150,7 @@ def parse_entries(data: Any, passage: Passage, known: Mapping[str, str]) -> list
     """Return the valid and new entries of an answer, at most MAX_ENTRIES; `known` has the documents' texts by name."""
     found: list[NewEntry] = []
     earlier_words = {
-        name: [EntryWords.of(line) for line in text.splitlines() if line.strip()]
-        for name, text in known.items()
+        name: [EntryWords.of(line) for line in text.splitlines() if line.strip()] for name, text in known.items()
     }
     for name, document in LISTS.items():
         earlier = earlier_words.setdefault(document, [])

@@ -72,9 +72,7 @@ class Sentence:
     @cached_property
     def themes(self) -> frozenset[str]:
         """Content terms: words, and in scripts without spaces whole expressions."""
-        return frozenset(
-            term for term in analyse(self.text) if term.startswith(COMPOUND) or not is_unspaced(term)
-        )
+        return frozenset(term for term in analyse(self.text) if term.startswith(COMPOUND) or not is_unspaced(term))
 
     @property
     def line(self) -> str:
@@ -126,9 +124,7 @@ def _weight(sentence: Sentence, frequency: Counter[str]) -> float:
         sentence.text
     )
     bonus += USER_WEIGHT * sentence.is_users
-    bonus += FIRST_WEIGHT * max(0.0, 1 - sentence.place / 0.2) + LAST_WEIGHT * max(
-        0.0, 1 - (1 - sentence.place) / 0.2
-    )
+    bonus += FIRST_WEIGHT * max(0.0, 1 - sentence.place / 0.2) + LAST_WEIGHT * max(0.0, 1 - (1 - sentence.place) / 0.2)
     bonus += KEPT * sentence.was_chosen
     return shared * (1 + bonus)
 
@@ -143,10 +139,7 @@ def _ranked(found: Sequence[Sentence]) -> list[int]:
     covered: Counter[str] = Counter()
     order: list[int] = []
     left = {place for place, weight in enumerate(weights) if weight > 0}
-    stages = [
-        lambda place: found[place].place <= 1 - LAST_PART,
-        lambda place: found[place].place >= LAST_PART,
-    ]
+    stages = [lambda place: found[place].place <= 1 - LAST_PART, lambda place: found[place].place >= LAST_PART]
 
     def worth(place: int) -> tuple[float, int]:
         themes = found[place].themes

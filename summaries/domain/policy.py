@@ -27,28 +27,20 @@ class SummaryPolicy(Policy):
     TITLE = _("Session summaries")
     CHECKS = {
         "summarizes": switch().described(
-            _("Summaries by themselves"),
-            _("sessions are summarised by themselves; by hand they can be in any case"),
+            _("Summaries by themselves"), _("sessions are summarised by themselves; by hand they can be in any case")
         ),
         "summary_trigger_message_count": whole(10, 10_000).described(
-            _("Messages until a summary"),
-            _("a summary is due after so many messages since the last"),
-            _("messages"),
+            _("Messages until a summary"), _("a summary is due after so many messages since the last"), _("messages")
         ),
         "summary_trigger_interval_seconds": whole(300, 31_536_000).described(
-            _("Time until a summary"),
-            _("and after so long since the last, where something was said"),
-            _("seconds"),
+            _("Time until a summary"), _("and after so long since the last, where something was said"), _("seconds")
         ),
         "summary_max_messages": whole(10, 1_000).described(
             _("Messages in one question"), _("the most messages in one question to the model"), _("messages")
         ),
         "summary_max_tokens": whole(500, 1_000_000).described(
             _("Tokens in one question"),
-            _(
-                "the most tokens of such a question, its prompt included; longer conversations are rolled "
-                "forward"
-            ),
+            _("the most tokens of such a question, its prompt included; longer conversations are rolled forward"),
             _("tokens"),
         ),
         "summary_output_limit": whole(100, 1_000).described(
@@ -81,14 +73,10 @@ class ProjectPolicy(Policy):
             _("a project that the router proposes is made at once, unless an untrusted key asks"),
         ),
         "routing_examples": whole(0, 50).described(
-            _("Corrections as examples"),
-            _("the most corrections that the router's model is shown"),
-            _("corrections"),
+            _("Corrections as examples"), _("the most corrections that the router's model is shown"), _("corrections")
         ),
         "routing_deadline_seconds": whole(1, 120).described(
-            _("Deadline of routing"),
-            _("how long the router's model may take; after that words decide"),
-            _("seconds"),
+            _("Deadline of routing"), _("how long the router's model may take; after that words decide"), _("seconds")
         ),
         "project_search_tokens": whole(0, 20_000).described(
             _("Project documents in a context"),

@@ -65,9 +65,7 @@ class BadProjectName(DomainError, ValueError):
     def __init__(self, why: Message, proposal: str) -> None:
         self.proposal = proposal
         self.members = {"proposed_name": proposal}
-        super().__init__(
-            format_lazy(_("{why} It could be called {proposal}."), why=why, proposal=repr(proposal))
-        )
+        super().__init__(format_lazy(_("{why} It could be called {proposal}."), why=why, proposal=repr(proposal)))
 
 
 def check_name(name: str) -> None:
@@ -87,9 +85,7 @@ def _name_problem(name: str) -> Message:
     if len(name) > MAX_NAME_LENGTH:
         return format_lazy(_("A project's name has at most {most} characters."), most=MAX_NAME_LENGTH)
     if not _KEBAB.fullmatch(name):
-        return _(
-            "A project's name is of small letters a to z and digits, its words joined by single hyphens."
-        )
+        return _("A project's name is of small letters a to z and digits, its words joined by single hyphens.")
     if name in RESERVED_NAMES or name in WINDOWS_DEVICES:
         return _("This name means something else.")
     return ""
@@ -132,9 +128,7 @@ _OKURIGANA: Final = re.compile("(?<=[\u3005\u3400-\u9fff])[ぁ-ゖ]+|[ぁ-ゖ]+(
 
 def _latin(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    katakana = "".join(
-        chr(ord(each) + 0x60) if "ぁ" <= each <= "ゖ" else each for each in _OKURIGANA.sub(" ", folded)
-    )
+    katakana = "".join(chr(ord(each) + 0x60) if "ぁ" <= each <= "ゖ" else each for each in _OKURIGANA.sub(" ", folded))
     spelt = _KANA.sub(lambda match: _HEPBURN[match[0]], katakana).replace("ー", "")
     spelt = re.sub(r"ッ([a-z])", lambda match: ("t" if match[1] == "c" else match[1]) + match[1], spelt)
     bare = unicodedata.normalize("NFKD", spelt)
@@ -150,9 +144,7 @@ def _hepburn() -> dict[str, str]:
         "バビブベボ": "ba bi bu be bo", "パピプペポ": "pa pi pu pe po", "ァィゥェォ": "a i u e o",
         "ャュョ": "ya yu yo", "ヴ": "vu",
     }  # fmt: skip
-    spelt = {
-        kana: latin for row, sounds in rows.items() for kana, latin in zip(row, sounds.split(), strict=True)
-    }
+    spelt = {kana: latin for row, sounds in rows.items() for kana, latin in zip(row, sounds.split(), strict=True)}
     for kana, latin in [*spelt.items()]:
         if len(latin) > 1 and latin[-1] == "i" and kana not in "ィ":
             stem = latin[:-1]
@@ -188,17 +180,14 @@ def catalog(projects: Iterable[CatalogEntry], count: Callable[[str], int]) -> st
     Where it is longer than CATALOG_TOKENS, each line is cut to its share of them, at least ENTRY_TOKENS.
     """
     heads = [
-        (f"{number}. **{each.name}**", one_line(each.description))
-        for number, each in enumerate(projects, start=1)
+        (f"{number}. **{each.name}**", one_line(each.description)) for number, each in enumerate(projects, start=1)
     ]
     lines = [f"{head} - {description}" if description else head for head, description in heads]
     if count("\n".join(lines)) <= CATALOG_TOKENS:
         return "\n".join(lines)
     share = max(ENTRY_TOKENS, CATALOG_TOKENS // len(lines))
     return "\n".join(
-        whole
-        if not description or count(whole) <= share
-        else f"{head} - {_cut(head, description, share, count)}"
+        whole if not description or count(whole) <= share else f"{head} - {_cut(head, description, share, count)}"
         for whole, (head, description) in zip(lines, heads, strict=True)
     )
 
@@ -219,10 +208,7 @@ _DAY_COUNTS: Final[Mapping[str, Any]] = {
     EventKind.COMPACT: ngettext_lazy("%(count)d compaction", "%(count)d compactions", "count"),
 }
 _OTHER_EVENTS: Final = ngettext_lazy("%(count)d other event", "%(count)d other events", "count")
-_DAY_OUTCOMES: Final[Mapping[str, Any]] = {
-    EventKind.ROUTE: _("message routed"),
-    EventKind.COMPACT: _("compaction"),
-}
+_DAY_OUTCOMES: Final[Mapping[str, Any]] = {EventKind.ROUTE: _("message routed"), EventKind.COMPACT: _("compaction")}
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,7 @@ class Action(StrEnum):
     PROPOSE = "propose_new"
 
 
-CONSEQUENCES: Final[Mapping[Confidence, Action]] = {
-    Confidence.HIGH: Action.ROUTE,
-    Confidence.MEDIUM: Action.DISCLOSE,
-}
+CONSEQUENCES: Final[Mapping[Confidence, Action]] = {Confidence.HIGH: Action.ROUTE, Confidence.MEDIUM: Action.DISCLOSE}
 """Actions where a project was found; where none was, or at low confidence, the user decides."""
 
 SAME_CORRECTED: Final = gettext_noop("The same message was put right before.")
@@ -105,9 +102,7 @@ def session_project(decided: Iterable[PastDecision]) -> str | None:
     return guessed.pop() if len(guessed) == 1 else None
 
 
-def usable_prediction(
-    prediction: Prediction, projects: Sequence[str], *, current: str | None = None
-) -> Prediction:
+def usable_prediction(prediction: Prediction, projects: Sequence[str], *, current: str | None = None) -> Prediction:
     """Return a model's prediction with usable names: an unknown project becomes None, a proposal a free name.
 
     At low confidence there is no project, except `current`, the one that the session is about already.
@@ -121,9 +116,7 @@ def usable_prediction(
     proposed = None
     if wanted and wanted not in projects:
         proposed = free_name(wanted if is_name(wanted) else propose_name(wanted), projects)
-    is_new = (
-        proposed is not None and prediction.project is None and prediction.confidence is not Confidence.LOW
-    )
+    is_new = proposed is not None and prediction.project is None and prediction.confidence is not Confidence.LOW
     # Nothing is sure before the user agreed to a new project.
     confidence = Confidence.MEDIUM if is_new else Confidence.LOW
     return Prediction(None, proposed, confidence, prediction.reason[:MAX_REASON_LENGTH])

@@ -158,9 +158,7 @@ class Limits:
     @classmethod
     def of(cls, policy: SummaryPolicy, *, overhead: int = 0) -> "Limits":
         """Return the limits of a policy. An answer never takes more than the next call can read again."""
-        limits = cls(
-            policy.summary_max_messages, policy.summary_max_tokens, policy.summary_output_limit, overhead
-        )
+        limits = cls(policy.summary_max_messages, policy.summary_max_tokens, policy.summary_output_limit, overhead)
         return replace(limits, output=min(limits.output, limits.room // PREVIOUS_SHARE))
 
     @property
@@ -290,10 +288,7 @@ def _without_middle(text: str, half: int) -> str:
 
 
 def length_limits(output_tokens: int) -> dict[str, int]:
-    return {
-        "words": int(output_tokens * WORDS_PER_TOKEN),
-        "characters": int(output_tokens * CHARACTERS_PER_TOKEN),
-    }
+    return {"words": int(output_tokens * WORDS_PER_TOKEN), "characters": int(output_tokens * CHARACTERS_PER_TOKEN)}
 
 
 def fenced_material(call: Call, fence: str) -> str:

@@ -168,9 +168,7 @@ def shared_lines(message: str, profiles: Sequence[Profile], texts: Mapping[str, 
     found = evidence(terms, profiles)
     having = {term: sum(term in each.terms for each in profiles) or 1 for term in terms}
     quoted: list[str] = []
-    for name in sorted((each for each in found if found[each]), key=lambda each: -found[each])[
-        :MAX_QUOTED_PROJECTS
-    ]:
+    for name in sorted((each for each in found if found[each]), key=lambda each: -found[each])[:MAX_QUOTED_PROJECTS]:
         lines = {one_line(line) for text in texts.get(name, ()) for line in text.splitlines()}
         scores = {
             line: fsum(_size(term) / having[term] for term in terms & frozenset(analyse(line)))
@@ -215,17 +213,11 @@ def exact_correction(
     `examples` come latest first. A message that says little ("Thanks, it works") belongs to `current`, its session's
     project. Of a long message only the beginning is stored, which others may share.
     """
-    if len(message) >= COMPARED_LENGTH or (
-        current in names and _topic_size(analyse(message)) < MIN_TOPIC_SIZE
-    ):
+    if len(message) >= COMPARED_LENGTH or (current in names and _topic_size(analyse(message)) < MIN_TOPIC_SIZE):
         return None
     folded = fold(message).split()
     for each in examples:
-        if (
-            len(each.message) < COMPARED_LENGTH
-            and each.project in names
-            and fold(each.message).split() == folded
-        ):
+        if len(each.message) < COMPARED_LENGTH and each.project in names and fold(each.message).split() == folded:
             return Prediction(each.project, None, Confidence.HIGH, SAME_CORRECTED)
     return None
 
@@ -244,9 +236,7 @@ def route_by_words(
     size = _topic_size(terms)
     if known := exact_correction(message, examples, names, current=current):
         return known
-    if (current is None or size >= MIN_TOPIC_SIZE) and (
-        known := _similar_correction(message, examples, names)
-    ):
+    if (current is None or size >= MIN_TOPIC_SIZE) and (known := _similar_correction(message, examples, names)):
         return known
     found = evidence(terms, profiles)
     scored = sorted(((score, name) for name, score in found.items()), key=lambda each: (-each[0], each[1]))
@@ -273,9 +263,7 @@ def _is_weak_evidence(message: str, terms: Set[str], profile: Profile) -> bool:
     """Return whether a message shares one word with a project, which is common or begins something new."""
     shared = {term.removeprefix(COMPOUND) for term in terms if term in profile.terms}
     whole = max(sorted(shared), key=lambda term: (is_unspaced(term) or _size(term), len(term)), default="")
-    others = fsum(
-        _size(term) for term in shared if not (term in whole if is_unspaced(term) else term == whole)
-    )
+    others = fsum(_size(term) for term in shared if not (term in whole if is_unspaced(term) else term == whole))
     if others >= SECOND_WORD_SIZE:
         return False
     written = {word for word in _WORDS.findall(fold(message)) if whole in analyse(word)} or {whole}
@@ -299,19 +287,11 @@ def _referenced_project(message: str, profiles: Sequence[Profile]) -> str | None
         return None
     phrases = [" ".join(filter(None, match)) for match in _REFERENCE.findall(message)]
     terms = {term for phrase in phrases for term in analyse(phrase) if _size(term) >= _PAIR}
-    about = {
-        term: [each.name for each in profiles if each.terms.get(term, 0) >= DESCRIPTION_WEIGHT]
-        for term in terms
-    }
+    about = {term: [each.name for each in profiles if each.terms.get(term, 0) >= DESCRIPTION_WEIGHT] for term in terms}
     names = {having[0] for having in about.values() if len(having) == 1}
     name = names.pop() if len(names) == 1 else None
     return next(
-        (
-            each.name
-            for each in profiles
-            if each.name == name and _topic_size(each.terms) < DETAILED_PROFILE_SIZE
-        ),
-        None,
+        (each.name for each in profiles if each.name == name and _topic_size(each.terms) < DETAILED_PROFILE_SIZE), None
     )
 
 
@@ -322,9 +302,7 @@ def _continues_session(message: str, size: float, best: float, own: float) -> bo
     return size < MIN_NEW_TOPIC_SIZE or not _NEW_TOPIC.search(fold(message))
 
 
-def evidence(
-    terms: Iterable[str], profiles: Sequence[Profile], *, most: float = NAME_WEIGHT
-) -> dict[str, float]:
+def evidence(terms: Iterable[str], profiles: Sequence[Profile], *, most: float = NAME_WEIGHT) -> dict[str, float]:
     """Return the evidence for each project; 1 is one word that no other has, `most` limits each word's weight."""
     terms = set(terms)
     having = {term: sum(term in each.terms for each in profiles) for term in terms}
@@ -361,8 +339,7 @@ def _similar_correction(message: str, examples: Sequence[Example], names: Sequen
     known, terms = set(names), _terms(message[:COMPARED_LENGTH])
     usable = [each for each in examples if each.project in known]
     scored = [
-        (weighted_overlap(terms, _terms(each.message[:COMPARED_LENGTH])), -place)
-        for place, each in enumerate(usable)
+        (weighted_overlap(terms, _terms(each.message[:COMPARED_LENGTH])), -place) for place, each in enumerate(usable)
     ]
     like, place = max(scored, default=(0.0, 0))
     if like < MEDIUM_SIMILARITY:
@@ -401,9 +378,7 @@ _NEW_TOPIC: Final = re.compile(
 def most_similar(message: str, examples: Sequence[Example], number: int) -> list[Example]:
     """Return so many of the examples, the most similar first; of equally similar ones the latest."""
     terms = _terms(message[:COMPARED_LENGTH])
-    ranked = sorted(
-        examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED_LENGTH]))
-    )
+    ranked = sorted(examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED_LENGTH])))
     return ranked[:number]  # stable: the latest first
 
 

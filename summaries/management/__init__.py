@@ -21,9 +21,7 @@ def named_actor(options: dict[str, Any]) -> Actor | None:
     """Return the actor that the options name, None where they name none; CommandError where there is none such."""
     if options["agent"] is None:
         if options["user"] is not None:
-            raise CommandError(
-                "--user needs --agent: a user's projects are an agent's projects of that user."
-            )
+            raise CommandError("--user needs --agent: a user's projects are an agent's projects of that user.")
         return None
     agent = Agent.objects.filter(agent_id=options["agent"]).first()
     if agent is None:

@@ -82,9 +82,7 @@ class Waiting:
 
     def _call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         async def call() -> Any:
-            answer = function(
-                *map(_inner, arguments), **{name: _inner(each) for name, each in options.items()}
-            )
+            answer = function(*map(_inner, arguments), **{name: _inner(each) for name, each in options.items()})
             return await answer if inspect.isawaitable(answer) else answer
 
         return self._shown(self.loop.wait(call()))

@@ -95,12 +95,7 @@ class Desk:
     windows: list[Any] = field(default_factory=list)
 
     def page_as(
-        self,
-        *names: str | None,
-        language: str = "en",
-        width: int = 1280,
-        dark: bool = False,
-        zone: str = "UTC",
+        self, *names: str | None, language: str = "en", width: int = 1280, dark: bool = False, zone: str = "UTC"
     ) -> Any:
         """Return a page of somebody with these groups or permissions; no name: an administrator; None: nobody.
 

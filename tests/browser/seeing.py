@@ -48,9 +48,7 @@ class Watch:
         # What a page is answered with is for the test to say; what a page loads must be there.
         least = 500 if response.request.is_navigation_request() else 400
         if response.status >= least:
-            self.problems.append(
-                f"{response.request.method} {response.url} was answered with {response.status}"
-            )
+            self.problems.append(f"{response.request.method} {response.url} was answered with {response.status}")
 
     def _said(self, message: Any) -> None:
         # Answers are watched above, with their addresses.

@@ -46,12 +46,7 @@ def begun_import() -> Import:
     """Return an import whose file has not come yet."""
     actor = Actor.objects.exclude(user_id="").order_by("pk")[0]
     return begin_upload(
-        actor=actor,
-        file_name="mem0.json",
-        format="mem0",
-        names_users=False,
-        by=command("stage"),
-        now=timezone.now(),
+        actor=actor, file_name="mem0.json", format="mem0", names_users=False, by=command("stage"), now=timezone.now()
     )
 
 
@@ -62,9 +57,7 @@ def latest_sleep() -> SleepRun:
 def ordered_selection() -> Any:
     """Return the batch of a large selection whose job waits."""
     now, keys = timezone.now(), [Memory.objects.order_by("pk").values_list("pk", flat=True)[0]]
-    batch = enqueue_curation(
-        memory_ids=keys, verb="pin", by=command("stage"), reason="", seen_at=now, now=now
-    )
+    batch = enqueue_curation(memory_ids=keys, verb="pin", by=command("stage"), reason="", seen_at=now, now=now)
     return SimpleNamespace(pk=batch)
 
 

@@ -74,9 +74,7 @@ def test_the_books_tell_what_was_done_and_spent(page: Any, stage: Stage) -> None
     expect(page).to_have_url(re.compile(r"/auditentry/.+/change/"))
 
 
-def test_a_file_goes_up_in_pieces_is_previewed_imported_and_undone(
-    page: Any, stage: Stage, tmp_path: Path
-) -> None:
+def test_a_file_goes_up_in_pieces_is_previewed_imported_and_undone(page: Any, stage: Stage, tmp_path: Path) -> None:
     path = write_export("chatgpt", tmp_path, count=3)
     page.goto("/admin/imports/")
     page.locator("#upload-form").evaluate("form => { form.dataset.piece = 1000; }")

@@ -59,9 +59,7 @@ def visible_rows(page: Any) -> int:
     )
 
 
-def test_a_screen_shows_many_memories_and_one_press_decides(
-    page_as: Callable[..., Any], stage: Stage
-) -> None:
+def test_a_screen_shows_many_memories_and_one_press_decides(page_as: Callable[..., Any], stage: Stage) -> None:
     first, second, third = (stage.remember(f"Maya saw seal {number}.") for number in range(3))
     page = page_as(width=1440)
     page.goto(LIST)
@@ -139,14 +137,7 @@ def test_a_memorys_page_is_read_at_one_look(page_as: Callable[..., Any], stage: 
     memory = stage.remember("The harbour pilot is called Sven, and he answers on channel 16 only.")
     page = page_as(width=1440)
     page.goto(page_of(memory))
-    parts = (
-        "#memory-text",
-        "#curate",
-        "#id_reason",
-        "#strength-chart canvas",
-        "#strength-summary",
-        "#contexts",
-    )
+    parts = ("#memory-text", "#curate", "#id_reason", "#strength-chart canvas", "#strength-summary", "#contexts")
     for part in parts:
         box = page.locator(part).bounding_box()
         assert box["y"] + box["height"] <= 900, part

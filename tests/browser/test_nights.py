@@ -33,9 +33,7 @@ def test_a_sleep_is_previewed_done_and_undone(page: Any, stage: Stage) -> None:
 
 
 def test_a_proposal_is_merged_and_parted_again(page: Any, stage: Stage) -> None:
-    proposal = stage.proposal(
-        "The team meets on Tuesdays at ten.", "The team actually meets on Tuesdays at ten."
-    )
+    proposal = stage.proposal("The team meets on Tuesdays at ten.", "The team actually meets on Tuesdays at ten.")
     page.goto(page_of(proposal))
     press(page, "Merge")
     proposal.refresh_from_db()

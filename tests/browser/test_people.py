@@ -15,9 +15,7 @@ from tests.browser.steps import press
 
 
 @pytest.mark.parametrize(("language", "width", "dark"), [("en", 1280, False), ("ja", 360, True)])
-def test_login_page_keeps_nobody_out(
-    page_as: Callable[..., Any], language: str, width: int, dark: bool
-) -> None:
+def test_login_page_keeps_nobody_out(page_as: Callable[..., Any], language: str, width: int, dark: bool) -> None:
     page = page_as(None, language=language, width=width, dark=dark)
     page.goto("/admin/")
     assert page.evaluate("document.documentElement.lang") == language
@@ -63,9 +61,5 @@ def test_who_may_not_see_a_screen_has_no_way_to_it(page_as: Callable[..., Any], 
     for screen in ("Memories", "API keys", "Jobs"):
         expect(sidebar.get_by_text(screen, exact=True)).to_have_count(0)
     assert page.goto("/admin/memoryhub/agent/").status == 200
-    for address in (
-        "/admin/strength/memory/",
-        page_of(Memory.objects.all()[0]),
-        "/admin/memoryhub/apikey/add/",
-    ):
+    for address in ("/admin/strength/memory/", page_of(Memory.objects.all()[0]), "/admin/memoryhub/apikey/add/"):
         assert page.goto(address).status == 403

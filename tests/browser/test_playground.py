@@ -47,9 +47,7 @@ def test_a_budget_a_pin_and_its_undoing(page: Any, stage: Stage) -> None:
     expect(page.locator("#candidates tr[data-entered=yes]").first).to_be_hidden()
     page.locator("[data-hub-show=all]").click()
     button = page.locator("#candidates button[value=pin]").first
-    memory = Memory.objects.get(
-        pk=re.search(r"memory/([0-9a-f-]+)/", button.get_attribute("formaction")).group(1)
-    )  # type: ignore[union-attr]
+    memory = Memory.objects.get(pk=re.search(r"memory/([0-9a-f-]+)/", button.get_attribute("formaction")).group(1))  # type: ignore[union-attr]
     page.locator("#curate input[name=reason]").fill("It matters")
     button.click()
     page.wait_for_load_state()

@@ -86,11 +86,7 @@ def test_two_people_at_one_text_see_both(page: Any, stage: Stage) -> None:
     page.goto(page_of(document))
     page.locator("#id_text").fill("# website\n\nMy own words.\n")
     write_document(
-        document=document,
-        text=f"{document.text}\nTheir words.\n",
-        kind=DocumentKind.EDIT,
-        by=BY,
-        now=stage.now,
+        document=document, text=f"{document.text}\nTheir words.\n", kind=DocumentKind.EDIT, by=BY, now=stage.now
     )
     press(page, "Save and continue editing")
     conflict = page.locator("#conflict")

@@ -23,9 +23,7 @@ def mine(stage: Stage) -> str:
 
 
 MARK_AS_FORMER = "() => { document.querySelector('#review > div').dataset.former = '1'; }"
-IS_NEW = (
-    "() => document.querySelector('#review > div:not([data-former])') && document.readyState === 'complete'"
-)
+IS_NEW = "() => document.querySelector('#review > div:not([data-former])') && document.readyState === 'complete'"
 
 
 def hit(page: Any, key: str) -> None:
@@ -74,9 +72,7 @@ def test_memories_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean:
     assert states(memories) == ["pending", "pending", "pending"]
 
 
-def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(
-    page: Any, stage: Stage, clean: None
-) -> None:
+def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(page: Any, stage: Stage, clean: None) -> None:
     [memory] = waiting(stage, "Maya owns a canoo.")
     page.goto(mine(stage) + "memory")
     page.keyboard.press("w")
@@ -142,15 +138,9 @@ LINES = """(cell) => getComputedStyle(cell.querySelector(".review-own")).textDec
 def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage: Stage, dark: bool) -> None:
     proposal = stage.proposal(f"Maya skis{' far' * dark}.", f"Maya actually skis{' far' * dark}.")
     page = page_as(dark=dark)
-    for address in (
-        mine(stage) + f"merge&at=merge:{proposal.pk}",
-        f"/admin/strength/merge/{proposal.pk}/change/",
-    ):
+    for address in (mine(stage) + f"merge&at=merge:{proposal.pk}", f"/admin/strength/merge/{proposal.pk}/change/"):
         page.goto(address)
-        heads, cell = (
-            page.locator(".review-heads [role=columnheader]"),
-            page.locator(".review-other.review-cell"),
-        )
+        heads, cell = (page.locator(".review-heads [role=columnheader]"), page.locator(".review-other.review-cell"))
         for chosen, said, line, marked in (
             (0, ["Stays", "Is merged into it"], "line-through", "only in what goes:"),
             (1, ["Is merged into it", "Stays"], "underline", "only in what stays:"),
@@ -176,9 +166,7 @@ def test_from_the_list_to_a_merged_pair_are_two_clicks(page: Any, stage: Stage) 
     assert proposal.state == "proposed"
 
 
-def test_it_works_by_buttons_on_a_phone_without_scripts(
-    page_as: Callable[..., Any], stage: Stage, clean: None
-) -> None:
+def test_it_works_by_buttons_on_a_phone_without_scripts(page_as: Callable[..., Any], stage: Stage, clean: None) -> None:
     memories = waiting(stage, "Maya bakes bread " + "every single morning " * 20)
     page = page_as(width=360, dark=True)
     page.route(

@@ -35,10 +35,15 @@ def server(settings: Any) -> Iterator[OidcServer]:
     with OidcServer() as server:
         settings.SIGN_IN = SignInConfig(
             Provider(
-                issuer=server.issuer, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, name="Example", scopes=("openid",),
-                groups_claim="groups", roles={"team": "curator"},
+                issuer=server.issuer,
+                client_id=CLIENT_ID,
+                client_secret=CLIENT_SECRET,
+                name="Example",
+                scopes=("openid",),
+                groups_claim="groups",
+                roles={"team": "curator"},
             )
-        )  # fmt: skip
+        )
         yield server
 
 
@@ -122,9 +127,13 @@ def test_an_invited_person_gets_in_and_sets_up_what_is_required(
     cache.clear()
     name, now = f"rin-{seen['language']}", datetime.now(UTC)
     _, token = invite(
-        email=f"{name}@example.org", role="curator", valid_for=timedelta(days=1), inviter=User.objects.get(username="aya"),
-        by=BY, now=now,
-    )  # fmt: skip
+        email=f"{name}@example.org",
+        role="curator",
+        valid_for=timedelta(days=1),
+        inviter=User.objects.get(username="aya"),
+        by=BY,
+        now=now,
+    )
     page = page_as(None, **seen)
     page.goto(f"/admin/invitation/{token}/")
     fine(page)

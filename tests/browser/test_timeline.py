@@ -21,12 +21,8 @@ def timeline_of(session: Session) -> str:
 
 def written(stage: Stage, count: int) -> Session:
     """Return a session of Maya's with so many messages."""
-    session, _ = open_session(
-        actor=stage.maya, session_id=None, channel="web", title="Long", by=BY, now=stage.now
-    )
-    batch = [
-        NewMessage(role=Role.USER, content=f"Thought number {number}.") for number in range(1, count + 1)
-    ]
+    session, _ = open_session(actor=stage.maya, session_id=None, channel="web", title="Long", by=BY, now=stage.now)
+    batch = [NewMessage(role=Role.USER, content=f"Thought number {number}.") for number in range(1, count + 1)]
     for begin in range(0, count, 100):
         add_messages(session=session, batch=batch[begin : begin + 100], by=BY, now=stage.now)
     return session

@@ -136,31 +136,40 @@ def claude_conversation(writer: Writer, turns: int) -> dict[str, Any]:
         thought = {"type": "thinking", "thinking": writer.text(8), "summaries": []}
         messages.append(
             {
-                "uuid": writer.id(), "text": text, "content": [thought, block] if number % 2 else [block],
-                "sender": "assistant" if number % 2 else "human", "created_at": at, "updated_at": at,
-                "attachments": [], "files": [],
+                "uuid": writer.id(),
+                "text": text,
+                "content": [thought, block] if number % 2 else [block],
+                "sender": "assistant" if number % 2 else "human",
+                "created_at": at,
+                "updated_at": at,
+                "attachments": [],
+                "files": [],
             }
-        )  # fmt: skip
+        )
     return {
-        "uuid": writer.id(), "name": writer.text(4)[:60], "summary": "", "created_at": messages[0]["created_at"],
-        "updated_at": messages[-1]["updated_at"], "account": {"uuid": writer.id()}, "chat_messages": messages,
-    }  # fmt: skip
+        "uuid": writer.id(),
+        "name": writer.text(4)[:60],
+        "summary": "",
+        "created_at": messages[0]["created_at"],
+        "updated_at": messages[-1]["updated_at"],
+        "account": {"uuid": writer.id()},
+        "chat_messages": messages,
+    }
 
 
 def claude_code_lines(writer: Writer, turns: int) -> Iterator[dict[str, Any]]:
     """Yield the lines of a transcript, with a summary, a tool's call and its result."""
     session, parent = writer.id(), None
     base = {
-        "isSidechain": False, "userType": "external", "cwd": "/home/hiroki/src/tea-shop", "sessionId": session,
-        "version": "2.0.14", "gitBranch": "main",
-    }  # fmt: skip
-    yield {"type": "summary", "summary": writer.text(4)[:60], "leafUuid": writer.id()}
-    yield {
-        "type": "file-history-snapshot",
-        "messageId": writer.id(),
-        "snapshot": {},
-        "isSnapshotUpdate": False,
+        "isSidechain": False,
+        "userType": "external",
+        "cwd": "/home/hiroki/src/tea-shop",
+        "sessionId": session,
+        "version": "2.0.14",
+        "gitBranch": "main",
     }
+    yield {"type": "summary", "summary": writer.text(4)[:60], "leafUuid": writer.id()}
+    yield {"type": "file-history-snapshot", "messageId": writer.id(), "snapshot": {}, "isSnapshotUpdate": False}
     for number in range(2 * turns):
         key, is_user = writer.id(), number % 2 == 0
         blocks = [
@@ -173,21 +182,19 @@ def claude_code_lines(writer: Writer, turns: int) -> Iterator[dict[str, Any]]:
             else {"role": "assistant", "type": "message", "model": "claude-sonnet", "content": blocks}
         )
         kind = "user" if is_user else "assistant"
-        yield {
-            **base,
-            "parentUuid": parent,
-            "type": kind,
-            "message": message,
-            "uuid": key,
-            "timestamp": writer.iso(),
-        }
+        yield {**base, "parentUuid": parent, "type": kind, "message": message, "uuid": key, "timestamp": writer.iso()}
         parent = key
         if not is_user:
             result = {"tool_use_id": "toolu_1", "type": "tool_result", "content": "1 passed"}
             yield {
-                **base, "parentUuid": parent, "type": "user", "message": {"role": "user", "content": [result]},
-                "uuid": writer.id(), "timestamp": writer.iso(), "toolUseResult": {"stdout": "1 passed"},
-            }  # fmt: skip
+                **base,
+                "parentUuid": parent,
+                "type": "user",
+                "message": {"role": "user", "content": [result]},
+                "uuid": writer.id(),
+                "timestamp": writer.iso(),
+                "toolUseResult": {"stdout": "1 passed"},
+            }
 
 
 def write_chatgpt(folder: Path, count: int, turns: int, writer: Writer) -> Path:
@@ -207,19 +214,21 @@ def write_claude(folder: Path, count: int, turns: int, writer: Writer) -> Path:
     project = writer.id()
     memories = {
         "conversations_memory": "**Work context**\n\n" + "\n\n".join(writer.text(20) for _ in range(5)),
-        "project_memories": {project: writer.text(20)}, "account_uuid": writer.id(),
-    }  # fmt: skip
-    document = {
-        "uuid": writer.id(),
-        "filename": "suppliers.md",
-        "content": writer.text(60),
-        "created_at": writer.iso(),
+        "project_memories": {project: writer.text(20)},
+        "account_uuid": writer.id(),
     }
+    document = {"uuid": writer.id(), "filename": "suppliers.md", "content": writer.text(60), "created_at": writer.iso()}
     projects = {
-        "uuid": project, "name": "喫茶店の計画", "description": "A tea shop in Kyoto", "is_private": True,
-        "is_starter_project": False, "prompt_template": "Answer briefly.", "created_at": writer.iso(),
-        "creator": {"uuid": writer.id(), "full_name": "Hiroki"}, "docs": [document],
-    }  # fmt: skip
+        "uuid": project,
+        "name": "喫茶店の計画",
+        "description": "A tea shop in Kyoto",
+        "is_private": True,
+        "is_starter_project": False,
+        "prompt_template": "Answer briefly.",
+        "created_at": writer.iso(),
+        "creator": {"uuid": writer.id(), "full_name": "Hiroki"},
+        "docs": [document],
+    }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("users.json", json.dumps([{"uuid": writer.id(), "full_name": "Hiroki"}]))
         archive.writestr("memories.json", json.dumps([memories], ensure_ascii=False))
@@ -233,9 +242,7 @@ def write_coding_agents(folder: Path, count: int, turns: int, writer: Writer) ->
     top = folder / "claude-code"
     place = top / "-home-hiroki-src-tea-shop"
     (place / "memory").mkdir(parents=True)
-    (place / "memory" / "MEMORY.md").write_text(
-        "# Memory\n\n- The tests need PostgreSQL.\n", encoding="utf-8"
-    )
+    (place / "memory" / "MEMORY.md").write_text("# Memory\n\n- The tests need PostgreSQL.\n", encoding="utf-8")
     for _ in range(count):
         lines = [json.dumps(line, ensure_ascii=False) for line in claude_code_lines(writer, turns)]
         (place / f"{writer.id()}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -248,42 +255,41 @@ def write_letta(folder: Path, count: int, turns: int, writer: Writer) -> Path:
     blocks, agents = [], []
     for number in range(count):
         block = f"block-{number}"
-        blocks.append(
-            {"id": block, "label": "human", "value": writer.text(20), "limit": 5000, "description": None}
-        )
+        blocks.append({"id": block, "label": "human", "value": writer.text(20), "limit": 5000, "description": None})
         messages: list[dict[str, Any]] = []
         for turn in range(turns):
             said = {"type": "user_message", "message": writer.text(), "time": "2025-03-01 09:00:00 AM UTC"}
-            sent = {
-                "name": "send_message",
-                "arguments": json.dumps({"message": writer.text()}, ensure_ascii=False),
-            }
+            sent = {"name": "send_message", "arguments": json.dumps({"message": writer.text()}, ensure_ascii=False)}
             call = {"id": "call_1", "type": "function", "function": sent}
             messages += [
                 {
-                    "id": f"message-{2 * turn}", "role": "user", "created_at": writer.iso(), "tool_calls": None,
+                    "id": f"message-{2 * turn}",
+                    "role": "user",
+                    "created_at": writer.iso(),
+                    "tool_calls": None,
                     "content": [{"type": "text", "text": json.dumps(said, ensure_ascii=False)}],
                 },
                 {
-                    "id": f"message-{2 * turn + 1}", "role": "assistant", "created_at": writer.iso(),
-                    "content": [{"type": "text", "text": "A thought."}], "tool_calls": [call],
+                    "id": f"message-{2 * turn + 1}",
+                    "role": "assistant",
+                    "created_at": writer.iso(),
+                    "content": [{"type": "text", "text": "A thought."}],
+                    "tool_calls": [call],
                 },
-            ]  # fmt: skip
+            ]
         agents.append(
             {
-                "id": f"agent-{number}", "name": f"Tea {number}", "agent_type": "memgpt_agent", "block_ids": [block],
-                "system": "You are Letta.", "messages": messages, "in_context_message_ids": [], "tool_ids": [],
+                "id": f"agent-{number}",
+                "name": f"Tea {number}",
+                "agent_type": "memgpt_agent",
+                "block_ids": [block],
+                "system": "You are Letta.",
+                "messages": messages,
+                "in_context_message_ids": [],
+                "tool_ids": [],
             }
-        )  # fmt: skip
-    whole = {
-        "agents": agents,
-        "groups": [],
-        "blocks": blocks,
-        "files": [],
-        "sources": [],
-        "tools": [],
-        "metadata": {},
-    }
+        )
+    whole = {"agents": agents, "groups": [], "blocks": blocks, "files": [], "sources": [], "tools": [], "metadata": {}}
     path.write_text(json.dumps(whole, ensure_ascii=False), encoding="utf-8")
     return path
 
@@ -293,11 +299,17 @@ def write_mem0(folder: Path, count: int, turns: int, writer: Writer) -> Path:
     path = folder / "mem0.json"
     rows = [
         {
-            "id": writer.id(), "memory": writer.text(15), "hash": writer.id(), "user_id": "hiroki",
-            "metadata": {"topic": "tea"}, "categories": ["food"], "created_at": writer.iso(), "updated_at": None,
+            "id": writer.id(),
+            "memory": writer.text(15),
+            "hash": writer.id(),
+            "user_id": "hiroki",
+            "metadata": {"topic": "tea"},
+            "categories": ["food"],
+            "created_at": writer.iso(),
+            "updated_at": None,
         }
         for _ in range(2 * count * turns)
-    ]  # fmt: skip
+    ]
     path.write_text(json.dumps({"results": rows}, ensure_ascii=False), encoding="utf-8")
     return path
 
@@ -324,9 +336,13 @@ def write_markdown(folder: Path, count: int, turns: int, writer: Writer) -> Path
 
 
 WRITERS: Mapping[str, Callable[[Path, int, int, Writer], Path]] = {
-    "chatgpt": write_chatgpt, "claude": write_claude, "coding-agents": write_coding_agents, "letta": write_letta,
-    "mem0": write_mem0, "markdown": write_markdown,
-}  # fmt: skip
+    "chatgpt": write_chatgpt,
+    "claude": write_claude,
+    "coding-agents": write_coding_agents,
+    "letta": write_letta,
+    "mem0": write_mem0,
+    "markdown": write_markdown,
+}
 
 
 def write_export(format: str, folder: Path, *, count: int, turns: int = 3, seed: int = 1) -> Path:

@@ -55,5 +55,7 @@ LANGUAGES: Final[Mapping[str, str]] = {
 }
 
 SHAPES: Final[Mapping[str, str]] = {
-    **{f"{length} characters": of_length(length) for length in LENGTHS}, **LINE_TRICKS, **LANGUAGES,
-}  # fmt: skip
+    **{f"{length} characters": of_length(length) for length in LENGTHS},
+    **LINE_TRICKS,
+    **LANGUAGES,
+}

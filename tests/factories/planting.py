@@ -58,18 +58,12 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     planted = Planted(agent_id, user_id, f"agentmark{uuid4().hex}", f"usermark{uuid4().hex}")
     mark, names = planted.user_mark, planted.names
     made(client.post(f"{API}/agents", {"agent_id": agent_id, "system_prompt": planted.agent_mark}))
+    made(client.post(f"{API}/memories", {"agent_id": agent_id, "content": f"{planted.agent_mark} own memory"}))
     made(
-        client.post(f"{API}/memories", {"agent_id": agent_id, "content": f"{planted.agent_mark} own memory"})
-    )
-    made(
-        client.patch(
-            f"{API}/actors?agent_id={agent_id}&user_id={user_id}", {"policy": {"untrusted_channels": [mark]}}
-        )
+        client.patch(f"{API}/actors?agent_id={agent_id}&user_id={user_id}", {"policy": {"untrusted_channels": [mark]}})
     )
     session = made(
-        client.post(
-            f"{API}/sessions", {**names, "title": f"{mark} title", "metadata": {"note": f"{mark} metadata"}}
-        )
+        client.post(f"{API}/sessions", {**names, "title": f"{mark} title", "metadata": {"note": f"{mark} metadata"}})
     )
     messages = made(
         client.post(
@@ -92,29 +86,20 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         )
     )  # fmt: skip
     pending = made(
-        client.post(
-            f"{API}/memories", {**names, "content": f"{mark} perhaps drinks coffee", "confidence": 0.1}
-        )
+        client.post(f"{API}/memories", {**names, "content": f"{mark} perhaps drinks coffee", "confidence": 0.1})
     )
     made(
         client.patch(
-            f"{API}/memories/{memory['id']}",
-            {"content": f"{mark} loves green tea", "reason": f"{mark} reason"},
+            f"{API}/memories/{memory['id']}", {"content": f"{mark} loves green tea", "reason": f"{mark} reason"}
         )
     )
     revision = made(client.get(f"{API}/memories/{memory['id']}/revisions"))["results"][-1]
     context = made(
-        client.post(
-            f"{API}/context", {**names, "session_id": session["id"], "message": f"{mark} wants green tea"}
-        )
+        client.post(f"{API}/context", {**names, "session_id": session["id"], "message": f"{mark} wants green tea"})
     )
     summary = f"{API}/sessions/{session['id']}/summary"
     run(Offer(UUID(made(client.post(summary, {}), 202)["job_id"]), "summarize"), worker=uuid4())
-    made(
-        client.patch(
-            summary, {"summary": f"{mark} spoke of green tea", "locked": False, "reason": f"{mark} reason"}
-        )
-    )
+    made(client.patch(summary, {"summary": f"{mark} spoke of green tea", "locked": False, "reason": f"{mark} reason"}))
     _plant_project(client, planted, session["id"])
     # What a job that broke off has written so far.
     SummaryDraft.objects.create(
@@ -125,29 +110,25 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     _plant_profile(planted, memory["id"])
     # Without a language model the question is kept all the same.
     made(client.post(f"{API}/chat", {**names, "message": f"{mark} wants an answer"}), 200, 503)
-    task = made(
-        client.post(f"{API}/tasks", {**names, "query": f"{mark} tea?", "perspective": f"{mark} view"})
-    )
-    made(
-        client.post(
-            f"{API}/memories/{memory['id']}/used", {"task_id": f"{mark} task", "perspective": f"{mark} view"}
-        )
-    )
+    task = made(client.post(f"{API}/tasks", {**names, "query": f"{mark} tea?", "perspective": f"{mark} view"}))
+    made(client.post(f"{API}/memories/{memory['id']}/used", {"task_id": f"{mark} task", "perspective": f"{mark} view"}))
     done = made(client.post(f"{API}/tasks", {**names, "query": f"{mark} asked"}))
     made(
         client.post(
             f"{API}/tasks/{done['task_id']}/complete",
-            {"result": {"text": f"{mark} answered"}, "used_memory_ids": [memory["id"]],
-             "learning_content": f"{mark} learnt", "learning_text": f"{mark} why"},
+            {
+                "result": {"text": f"{mark} answered"},
+                "used_memory_ids": [memory["id"]],
+                "learning_content": f"{mark} learnt",
+                "learning_text": f"{mark} why",
+            },
         )
-    )  # fmt: skip
+    )
     forgotten = made(client.post(f"{API}/memories", {**names, "content": f"{mark} said something silly"}))
     client.delete(f"{API}/memories/{forgotten['id']}")
     for same in (f"{mark} rides a red bicycle", f"{mark} rides the red bicycle"):
         made(client.post(f"{API}/memories", {**names, "content": same}))
-    bulk = made(client.post(f"{API}/memories/bulk", {**names, "verb": "pin", "tag": [f"{mark} tag"]}), 202)[
-        "batch"
-    ]
+    bulk = made(client.post(f"{API}/memories/bulk", {**names, "verb": "pin", "tag": [f"{mark} tag"]}), 202)["batch"]
     run(Offer(Job.objects.get(key=bulk).pk, "curate_memories"), worker=uuid4())
     slept = made(client.post(f"{API}/sleep-runs", names))
     merge = made(client.get(f"{API}/merges?agent_id={agent_id}&user_id={user_id}"))["results"][0]
@@ -165,9 +146,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     upload = f'[{{"memory": "{mark} came by an import"}}]'.encode()
     begun = made(client.post(f"{API}/imports", {**names, "file_name": f"{mark}.json", "format": "mem0"}))
     made(
-        client.post(
-            f"{API}/imports/{begun['id']}/chunks", {"offset": 0, "content": base64.b64encode(upload).decode()}
-        )
+        client.post(f"{API}/imports/{begun['id']}/chunks", {"offset": 0, "content": base64.b64encode(upload).decode()})
     )
     planted.upload_size = len(upload)
     for memory_key in Memory.objects.filter(actor_id=planted.actor_id).values_list("pk", flat=True)[:1]:
@@ -197,9 +176,15 @@ def _plant_profile(planted: Planted, memory_id: str) -> None:
     now, mark = datetime.now(UTC), planted.user_mark
     lines = [{"text": f"{mark} likes green tea", "sources": [{"id": memory_id, "digest": "0" * 16}]}]
     profile = Profile.objects.create(
-        actor_id=UUID(planted.actor_id), lines=lines, generator="llm", model="a-model", read_from=lines[0]["sources"],
-        written_at=now, created_at=now, updated_at=now,
-    )  # fmt: skip
+        actor_id=UUID(planted.actor_id),
+        lines=lines,
+        generator="llm",
+        model="a-model",
+        read_from=lines[0]["sources"],
+        written_at=now,
+        created_at=now,
+        updated_at=now,
+    )
     ProfileVersion.objects.create(
         actor_id=UUID(planted.actor_id), profile=profile, number=1, verb="write", lines=lines, generator="llm",
         model="a-model", who_kind="job", who_id="write_profile", who_name="write_profile", reason=f"{mark} reason",
@@ -218,8 +203,7 @@ def _plant_project(client: APIClient, planted: Planted, session_id: str) -> None
     routed = made(client.post(f"{API}/projects/route", {**names, "message": f"{mark} message to a project"}))
     made(
         client.post(
-            f"{API}/projects/routes/{routed['id']}/correct",
-            {"project": "tea-house", "reason": f"{mark} reason"},
+            f"{API}/projects/routes/{routed['id']}/correct", {"project": "tea-house", "reason": f"{mark} reason"}
         )
     )
     made(
@@ -233,9 +217,11 @@ def _plant_project(client: APIClient, planted: Planted, session_id: str) -> None
     made(client.post(f"{document}/entries{whose}", {"text": f"{mark} of the garden"}))
     moved = client.post(f"{document}/move{whose}", {"lines": [f"{mark} of the garden"], "into": "tea-garden"})
     planted.ids |= {
-        "project_name": "tea-house", "document_name": "decisions.md", "route_id": routed["id"],
+        "project_name": "tea-house",
+        "document_name": "decisions.md",
+        "route_id": routed["id"],
         "event_id": made(moved)["event_id"],
-    }  # fmt: skip
+    }
 
 
 Body = Callable[[Planted], dict[str, Any]]
@@ -253,7 +239,9 @@ BODIES: dict[tuple[str, str], Body] = {
     ("session-end", "post"): lambda planted: {},
     ("messages", "post"): lambda planted: {"role": "user", "content": "one more"},
     ("context", "post"): lambda planted: {
-        **planted.names, "session_id": planted.ids["session_id"], "message": "green tea"
+        **planted.names,
+        "session_id": planted.ids["session_id"],
+        "message": "green tea",
     },
     ("summary", "post"): lambda planted: {"start_time": "2020-01-01T00:00:00Z", "end_time": "2030-01-01T00:00:00Z"},
     ("summary", "patch"): lambda planted: {"summary": "They spoke of tea.", "locked": False, "reason": "because"},
@@ -274,10 +262,14 @@ BODIES: dict[tuple[str, str], Body] = {
     ("route-misplaced", "post"): lambda planted: {"dry_run": True},
     ("route-correct", "post"): lambda planted: {"project": planted.ids["project_name"]},
     ("chat", "post"): lambda planted: {
-        **planted.names, "session_id": planted.ids["session_id"], "message": "green tea?"
+        **planted.names,
+        "session_id": planted.ids["session_id"],
+        "message": "green tea?",
     },
     ("openai-chat-completions", "post"): lambda planted: {
-        "model": planted.agent_id, "user": planted.user_id, "messages": [{"role": "user", "content": "green tea?"}]
+        "model": planted.agent_id,
+        "user": planted.user_id,
+        "messages": [{"role": "user", "content": "green tea?"}],
     },
     ("profile", "post"): lambda planted: planted.names,
     ("profile", "patch"): lambda planted: {"text": "Likes tea.", "reason": "because"},
@@ -302,11 +294,8 @@ BODIES: dict[tuple[str, str], Body] = {
     ("sleep-runs", "post"): lambda planted: planted.names,
     ("sleep-run-undo", "post"): REASON,
     **{(f"merge-{verb}", "post"): REASON for verb in ("accept", "dismiss", "undo")},
-    **{
-        (f"memory-{verb}", "post"): REASON
-        for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")
-    },
-}  # fmt: skip
+    **{(f"memory-{verb}", "post"): REASON for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")},
+}
 """A body that each call accepts; a new POST, PUT or PATCH needs its line here."""
 
 

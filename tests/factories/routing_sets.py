@@ -67,10 +67,7 @@ def texts_of(project: dict[str, Any]) -> list[str]:
 def route_set(path: Path, *, among: Path) -> list[Routed]:
     """Return every message of a set with its verdict among a set's projects."""
     profiles = profiles_of(among)
-    return [
-        Routed(message, route_by_words(message["message"], profiles, []))
-        for message in read_set(path)["messages"]
-    ]
+    return [Routed(message, route_by_words(message["message"], profiles, [])) for message in read_set(path)["messages"]]
 
 
 def figures(path: Path) -> dict[str, Any]:
@@ -140,9 +137,7 @@ def by_reader(case: Case, profiles: Sequence[Profile], *, shows_lines: bool = Tr
     listed = [CatalogEntry(each["name"], each["description"]) for each in given]
     texts = {each["name"]: texts_of(each) for each in given} if shows_lines else {}
     current = case.project if case.kind == "after" else None
-    blocks = question_blocks(
-        case.text, case.channel, listed, profiles, texts, [], current=current, count=count_raw
-    )
+    blocks = question_blocks(case.text, case.channel, listed, profiles, texts, [], current=current, count=count_raw)
     return usable_prediction(read_question(case, blocks), [each.name for each in listed], current=current)
 
 
@@ -174,13 +169,10 @@ def case_figures(cases: Sequence[Case], router: Callable[[Case], Prediction]) ->
         "messages": len(pairs),
         "right_or_rightly_asked": share([case.is_right(verdict) for case, verdict in pairs]),
         "high_and_wrong": sum(
-            verdict.confidence is Confidence.HIGH and verdict.project != case.project
-            for case, verdict in pairs
+            verdict.confidence is Confidence.HIGH and verdict.project != case.project for case, verdict in pairs
         ),
         "follow_ups_stay": share([case.is_right(verdict) for case, verdict in pairs if case.kind == "after"]),
-        "new_proposed": share(
-            [action_of(verdict) is Action.PROPOSE for case, verdict in pairs if case.kind == "new"]
-        ),
+        "new_proposed": share([action_of(verdict) is Action.PROPOSE for case, verdict in pairs if case.kind == "new"]),
     }
 
 

@@ -26,10 +26,7 @@ from memoryhub.search.models import SPACED, UNSPACED
 
 JSON = {"Content-Type": "application/json"}
 MEANINGS = {
-    row[column]: (row[0], script)
-    for row in PROBES
-    for script, columns in COLUMNS.items()
-    for column in columns
+    row[column]: (row[0], script) for row in PROBES for script, columns in COLUMNS.items() for column in columns
 }
 """Of each probe the meaning, and the script it is written in."""
 
@@ -96,9 +93,7 @@ class EmbeddingsServer:
         """
         meaning, script = MEANINGS.get(text, (text, SPACED))
         said = meaning if script in self.knows else text
-        digest = b"".join(
-            hashlib.sha256(f"{block}:{said}".encode()).digest() for block in range(self.dimension)
-        )
+        digest = b"".join(hashlib.sha256(f"{block}:{said}".encode()).digest() for block in range(self.dimension))
         return [byte / 128.0 - 1.0 for byte in digest[: self.dimension]]
 
 

@@ -87,15 +87,7 @@ ANTHROPIC_PARAMETERS = {
     *("stop_sequences", "service_tier", "cache_control", "tools", "tool_choice"),
 }
 OPENAI_PARAMETERS = {
-    *(
-        "model",
-        "messages",
-        "max_tokens",
-        "max_completion_tokens",
-        "stream",
-        "stream_options",
-        "response_format",
-    ),
+    *("model", "messages", "max_tokens", "max_completion_tokens", "stream", "stream_options", "response_format"),
     *("metadata", "store", "user", "reasoning_effort", "temperature", "tools", "tool_choice"),
 }
 
@@ -248,9 +240,7 @@ class _Handler(embeddings_server._Handler):
         elif isinstance(standing, Reply) and standing.failure:
             _Answering(self, _models_asked(self), standing).answer()
         else:
-            models = [
-                {"id": "fake-model", "type": "model", "object": "model", "owned_by": "us", "created": 1}
-            ]
+            models = [{"id": "fake-model", "type": "model", "object": "model", "owned_by": "us", "created": 1}]
             self.send_json(200, {"object": "list", "data": models, "has_more": False})
 
     def do_POST(self) -> None:
@@ -294,9 +284,7 @@ def _asked(path: str, headers: dict[str, str], body: dict[str, Any]) -> Asked:
         model=body.get("model", ""),
         system="\n".join(_texts(system)),
         messages=messages,
-        text="\n".join(
-            text for each in messages if each["role"] == "user" for text in _texts(each["content"])
-        ),
+        text="\n".join(text for each in messages if each["role"] == "user" for text in _texts(each["content"])),
         schema=_schema(body),
         max_tokens=body.get("max_completion_tokens", body.get("max_tokens")),
         stream=bool(body.get("stream")),
@@ -388,15 +376,9 @@ def _anthropic_problem(messages: Sequence[Mapping[str, Any]]) -> tuple[str | Non
             return "only an assistant calls and thinks", True
         if thoughts and kinds[0] not in ("thinking", "redacted_thinking"):
             return "thinking begins a message", True
-        if (
-            len(set(waiting)) < len(waiting)
-            or seen & set(waiting)
-            or not all(map(IDS["anthropic"].fullmatch, waiting))
-        ):
+        if len(set(waiting)) < len(waiting) or seen & set(waiting) or not all(map(IDS["anthropic"].fullmatch, waiting)):
             return "ids of calls", True
-        if not all(
-            NAMES["anthropic"].fullmatch(call["name"]) and isinstance(call["input"], dict) for call in calls
-        ):
+        if not all(NAMES["anthropic"].fullmatch(call["name"]) and isinstance(call["input"], dict) for call in calls):
             return "names or inputs of calls", True
         seen |= set(waiting)
     return ("a call without its result" if waiting else None), bool(seen)
@@ -565,10 +547,7 @@ class _Answering:
 
     @property
     def _tool_uses(self) -> list[dict[str, Any]]:
-        return [
-            {"type": "tool_use", "id": key, "name": name, "input": given}
-            for key, name, given in self.reply.calls
-        ]
+        return [{"type": "tool_use", "id": key, "name": name, "input": given} for key, name, given in self.reply.calls]
 
     @property
     def _tool_calls(self) -> list[dict[str, Any]]:
@@ -689,8 +668,7 @@ class _Answering:
                 delta = {"type": "thinking_delta", "thinking": piece}
                 yield _event("content_block_delta", {"index": -1, "delta": delta})
             yield _event(
-                "content_block_delta",
-                {"index": -1, "delta": {"type": "signature_delta", "signature": "signed"}},
+                "content_block_delta", {"index": -1, "delta": {"type": "signature_delta", "signature": "signed"}}
             )
         for number, (key, name, given) in enumerate(self.reply.calls, 1):
             start = {"type": "tool_use", "id": key, "name": name, "input": {}}
@@ -720,9 +698,7 @@ class _Answering:
             start = {**call, "index": number, "function": {"name": call["function"]["name"], "arguments": ""}}
             yield self._openai_chunk({"tool_calls": [start]})
             for piece in _cut(call["function"]["arguments"]):
-                yield self._openai_chunk(
-                    {"tool_calls": [{"index": number, "function": {"arguments": piece}}]}
-                )
+                yield self._openai_chunk({"tool_calls": [{"index": number, "function": {"arguments": piece}}]})
         if self.failure == "refusal":
             yield self._openai_chunk({"refusal": SECRET})
         if self.failure == "overload_in_stream":

@@ -102,7 +102,11 @@ class OidcServer:
             return None
         code = secrets.token_urlsafe(16)
         self._codes[code] = dict(asked)
-        answer = {"code": code, "state": asked["state"]} if self.person else {"error": "access_denied", "state": asked["state"]}  # fmt: skip
+        answer = (
+            {"code": code, "state": asked["state"]}
+            if self.person
+            else {"error": "access_denied", "state": asked["state"]}
+        )
         return f"{asked['redirect_uri']}?{urlencode(answer)}"
 
     def exchange(self, sent: Mapping[str, str]) -> dict[str, Any] | None:
@@ -125,9 +129,15 @@ class OidcServer:
         now = int(time.time())
         kept = self.person if self.in_token is None else {name: self.person[name] for name in self.in_token}
         claims = {
-            **kept, "sub": self.person["sub"], "iss": self.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 300,
-            "nonce": nonce, **self._spoilt.get("claims", {}),
-        }  # fmt: skip
+            **kept,
+            "sub": self.person["sub"],
+            "iss": self.issuer,
+            "aud": CLIENT_ID,
+            "iat": now,
+            "exp": now + 300,
+            "nonce": nonce,
+            **self._spoilt.get("claims", {}),
+        }
         claims = {name: value for name, value in claims.items() if value is not GONE}
         headers = {"kid": self.key_id}
         match self._spoilt.get("signed"):

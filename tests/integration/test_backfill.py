@@ -33,9 +33,7 @@ def backfill(*arguments: str) -> str:
 def talk(client: APIClient, agent_id: str, user_id: str, *texts: str) -> str:
     names = {"agent_id": agent_id, "user_id": user_id}
     session = client.post(f"{API}/sessions", names).json()["id"]
-    batch = [
-        {"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)
-    ]
+    batch = [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
     assert client.post(f"{API}/sessions/{session}/messages", {"messages": batch}).status_code == 201
     return str(session)
 

@@ -40,9 +40,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def session_id(transactional_db: None) -> str:
-    return str(
-        client_with_key().post(f"{API}/sessions", {"agent_id": "kana", "user_id": "hiroki"}).json()["id"]
-    )
+    return str(client_with_key().post(f"{API}/sessions", {"agent_id": "kana", "user_id": "hiroki"}).json()["id"])
 
 
 @pytest.fixture
@@ -78,9 +76,7 @@ def test_repeated_client_message_ids_make_one_row_each(many: Sequence[APIClient]
     def work(number: int) -> list[tuple[str, Any]]:
         seen = []
         for turn in range(REPEATS):
-            identity = (
-                f"message {(turn + number * 25) % REPEATS}"  # the threads meet on some and not on others
-            )
+            identity = f"message {(turn + number * 25) % REPEATS}"  # the threads meet on some and not on others
             body = {"role": "user", "content": f"text of {identity}", "client_message_id": identity}
             answer = many[number].post(f"{API}/sessions/{session_id}/messages", body)
             assert answer.status_code in (200, 201), answer.content
@@ -99,9 +95,7 @@ def test_repeated_client_message_ids_make_one_row_each(many: Sequence[APIClient]
 
 def check_numbering(session_id: str, count: int) -> None:
     """Fail where the session's messages are not numbered 1 to `count`."""
-    numbers = list(
-        Message.objects.filter(session_id=session_id).order_by("seq").values_list("seq", flat=True)
-    )
+    numbers = list(Message.objects.filter(session_id=session_id).order_by("seq").values_list("seq", flat=True))
     assert numbers == list(range(1, count + 1))
     assert client_with_key().get(f"{API}/sessions/{session_id}").json()["message_count"] == count
 
@@ -110,10 +104,7 @@ def test_eight_writers_leave_no_gap_in_seq(many: Sequence[APIClient], session_id
     def work(number: int) -> None:
         for turn in range(25):
             batch = [{"role": "user", "content": f"{number} {turn} {part}"} for part in range(1 + turn % 3)]
-            assert (
-                many[number].post(f"{API}/sessions/{session_id}/messages", {"messages": batch}).status_code
-                == 201
-            )
+            assert many[number].post(f"{API}/sessions/{session_id}/messages", {"messages": batch}).status_code == 201
 
     at_once(work)
     check_numbering(session_id, THREADS * sum(1 + turn % 3 for turn in range(25)))
@@ -125,9 +116,7 @@ def test_eight_writers_leave_no_gap_in_seq(many: Sequence[APIClient], session_id
 
 @pytest.mark.property
 @pytest.mark.parametrize("kind", ["messages", "memories"])
-def test_repeated_idempotency_keys_do_the_work_once(
-    many: Sequence[APIClient], session_id: str, kind: str
-) -> None:
+def test_repeated_idempotency_keys_do_the_work_once(many: Sequence[APIClient], session_id: str, kind: str) -> None:
     address = f"{API}/sessions/{session_id}/messages" if kind == "messages" else f"{API}/memories"
 
     def body(turn: int) -> dict[str, Any]:
@@ -141,9 +130,7 @@ def test_repeated_idempotency_keys_do_the_work_once(
             turn = (step + number * 25) % REPEATS
             answer = many[number].post(address, body(turn), headers={"Idempotency-Key": f"key {turn}"})
             replayed = answer.headers.get("Idempotent-Replay") == "true"
-            seen.append(
-                (turn, replayed, answer.status_code, answer.content.decode(), answer.headers.get("ETag"))
-            )
+            seen.append((turn, replayed, answer.status_code, answer.content.decode(), answer.headers.get("ETag")))
         return seen
 
     answers = [each for seen in at_once(work) for each in seen]
@@ -157,9 +144,7 @@ def test_repeated_idempotency_keys_do_the_work_once(
         texts.setdefault(turn, set()).add((canonical(text), etag))
     assert {len(each) for each in texts.values()} == {1}
     if kind == "memories":
-        assert set(MemoryNumbers.objects.values_list("access_count", flat=True)) == {0}, (
-            "a repeat reinforces nothing"
-        )
+        assert set(MemoryNumbers.objects.values_list("access_count", flat=True)) == {0}, "a repeat reinforces nothing"
     else:
         check_numbering(session_id, REPEATS)
 
@@ -226,9 +211,7 @@ def test_one_of_many_editors_wins(many: Sequence[APIClient]) -> None:
     address = f"{API}/memories/{memory.json()['id']}"
     statuses = at_once(
         lambda number: (
-            many[number]
-            .patch(address, {"content": f"by {number}"}, headers={"If-Match": memory["ETag"]})
-            .status_code
+            many[number].patch(address, {"content": f"by {number}"}, headers={"If-Match": memory["ETag"]}).status_code
         )
     )
     assert Counter(statuses) == {200: 1, 412: THREADS - 1}
@@ -266,9 +249,7 @@ def test_a_repeat_waits_for_the_first(many: Sequence[APIClient], monkeypatch: py
     assert Memory.objects.count() == 1
 
 
-def test_a_repeat_that_waits_too_long_is_told_so(
-    many: Sequence[APIClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repeat_that_waits_too_long_is_told_so(many: Sequence[APIClient], monkeypatch: pytest.MonkeyPatch) -> None:
     may_finish, is_working = threading.Event(), threading.Event()
     record = idempotency._record
     monkeypatch.setattr(idempotency, "MAX_WAIT_MS", 200)
@@ -308,9 +289,7 @@ def test_a_failed_call_can_be_repeated(many: Sequence[APIClient], monkeypatch: p
     assert many[0].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"}).status_code == 500
     assert Memory.objects.count() == 0
     monkeypatch.setattr(idempotency, "_record", record)
-    answers = at_once(
-        lambda number: many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"})
-    )
+    answers = at_once(lambda number: many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"}))
     assert {answer.status_code for answer in answers} == {201}
     assert Memory.objects.count() == 1
 
@@ -365,10 +344,7 @@ def test_a_user_erased_while_seven_write_is_never_half_there(many: Sequence[APIC
             address = f"{API}/sessions/{session.json()['id']}/messages"
             answer = client.post(address, {"role": "user", "content": f"turn {turn}"})
             statuses[answer.status_code] += 1
-        for path, body in (
-            ("memories", {"content": f"fact {turn}"}),
-            ("context", {"message": f"fact {turn}"}),
-        ):
+        for path, body in (("memories", {"content": f"fact {turn}"}), ("context", {"message": f"fact {turn}"})):
             statuses[client.post(f"{API}/{path}", {**names, **body}).status_code] += 1
 
     def work(number: int) -> None:
@@ -386,9 +362,7 @@ def test_a_user_erased_while_seven_write_is_never_half_there(many: Sequence[APIC
 
 
 def test_one_person_who_signs_in_twice_at_once_for_the_first_time_gets_one_account() -> None:
-    identity = Identity(
-        "https://issuer.example", "kei-1", "kei", "kei@example.org", "", "", frozenset({"team"})
-    )
+    identity = Identity("https://issuer.example", "kei-1", "kei", "kei@example.org", "", "", frozenset({"team"}))
 
     people = at_once(lambda _: sign_in(identity, roles={"team": "curator"}, now=timezone.now()))
 

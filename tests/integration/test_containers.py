@@ -29,12 +29,8 @@ OURS = ("setup", "first-run", "web", "worker")
 
 
 def test_every_file_of_the_image_is_there_and_let_in() -> None:
-    copied = [
-        word for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for word in line.split()
-    ]
-    let_in = {
-        line[1:] for line in (CHECKOUT / ".dockerignore").read_text().splitlines() if line.startswith("!")
-    }
+    copied = [word for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for word in line.split()]
+    let_in = {line[1:] for line in (CHECKOUT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
 
     assert set(copied) == let_in
     assert all((CHECKOUT / name).exists() for name in copied)
@@ -83,11 +79,7 @@ def test_every_service_runs_a_program_that_is_there() -> None:
 
 def test_no_log_holds_the_first_login_and_key() -> None:
     """`docker compose up` starts what has no profile, and keeps what it prints."""
-    started = [
-        each["command"]
-        for each in COMPOSE["services"].values()
-        if "command" in each and "profiles" not in each
-    ]
+    started = [each["command"] for each in COMPOSE["services"].values() if "command" in each and "profiles" not in each]
 
     assert started and not any("first_run" in word for command in started for word in command)
     assert COMPOSE["services"]["first-run"]["profiles"] == ["first-run"]
@@ -101,17 +93,13 @@ def test_every_variable_is_a_documented_setting() -> None:
 
 def test_settings_of_models_are_handed_on() -> None:
     page = (CHECKOUT / "docs/reference/settings.md").read_text()
-    named = set(
-        re.findall(r"`((?:MEMORYHUB_(?:LLM|EMBEDDING)|AZURE_OPENAI|OPENAI|ANTHROPIC)_[A-Z_]+)`", page)
-    )
+    named = set(re.findall(r"`((?:MEMORYHUB_(?:LLM|EMBEDDING)|AZURE_OPENAI|OPENAI|ANTHROPIC)_[A-Z_]+)`", page))
 
     assert len(named) > 20 and named <= set(COMPOSE["services"]["web"]["environment"])
 
 
 def test_settings_that_are_empty_are_none() -> None:
-    names = [
-        name for name, value in COMPOSE["services"]["web"]["environment"].items() if value.endswith(":-}")
-    ]
+    names = [name for name, value in COMPOSE["services"]["web"]["environment"].items() if value.endswith(":-}")]
     empty = dict.fromkeys(names, "")
 
     assert EmbeddingConfig.from_env(empty) == EmbeddingConfig.from_env({})
@@ -135,17 +123,13 @@ def test_only_the_web_server_keeps_metrics_in_a_folder(tmp_path: Path) -> None:
     environment = read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"})
     programs = Supervisor(environment, say=print).children
 
-    assert [each.program.name for each in programs if "PROMETHEUS_MULTIPROC_DIR" in each.environment] == [
-        "web"
-    ]
+    assert [each.program.name for each in programs if "PROMETHEUS_MULTIPROC_DIR" in each.environment] == ["web"]
 
 
 @pytest.mark.slow
 def test_the_applications_role_is_no_superuser_and_nobody_else_logs_in() -> None:
     """What the image's entry point does in an empty volume: the file, as `postgres`, which then has no password."""
-    (mounted,) = [
-        each for each in COMPOSE["services"]["db"]["volumes"] if "docker-entrypoint-initdb.d" in each
-    ]
+    (mounted,) = [each for each in COMPOSE["services"]["db"]["volumes"] if "docker-entrypoint-initdb.d" in each]
     script = CHECKOUT / mounted.partition(":")[0]
     with folder() as path:
         account = account_for(path / "data")
@@ -159,9 +143,7 @@ def test_the_applications_role_is_no_superuser_and_nobody_else_logs_in() -> None
             subprocess.run([*command, *address, "--file", str(script)], env=environment, check=True)
             login = {"host": HOST, "port": port, "dbname": "memoryhub"}
             with psycopg.connect(**login, user="memoryhub", password="it's secret") as connection:
-                rights = (
-                    "SELECT rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = current_user"
-                )
+                rights = "SELECT rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = current_user"
                 assert connection.execute(rights).fetchone() == (False, False, False)
                 connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 connection.execute("CREATE TABLE kept (one vector(3))")
@@ -194,9 +176,7 @@ def test_web_and_workers_run_apart_on_one_database() -> None:
             assert jobs.states(ids) == {"queued": 3}
             worker.start("--only", "worker")
             assert done(jobs, ids, 180) is not None
-            assert (
-                eventually(lambda: "2 workers" in web.ready()["checks"]["workers"]["detail"], 180) is not None
-            )
+            assert eventually(lambda: "2 workers" in web.ready()["checks"]["workers"]["detail"], 180) is not None
             assert "workers only" in worker.said()
             assert worker.process is not None
             worker.process.terminate()

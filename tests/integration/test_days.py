@@ -76,9 +76,14 @@ def random_messages(random: Random, zone: str, first: int) -> dict[str, tuple[di
 
 def test_days_of_500_random_messages_are_their_speakers(client: APIClient, llm: LLMServer) -> None:
     random, expected = Random(18), dict[str, str]()
-    model = Model(llm, lambda asked: {"facts": [
-        item(f"{WORDS.findall(line)[0]} comes.", number) for number, line in enumerate(messages_shown(asked), 1)
-    ]})  # fmt: skip
+    model = Model(
+        llm,
+        lambda asked: {
+            "facts": [
+                item(f"{WORDS.findall(line)[0]} comes.", number) for number, line in enumerate(messages_shown(asked), 1)
+            ]
+        },
+    )
     for place in range(examples(25)):
         zone, agent_id = ZONES[place % len(ZONES)], f"agent{place}"
         set_zone(client, zone, agent_id)
@@ -100,9 +105,11 @@ def test_days_of_500_random_messages_are_their_speakers(client: APIClient, llm: 
 def test_a_message_keeps_its_offset(client: APIClient) -> None:
     session = opened(client)
     stated, unstated = say(
-        client, session,
-        {"role": "user", "content": "a", "created_at": MORNING}, {"role": "user", "content": "b", "created_at": None},
-    )  # fmt: skip
+        client,
+        session,
+        {"role": "user", "content": "a", "created_at": MORNING},
+        {"role": "user", "content": "b", "created_at": None},
+    )
 
     assert (stated["created_at"], stated["utc_offset_minutes"]) == ("2026-11-22T23:00:00Z", 540)
     assert unstated["utc_offset_minutes"] is None
@@ -123,8 +130,12 @@ def test_a_message_with_an_offset_that_no_clock_has_is_summarised(client: APICli
 
 def test_a_question_names_the_speakers_day(client: APIClient) -> None:
     set_zone(client, "America/New_York")
-    say(client, opened(client), {"role": "user", "content": "The dentist.", "created_at": MORNING},
-        {"role": "user", "content": "The baker.", "created_at": "2026-11-23T04:59:59Z"})  # fmt: skip
+    say(
+        client,
+        opened(client),
+        {"role": "user", "content": "The dentist.", "created_at": MORNING},
+        {"role": "user", "content": "The baker.", "created_at": "2026-11-23T04:59:59Z"},
+    )
 
     words = [MessageIndex.words_of(each) for each in Message.objects.order_by("seq")]
     assert words == ["The dentist. 23 November 2026", "The baker. 22 November 2026"]
@@ -137,9 +148,12 @@ def test_user_goes_before_agent_before_installation(client: APIClient, settings:
     opened(client, user_id="mika")
     assert effective_values(None, None)["time_zone"] == "Asia/Kolkata"
     Agent.objects.update(policy={"time_zone": "Europe/Berlin"})
-    assert client.patch(
-        f"{API}/actors?agent_id=kana&user_id=mika", {"policy": {"time_zone": "Asia/Tokyo"}}
-    ).json()["effective_policy"]["time_zone"] == "Asia/Tokyo"  # fmt: skip
+    assert (
+        client.patch(f"{API}/actors?agent_id=kana&user_id=mika", {"policy": {"time_zone": "Asia/Tokyo"}}).json()[
+            "effective_policy"
+        ]["time_zone"]
+        == "Asia/Tokyo"
+    )
 
     names = [str(zone_of(each.agent, each)) for each in (actor_of(), actor_of(user_id="mika"))]
     assert names == ["Europe/Berlin", "Asia/Tokyo"]
@@ -154,8 +168,9 @@ def test_an_unknown_zone_is_refused(client: APIClient) -> None:
 
 def test_recalled_messages_have_the_speakers_day(client: APIClient) -> None:
     say(client, opened(client), {"role": "user", "content": "The basil is ready.", "created_at": MORNING})
-    assembled = context(client, "basil", options={"working_memory_limit": 1, "recall_limit": 3},
-                        session_id=opened(client)["id"])  # fmt: skip
+    assembled = context(
+        client, "basil", options={"working_memory_limit": 1, "recall_limit": 3}, session_id=opened(client)["id"]
+    )
 
     assert "2026-11-22" not in str(assembled["messages"])
 
@@ -225,9 +240,7 @@ def test_as_of_a_day_means_its_end_in_the_users_zone(client: APIClient) -> None:
 
     assert [len(found(day)) for day in ("2026-11-22", "2026-11-23", "2026-11-22T23:30:00Z")] == [1, 0, 0]
     assert (
-        client.post(
-            f"{API}/memories/search", {**WHO, "query": "x", "filters": {"as_of": "2026-11-31"}}
-        ).status_code
+        client.post(f"{API}/memories/search", {**WHO, "query": "x", "filters": {"as_of": "2026-11-31"}}).status_code
         == 400
     )
 

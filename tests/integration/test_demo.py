@@ -71,8 +71,12 @@ def test_demo_is_loaded_as_a_whole() -> None:
 
 def _check_conversations() -> None:
     assert dict(Counter(Session.objects.values_list("channel", flat=True))) == {
-        "api": 4, "web": 4, "slack": 3, "slack-thread": 2, "github": 1,
-    }  # fmt: skip
+        "api": 4,
+        "web": 4,
+        "slack": 3,
+        "slack-thread": 2,
+        "github": 1,
+    }
     assert Session.objects.filter(ended_at=None).count() == 2
     assert Message.objects.count() == 148
     by_language = Counter(Message.objects.values_list("actor__agent__language", flat=True))
@@ -92,17 +96,20 @@ def _check_conversations() -> None:
 
 def _check_memories() -> None:
     assert _counts("kind") == {
-        "fact": 20, "preference": 12, "summary": 5, "episode": 3, "reflection": 4, "learning": 5, "decision": 9,
+        "fact": 20,
+        "preference": 12,
+        "summary": 5,
+        "episode": 3,
+        "reflection": 4,
+        "learning": 5,
+        "decision": 9,
         "note": 14,
-    }  # fmt: skip
+    }
     assert _counts("status") == {"active": 61, "archived": 5, "pending": 4, "rejected": 2}
     assert _counts("scope_level") == {"project": 67, "domain": 3, "universal": 2}
     assert _counts("actor__agent__language") == {"en": 41, "ja": 31}
     assert _counts("source").keys() == {"education", "task", "manual", "extraction", "import"}
-    assert set(Memory.objects.filter(status="pending").values_list("trust", flat=True)) == {
-        "trusted",
-        "untrusted",
-    }
+    assert set(Memory.objects.filter(status="pending").values_list("trust", flat=True)) == {"trusted", "untrusted"}
     assert Memory.objects.filter(pinned=True).count() == 2
     assert MemorySource.objects.filter(trust="untrusted", channel="github").count() == 4
     sources = set(MemorySource.objects.values_list("message_id", flat=True))

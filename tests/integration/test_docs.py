@@ -67,9 +67,7 @@ def test_both_readmes_name_the_same_commands_and_integrations() -> None:
     english, japanese = README.read_text(), README_JA.read_text()
     assert BLOCK.findall(english) == BLOCK.findall(japanese)
     integrations = [
-        link
-        for link in LINK.findall(english.split("## Integrations")[1].split("\n## ")[0])
-        if "#" not in link
+        link for link in LINK.findall(english.split("## Integrations")[1].split("\n## ")[0]) if "#" not in link
     ]
     assert integrations and set(integrations) <= set(LINK.findall(japanese))
     assert "(README.ja.md)" in english and "(README.md)" in japanese
@@ -87,11 +85,7 @@ def test_the_readmes_walk_runs_as_printed(live_server: LiveServer) -> None:
     (messages,), _ = _paste(blocks[1], environment)
     assert [each["seq"] for each in messages["results"]] == [1, 2, 3]
     (memory,), _ = _paste(blocks[2], environment)
-    assert (memory["namespace"], memory["status"], memory["strength"]) == (
-        "/preferences/hiroki/",
-        "active",
-        1.0,
-    )
+    assert (memory["namespace"], memory["status"], memory["strength"]) == ("/preferences/hiroki/", "active", 1.0)
     (found,), _ = _paste(blocks[3], environment)
     assert found["results"][0]["memory"]["id"] == memory["id"]
     assert any("message" in each for each in found["results"])
@@ -248,15 +242,8 @@ def test_every_route_is_documented_with_its_scope_and_no_other() -> None:
 
 
 def _own_metrics() -> set[str]:
-    own = {
-        id(value) for value in (*vars(conversations.actions.context).values(), BACKGROUND, CALLS, SUMMARIES)
-    }
-    return {
-        name
-        for collector, names in REGISTRY._collector_to_names.items()
-        if id(collector) in own
-        for name in names
-    }
+    own = {id(value) for value in (*vars(conversations.actions.context).values(), BACKGROUND, CALLS, SUMMARIES)}
+    return {name for collector, names in REGISTRY._collector_to_names.items() if id(collector) in own for name in names}
 
 
 def test_every_kind_of_job_is_documented_and_only_those() -> None:
@@ -270,11 +257,7 @@ def test_every_alert_rule_reads_metrics_that_exist() -> None:
     page = (REFERENCE / "metrics.md").read_text()
     rules = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
     expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    named = {
-        name
-        for expr in expressions
-        for name in re.findall(r"\b(?:context|memory|memoryhub|session)_\w+", expr)
-    }
+    named = {name for expr in expressions for name in re.findall(r"\b(?:context|memory|memoryhub|session)_\w+", expr)}
     recorded = {rule["record"] for group in rules["groups"] for rule in group["rules"] if "record" in rule}
     assert named - recorded <= _own_metrics()
     assert any("context_assembly_latency_ms_bucket" in expr and "> 100" in expr for expr in expressions)
@@ -282,9 +265,7 @@ def test_every_alert_rule_reads_metrics_that_exist() -> None:
 
 def test_every_metric_is_documented() -> None:
     page = (REFERENCE / "metrics.md").read_text()
-    own = [
-        each for each in vars(conversations.actions.context).values() if isinstance(each, Counter | Histogram)
-    ]
+    own = [each for each in vars(conversations.actions.context).values() if isinstance(each, Counter | Histogram)]
     own += [BACKGROUND, CALLS, SUMMARIES]
     names = [metric.name for collector in own for metric in collector.describe()]
     assert [name for name in names if f"\n| `{name}` | " not in page] == []

@@ -46,9 +46,7 @@ def lived_in(client: APIClient, agent_id: str, user_id: str) -> Planted:
     client_with_key(name="any agent", user_id=user_id)
     made(
         own_key.post(
-            f"{API}/memories",
-            {**names, "content": f"{mark} by the own key"},
-            headers={"Idempotency-Key": mark},
+            f"{API}/memories", {**names, "content": f"{mark} by the own key"}, headers={"Idempotency-Key": mark}
         )
     )
     for number, (path, body) in enumerate(
@@ -67,9 +65,13 @@ def lived_in(client: APIClient, agent_id: str, user_id: str) -> Planted:
     admin, _ = User.objects.get_or_create(username="admin")
     for model, pk in ((Memory, memory_id), (Session, planted.ids["session_id"]), (Actor, planted.actor_id)):
         LogEntry.objects.create(
-            user=admin, content_type=ContentType.objects.get_for_model(model), object_id=pk, object_repr=f"{mark} row",
-            action_flag=CHANGE, change_message=f"{mark} edited",
-        )  # fmt: skip
+            user=admin,
+            content_type=ContentType.objects.get_for_model(model),
+            object_id=pk,
+            object_repr=f"{mark} row",
+            action_flag=CHANGE,
+            change_message=f"{mark} edited",
+        )
     return planted
 
 
@@ -85,9 +87,7 @@ def everywhere(needle: str) -> set[str]:
             text = f'"{column}"::text'
             if kind == "bytea":
                 text = f"encode(\"{column}\", 'escape') || encode(\"{column}\", 'hex')"
-            cursor.execute(
-                f'SELECT count(*) FROM "{table}" WHERE ({text}) ILIKE %s', [f"%{escaped(needle)}%"]
-            )
+            cursor.execute(f'SELECT count(*) FROM "{table}" WHERE ({text}) ILIKE %s', [f"%{escaped(needle)}%"])
             if cursor.fetchone()[0]:
                 found.add(f"{table}.{column}")
     return found
@@ -98,9 +98,7 @@ def escaped(text: str) -> str:
 
 
 def needles(planted: Planted) -> list[str]:
-    ids = [
-        planted.ids[name] for name in ("session_id", "memory_id", "pending_id", "revision_id", "receipt_id")
-    ]
+    ids = [planted.ids[name] for name in ("session_id", "memory_id", "pending_id", "revision_id", "receipt_id")]
     return [planted.user_id, planted.actor_id, planted.user_mark, *ids]
 
 
@@ -133,17 +131,13 @@ def test_search_of_the_database_finds_what_is_there(
     assert "conversations_receipt.source_ids" in everywhere(planted.ids["memory_id"])
 
 
-def test_every_table_of_an_actor_is_tested(
-    client: APIClient, erased_and_kept: tuple[Planted, Planted]
-) -> None:
+def test_every_table_of_an_actor_is_tested(client: APIClient, erased_and_kept: tuple[Planted, Planted]) -> None:
     planted, _ = erased_and_kept
     empty = [table for table, rows in rows_of(planted).items() if not rows]
     assert not empty, f"lived_in() makes no row of {empty}; their erasure would not be tested."
 
 
-def test_erasure_leaves_nothing_of_the_user(
-    client: APIClient, erased_and_kept: tuple[Planted, Planted]
-) -> None:
+def test_erasure_leaves_nothing_of_the_user(client: APIClient, erased_and_kept: tuple[Planted, Planted]) -> None:
     planted, kept = erased_and_kept
     before, expected = rows_of(kept), {table: len(rows) for table, rows in rows_of(planted).items()}
     nobodys = AuditEntry.objects.filter(agent_id="kana", user_id="")
@@ -216,11 +210,7 @@ def test_an_agent_itself_is_not_erased(client: APIClient, erased_and_kept: tuple
 
 def test_an_owner_is_not_erased(client: APIClient) -> None:
     made(client.post(f"{API}/agents", {"agent_id": "tonari", "fixed_user_id": "tonari-owner"}))
-    made(
-        client.post(
-            f"{API}/memories", {"agent_id": "tonari", "user_id": "somebody", "content": "of the owner"}
-        )
-    )
+    made(client.post(f"{API}/memories", {"agent_id": "tonari", "user_id": "somebody", "content": "of the owner"}))
     refused = client.delete(f"{API}/actors?agent_id=tonari&user_id=tonari-owner")
     assert (refused.status_code, refused.json()["code"]) == (409, "owner_cannot_be_erased")
     assert Memory.objects.count() == 1
@@ -229,9 +219,7 @@ def test_an_owner_is_not_erased(client: APIClient) -> None:
 def test_a_user_can_start_anew(client: APIClient, erased_and_kept: tuple[Planted, Planted]) -> None:
     planted, _ = erased_and_kept
     erase(client, planted)
-    session = made(
-        client.post(f"{API}/sessions", {**planted.names, "session_id": planted.ids["session_id"]}), 201
-    )
+    session = made(client.post(f"{API}/sessions", {**planted.names, "session_id": planted.ids["session_id"]}), 201)
     assert session["message_count"] == 0
     made(client.post(f"{API}/memories", {**planted.names, "content": "a new life"}), 201)
     found = made(client.post(f"{API}/memories/search", {**planted.names, "query": "a new life"}))
@@ -267,9 +255,13 @@ def test_admin_log_of_other_things_stays(client: APIClient) -> None:
     number = PerspectiveStrength.objects.filter(actor_id=planted.actor_id).first().pk  # type: ignore[union-attr]
     admin = User.objects.get(username="admin")
     account = LogEntry.objects.create(
-        user=admin, content_type=ContentType.objects.get_for_model(User), object_id=str(number), object_repr="an account",
-        action_flag=CHANGE, change_message="password changed",
-    )  # fmt: skip
+        user=admin,
+        content_type=ContentType.objects.get_for_model(User),
+        object_id=str(number),
+        object_repr="an account",
+        action_flag=CHANGE,
+        change_message="password changed",
+    )
     erase(client, planted)
     assert list(LogEntry.objects.all()) == [account]
 
@@ -279,21 +271,14 @@ def test_receipts_of_others_lose_a_deleted_text(client: APIClient) -> None:
     made(client.post(f"{API}/agents", {"agent_id": "reader"}))
     memory = made(
         client.post(
-            f"{API}/memories",
-            {"agent_id": "kana", "content": "quartzmark about tea", "scope_level": "universal"},
+            f"{API}/memories", {"agent_id": "kana", "content": "quartzmark about tea", "scope_level": "universal"}
         )
     )
-    made(
-        client.post(
-            f"{API}/context", {"agent_id": "reader", "user_id": "aoi", "message": "quartzmark about tea?"}
-        )
-    )
+    made(client.post(f"{API}/context", {"agent_id": "reader", "user_id": "aoi", "message": "quartzmark about tea?"}))
     assert "conversations_receipt.items" in everywhere("quartzmark about tea")
     assert client.delete(f"{API}/memories/{memory['id']}").status_code == 204
     items = [item for receipt in Receipt.objects.all() for item in receipt.items]
-    assert not [
-        item for item in items if item["source_id"] == memory["id"] and "quartzmark" in item["excerpt"]
-    ]
+    assert not [item for item in items if item["source_id"] == memory["id"] and "quartzmark" in item["excerpt"]]
 
 
 def test_what_was_recorded_before_the_user_existed_goes_too(client: APIClient) -> None:
@@ -320,8 +305,10 @@ def test_erasure_needs_the_admin_scope_and_the_right_agent(
 ) -> None:
     planted, _ = erased_and_kept
     for narrow in (
-        client_with_key(scopes=[Scope.READ, Scope.WRITE]), client_with_key(agent_ids=["other"]), client_with_key(user_id="aoi"),
-    ):  # fmt: skip
+        client_with_key(scopes=[Scope.READ, Scope.WRITE]),
+        client_with_key(agent_ids=["other"]),
+        client_with_key(user_id="aoi"),
+    ):
         assert erase(narrow, planted).status_code == 403
     assert Actor.objects.filter(id=planted.actor_id).exists()
 
@@ -331,9 +318,7 @@ def test_strings_of_rows_show_no_text(client: APIClient, erased_and_kept: tuple[
     planted, _ = erased_and_kept
     actor = Actor.objects.get(id=planted.actor_id)
     rows = [actor, *AuditEntry.objects.filter(user_id=USER), *IdempotencyRecord.objects.all()]
-    rows += [
-        row for model in actor_models() for row in model._default_manager.filter(actor_id=planted.actor_id)
-    ]
+    rows += [row for model in actor_models() for row in model._default_manager.filter(actor_id=planted.actor_id)]
     for row in rows:
         assert planted.user_mark not in str(row) and USER not in str(row), type(row)
         assert planted.user_mark not in repr(row) and USER not in repr(row), type(row)

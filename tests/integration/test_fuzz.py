@@ -101,9 +101,7 @@ def checked(response: Any, about: object) -> Any:
 def test_schema_fuzz(planted: Planted, part: int) -> None:
     _, key = issue_key(name="fuzz", scopes=list(Scope), by=command("test"), now=NOW)
     headers = {"Authorization": f"Bearer {key.text}"}
-    schema = schemathesis.openapi.from_wsgi(
-        f"{API}/schema?format=json", WSGIHandler(), config=SchemathesisConfig()
-    )
+    schema = schemathesis.openapi.from_wsgi(f"{API}/schema?format=json", WSGIHandler(), config=SchemathesisConfig())
     answers: Counter[int] = Counter()
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 30
@@ -123,18 +121,18 @@ def _fuzz(
     planted: Planted,
     answers: Counter[int],
 ) -> None:
-    real = {
-        place: planted.ids[place]
-        for place in operation.path.split("{")[1:]
-        for place in [place.split("}")[0]]
-    }
+    real = {place: planted.ids[place] for place in operation.path.split("{")[1:] for place in [place.split("}")[0]]}
     number = 0
 
     @seed(SEED)
     @settings(
-        max_examples=max_examples, database=None, deadline=None, phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck), derandomize=False,
-    )  # fmt: skip
+        max_examples=max_examples,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        derandomize=False,
+    )
     @given(case=operation.as_strategy(generation_mode=mode))
     def attempt(case: Any) -> None:
         nonlocal number
@@ -176,9 +174,14 @@ HOSTILE: dict[str, Any] = {
 }  # fmt: skip
 
 VECTORS: dict[str, Any] = {
-    "two numbers": [0.1, 0.2], "zeros": [0.0] * 384, "large numbers": [1e30] * 384, "too large": [1e31] * 384,
-    "tiny numbers": [5e-324] * 384, "booleans": [True] * 384, "17,000 numbers": [0.1] * 17_000,
-}  # fmt: skip
+    "two numbers": [0.1, 0.2],
+    "zeros": [0.0] * 384,
+    "large numbers": [1e30] * 384,
+    "too large": [1e31] * 384,
+    "tiny numbers": [5e-324] * 384,
+    "booleans": [True] * 384,
+    "17,000 numbers": [0.1] * 17_000,
+}
 """Lists of numbers, dear to parse: for places that take a list of numbers."""
 
 RAW: dict[str, bytes] = {
@@ -201,18 +204,16 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "valid_from": "2026-01-01T00:00:00Z", "valid_to": "2026-02-01T00:00:00Z",
     }  # fmt: skip
     message = {
-        "role": "user", "content": "hello", "author": "ann", "client_message_id": "one", "created_at": "2026-01-01T00:00:00Z",
+        "role": "user",
+        "content": "hello",
+        "author": "ann",
+        "client_message_id": "one",
+        "created_at": "2026-01-01T00:00:00Z",
         "metadata": {"a": 1},
-    }  # fmt: skip
+    }
     blocks = [
         {"type": "text", "text": "x"},
-        {
-            "type": "image",
-            "name": "a",
-            "media_type": "image/png",
-            "url": "https://example.org/a",
-            "data": "QUJD",
-        },
+        {"type": "image", "name": "a", "media_type": "image/png", "url": "https://example.org/a", "data": "QUJD"},
     ]
     agent = {
         "name": "K", "language": "ja", "system_prompt": "x", "domain": "tea", "related_domains": ["art"], "current_project": "",
@@ -225,13 +226,7 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         },
         "retrieval_config": {"/facts/{actorId}/": {"top_k": 5, "relevance_score": 0.5}},
     }  # fmt: skip
-    session = {
-        **names,
-        "session_id": planted.ids["session_id"],
-        "channel": "slack",
-        "title": "t",
-        "metadata": {"a": 1},
-    }
+    session = {**names, "session_id": planted.ids["session_id"], "channel": "slack", "title": "t", "metadata": {"a": 1}}
     return {
         "agents": {"agent_id": "new-agent", **agent},
         "agent": agent,
@@ -344,9 +339,7 @@ Value = TypeVar("Value")
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of every value within a body, the body itself first; of long lists the first item alone."""
     yield path
-    items = (
-        value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
-    )
+    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
     if isinstance(value, list) and len(value) == 2:  # a batch of messages: blocks are in the second
         items = enumerate(value)
     for key, item in items:
@@ -379,9 +372,7 @@ def calls(planted: Planted) -> dict[str, tuple[str, str, dict[str, Any]]]:
             if method in ("get", "delete"):
                 continue
             says_whose = (
-                route.name == "actors"
-                or (route.name, method) == ("profile", "patch")
-                or "project_name" in route.places
+                route.name == "actors" or (route.name, method) == ("profile", "patch") or "project_name" in route.places
             )
             address = route.address(planted.ids) + (query(planted) if says_whose else "")
             full = {label: body for label, body in bodies.items() if is_for(label, route.name, method)}
@@ -402,12 +393,7 @@ def query(planted: Planted) -> str:
 
 
 def send(
-    client: APIClient,
-    method: str,
-    address: str,
-    body: bytes,
-    content_type: str = "application/json",
-    **extra: Any,
+    client: APIClient, method: str, address: str, body: bytes, content_type: str = "application/json", **extra: Any
 ) -> Any:
     return client.generic(method.upper(), address, body, content_type, **extra)
 
@@ -430,9 +416,7 @@ def test_hostile_values_everywhere(fuzz_client: APIClient, planted: Planted) -> 
         for path in places(body):
             values = HOSTILE | VECTORS if path and path[-1] == "embedding" else HOSTILE
             for kind, value in in_turn(list(values.items()), next(places_tried)):
-                answer = send(
-                    fuzz_client, method, address, json.dumps(with_value(body, path, value)).encode()
-                )
+                answer = send(fuzz_client, method, address, json.dumps(with_value(body, path, value)).encode())
                 checked(answer, (label, path, kind))
                 sent += 1
     print(f"\n{sent} requests with hostile values")  # noqa: T201
@@ -588,8 +572,7 @@ def test_bodies_of_the_wrong_kind(fuzz_client: APIClient, planted: Planted) -> N
             "application/json; charset=utf-16",
         ):
             answer = checked(
-                send(fuzz_client, method, address, json.dumps(body).encode(), content_type),
-                (label, content_type),
+                send(fuzz_client, method, address, json.dumps(body).encode(), content_type), (label, content_type)
             )
             is_json = content_type.startswith("application/json")
             assert answer.status_code in {415, 400} or is_json, (label, content_type)
@@ -650,8 +633,7 @@ def raw_call(environment: dict[str, Any], body: bytes = b"") -> tuple[int, str, 
 
 
 @pytest.mark.parametrize(
-    "length",
-    ["x", "-1", "-99999999999", "1.5", "0x10", "\uff11", " 5 ", "9" * 400, "9" * 5000, "", "1", "99999"],
+    "length", ["x", "-1", "-99999999999", "1.5", "0x10", "\uff11", " 5 ", "9" * 400, "9" * 5000, "", "1", "99999"]
 )
 def test_hostile_content_lengths(planted: Planted, length: str) -> None:
     _, key = issue_key(name="lengths", scopes=list(Scope), by=command("test"), now=NOW)
@@ -686,9 +668,7 @@ def test_eleven_megabytes_are_too_much(fuzz_client: APIClient, planted: Planted)
         assert answer.json()["code"] == "payload_too_large"
 
 
-async def _asgi(
-    messages: list[dict[str, Any]], headers: list[tuple[bytes, bytes]], path: str
-) -> list[dict[str, Any]]:
+async def _asgi(messages: list[dict[str, Any]], headers: list[tuple[bytes, bytes]], path: str) -> list[dict[str, Any]]:
     from memoryhub.asgi import application
 
     sent: list[dict[str, Any]] = []
@@ -759,15 +739,11 @@ def test_unknown_addresses_and_methods_are_problems(fuzz_client: APIClient, plan
 
 def test_control_characters_in_names_are_refused(fuzz_client: APIClient) -> None:
     for user_id in ("a\nb", "\x07", "\x7f", "x" * 256):
-        answer = checked(
-            fuzz_client.post(f"{API}/sessions", {"agent_id": "kana", "user_id": user_id}), user_id
-        )
+        answer = checked(fuzz_client.post(f"{API}/sessions", {"agent_id": "kana", "user_id": user_id}), user_id)
         assert answer.status_code == 400
         assert answer.json()["errors"][0]["field"] == "user_id"
     for agent_id in ("", "a b", "a/b", "a\nb", "\u3042", "x" * 256):
-        assert (
-            checked(fuzz_client.post(f"{API}/sessions", {"agent_id": agent_id}), agent_id).status_code == 400
-        )
+        assert checked(fuzz_client.post(f"{API}/sessions", {"agent_id": agent_id}), agent_id).status_code == 400
 
 
 def test_routes_with_bodies_have_a_full_one(planted: Planted) -> None:
@@ -782,8 +758,6 @@ def test_routes_with_bodies_have_a_full_one(planted: Planted) -> None:
         *(f"memory-{verb}" for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")),
     }
     missing: set[Route | str] = {
-        route.name
-        for route in closed_routes()
-        if METHODS & set(route.methods) and route.name not in named | small
+        route.name for route in closed_routes() if METHODS & set(route.methods) and route.name not in named | small
     }
     assert not missing, f"Give full_bodies() an entry for {missing}."

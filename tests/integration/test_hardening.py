@@ -50,17 +50,13 @@ def test_only_an_operators_key_decides_prompt_and_trust(client: APIClient) -> No
     assert untrusted.patch(address, {"policy": {"recall_limit": 2}}).status_code == 403
 
 
-def test_a_vector_is_stored_beside_its_own_text_alone(
-    client: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vector_is_stored_beside_its_own_text_alone(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = remember(client, "old text about cats")
     MemoryIndex.objects.filter(memory_id=memory["id"]).update(vector=None)
     row = MemoryIndex.objects.select_related("memory").get(memory_id=memory["id"])
     Memory.objects.filter(pk=memory["id"]).update(content="new text about dogs")
     assert embed_rows(MemoryIndex, [row], active_space()) == 1
-    assert MemoryIndex.objects.get(memory_id=memory["id"]).vector is None, (
-        "it waits for the new text's vector"
-    )
+    assert MemoryIndex.objects.get(memory_id=memory["id"]).vector is None, "it waits for the new text's vector"
     assert embed_rows(MemoryIndex, list(MemoryIndex.objects.select_related("memory")), active_space()) == 1
     assert MemoryIndex.objects.get(memory_id=memory["id"]).vector is not None
 
@@ -127,11 +123,7 @@ def test_restoring_by_a_trusted_hand_vouches_for_the_text(client: APIClient) -> 
     client.post(f"{address}/archive", {})
     first = client.get(f"{address}/revisions").json()["results"][-1]
     restored = client.post(f"{address}/restore", {"revision_id": first["id"], "reason": "as it was"}).json()
-    assert (restored["status"], restored["trust"], restored["content"]) == (
-        "active",
-        "trusted",
-        "likes green tea",
-    )
+    assert (restored["status"], restored["trust"], restored["content"]) == ("active", "trusted", "likes green tea")
     assert restored["locked"] is True, "that somebody has edited it stays true"
 
 

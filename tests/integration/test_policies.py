@@ -32,7 +32,7 @@ from tests.factories.routes import NEEDS_NO_KEY, Route, api_routes, closed_route
 
 UNIQUE_WITHOUT_ACTOR = {
     # A key's own call; `actor` is whom it was about, and is not known before the answer.
-    "idempotency_once": "api_key",
+    "idempotency_once": "api_key"
 }
 """Unique constraints of actors' tables that do not name `actor`, with the field that keeps actors apart."""
 
@@ -54,12 +54,7 @@ def uniques() -> Iterator[tuple[type[models.Model], str, set[str]]]:
 
 def test_actor_tables_are_found() -> None:
     labels = {model._meta.label for model in actor_models()}
-    assert {
-        "conversations.Message",
-        "conversations.Receipt",
-        "strength.Memory",
-        "strength.MemoryIndex",
-    } <= labels
+    assert {"conversations.Message", "conversations.Receipt", "strength.Memory", "strength.MemoryIndex"} <= labels
 
 
 def test_unique_constraints_include_the_actor() -> None:
@@ -84,9 +79,7 @@ def test_tables_that_refer_to_actors_rows_name_the_actor() -> None:
     for model in set(apps.get_models()) - views:
         for field in model._meta.concrete_fields:
             if field.related_model in owned:
-                assert model in owned, (
-                    f"{model._meta.label}.{field.name} refers to an actor's row, and has no actor"
-                )
+                assert model in owned, f"{model._meta.label}.{field.name} refers to an actor's row, and has no actor"
 
 
 def test_rows_of_actors_go_with_the_actor() -> None:
@@ -119,9 +112,7 @@ def test_addresses_have_names_and_no_final_slash() -> None:
 
 
 POSTS = [route for route in closed_routes() if "post" in route.methods]
-IN_A_STATE = {
-    "memory-approve": "pending_id", "memory-reject": "pending_id", "memory-reactivate": "archived_id",
-}  # fmt: skip
+IN_A_STATE = {"memory-approve": "pending_id", "memory-reject": "pending_id", "memory-reactivate": "archived_id"}
 """Verbs that want a memory in another state than `active`."""
 
 
@@ -161,17 +152,18 @@ def place_ids(client: APIClient, route: Route, planted: Planted) -> dict[str, An
 
 def misplace(client: APIClient, planted: Planted) -> None:
     """Let an entry come from a message after a decision that is then corrected."""
-    session_id, decisions = (
-        planted.ids["session_id"],
-        RoutingDecision.objects.filter(pk=planted.ids["route_id"]),
-    )
+    session_id, decisions = (planted.ids["session_id"], RoutingDecision.objects.filter(pk=planted.ids["route_id"]))
     decisions.update(session=session_id, project=Project.objects.get(name=planted.ids["project_name"]))
     decision, message = decisions.get(), Message.objects.filter(session=session_id).latest("seq")
     Message.objects.filter(pk=message.pk).update(created_at=decision.created_at + timedelta(seconds=1))
     append_entry(
-        project=decision.project, document_name="decisions.md", text="of another project", by=command("test"),
-        sources={"message_ids": [str(message.pk)], "channel": "slack"}, now=datetime.now(UTC),
-    )  # fmt: skip
+        project=decision.project,
+        document_name="decisions.md",
+        text="of another project",
+        by=command("test"),
+        sources={"message_ids": [str(message.pk)], "channel": "slack"},
+        now=datetime.now(UTC),
+    )
     client.post(f"/api/v1/projects/routes/{decision.pk}/correct", {"project": "tea-garden"})
 
 

@@ -36,12 +36,9 @@ def session(db: None) -> Session:
 def write_rows() -> Session:
     actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
     for day in range(2):
-        opened, _ = open_session(
-            actor=actor, session_id=None, channel="web", by=BY, now=NOW + timedelta(days=day)
-        )
+        opened, _ = open_session(actor=actor, session_id=None, channel="web", by=BY, now=NOW + timedelta(days=day))
         batch = [
-            NewMessageFactory.build(content=f"Green tea, day {day}, cup {cup}", created_at=None)
-            for cup in range(30)
+            NewMessageFactory.build(content=f"Green tea, day {day}, cup {cup}", created_at=None) for cup in range(30)
         ]
         add_messages(session=opened, batch=batch, by=BY, now=NOW + timedelta(days=day))
     for number in range(30):

@@ -60,9 +60,7 @@ def test_a_preview_of_all_is_told_line_by_line_as_json_and_changes_nothing() -> 
 def test_a_preview_of_a_day_to_come_foretells_it_and_changes_nothing() -> None:
     remember("one", "Likes tea.", strength=0.5)
     now = json.loads(sleep_phase("--dry-run", "--json"))
-    later = json.loads(
-        sleep_phase("--dry-run", "--json", "--at", f"{timezone.now() + timedelta(days=60):%Y-%m-%d}")
-    )
+    later = json.loads(sleep_phase("--dry-run", "--json", "--at", f"{timezone.now() + timedelta(days=60):%Y-%m-%d}"))
     assert (now["archived_count"], later["archived_count"]) == (0, 1)
     assert Memory.objects.get().status == "active"
     assert SleepRun.objects.filter(dry_run=True).count() == 2

@@ -31,8 +31,10 @@ def test_chat_names_who_writes(client: APIClient, llm: LLMServer) -> None:
     chat(client, session, "Who is against Friday?", author="mika")
 
     assert list(Message.objects.filter(role="user").order_by("seq").values_list("author", flat=True)) == [
-        "mika", "ken", "mika",
-    ]  # fmt: skip
+        "mika",
+        "ken",
+        "mika",
+    ]
     *_, asked = [each for each in llm.asked if each.schema is None]
     assert "[mika] Friday?" in asked.text
     assert "[ken] I am against Friday." in asked.text
@@ -51,17 +53,13 @@ def test_the_author_is_part_of_what_an_idempotency_key_names(client: APIClient, 
     session, key = opened(client), {"HTTP_IDEMPOTENCY_KEY": "one"}
     body = {**WHO, "session_id": session["id"], "message": "Hello."}
 
-    codes = [
-        client.post(f"{API}/chat", {**body, "author": name}, **key).status_code for name in ("a", "a", "b")
-    ]
+    codes = [client.post(f"{API}/chat", {**body, "author": name}, **key).status_code for name in ("a", "a", "b")]
     assert codes == [200, 200, 422]
 
 
 def test_a_context_takes_an_author_and_its_receipt_keeps_it(client: APIClient) -> None:
     session = opened(client)
-    client.post(
-        f"{API}/sessions/{session['id']}/messages", {"role": "user", "author": "ken", "content": "No."}
-    )
+    client.post(f"{API}/sessions/{session['id']}/messages", {"role": "user", "author": "ken", "content": "No."})
     body = {**WHO, "session_id": session["id"], "message": "Who?", "author": "mika"}
 
     answer = client.post(f"{API}/context", body).json()

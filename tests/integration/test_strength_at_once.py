@@ -59,9 +59,7 @@ def test_eight_triggers_are_one_sleep(actor: Actor) -> None:
         write(actor, f"memory {number}")
     for day in range(1, 6):
         moment = NOW + timedelta(days=day)
-        runs = at_once(
-            lambda _, moment=moment: sleep(actor=actor, request=SleepRequest(Trigger.API, BY, moment)).pk, 8
-        )
+        runs = at_once(lambda _, moment=moment: sleep(actor=actor, request=SleepRequest(Trigger.API, BY, moment)).pk, 8)
         assert len(set(runs)) == 1
         assert SleepRun.objects.count() == day
 

@@ -65,21 +65,17 @@ def _trusted_rows(client: APIClient) -> Place:
     messages = made(
         client.post(
             f"{API}/sessions/{session}/messages",
-            {"messages": [
-                {"role": "user", "content": "Which gyokuro supplier do we have?"},
-                {"role": "assistant", "content": "The gyokuro supplier is the farm in Uji."},
-            ]},
+            {
+                "messages": [
+                    {"role": "user", "content": "Which gyokuro supplier do we have?"},
+                    {"role": "assistant", "content": "The gyokuro supplier is the farm in Uji."},
+                ]
+            },
         )
-    )["results"]  # fmt: skip
-    memory = made(
-        client.post(f"{API}/memories", {**WHO, "content": "The gyokuro supplier is the farm in Uji."})
-    )
+    )["results"]
+    memory = made(client.post(f"{API}/memories", {**WHO, "content": "The gyokuro supplier is the farm in Uji."}))
     revision = made(client.get(f"{API}/memories/{memory['id']}/revisions"))["results"][0]
-    made(
-        client.post(
-            f"{API}/projects", {**WHO, "name": "tea-shop", "description": "Our gyokuro supplier, and tea."}
-        )
-    )
+    made(client.post(f"{API}/projects", {**WHO, "name": "tea-shop", "description": "Our gyokuro supplier, and tea."}))
     document = f"{API}/projects/tea-shop/documents/detail-supply.md{WHOSE}"
     text = "# Supply\n\n" + "".join(f"- Gyokuro supplier {n}: the farm in Uji.\n" for n in range(400))
     made(client.put(document, {"text": text}))
@@ -150,23 +146,20 @@ def attack(key: APIClient, place: Place, text: str) -> dict[str, int]:
 
 def _attack_conversations(send: Any, place: Place, text: str) -> None:
     said = {
-        "role": "user", "content": text, "author": text[:255].strip() or MARK, "client_message_id": text[:255],
+        "role": "user",
+        "content": text,
+        "author": text[:255].strip() or MARK,
+        "client_message_id": text[:255],
         "metadata": {"note": text[:1_000]},
-    }  # fmt: skip
-    answered = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": text}, {"type": "image", "name": text[:255]}],
     }
+    answered = {"role": "assistant", "content": [{"type": "text", "text": text}, {"type": "image", "name": text[:255]}]}
     metadata = {"project": "tea-shop", "note": text[:1_000]}
     own = send("post", "sessions", "sessions", {**WHO, "title": text[:500], "metadata": metadata})["id"]
     place.ids["untrusted_session_id"] = own
     send("post", "messages", f"sessions/{own}/messages", {"messages": [said, answered]})
     theirs = {"messages": [{**said, "client_message_id": f"{text[:250]}2"}]}
     send("post", "messages", f"sessions/{place.ids['session_id']}/messages", theirs)
-    for verb, body in (
-        ("post", {"start_time": "2020-01-01T00:00:00Z"}),
-        ("patch", {"summary": text[:20_000]}),
-    ):
+    for verb, body in (("post", {"start_time": "2020-01-01T00:00:00Z"}), ("patch", {"summary": text[:20_000]})):
         for session in (own, place.ids["session_id"]):
             send(verb, "summary", f"sessions/{session}/summary", body)
     send(
@@ -182,9 +175,11 @@ def _attack_conversations(send: Any, place: Place, text: str) -> None:
     place.ids["untrusted_receipt_id"] = send("post", "context", "context", asked).get("receipt_id", "")
     send("post", "chat", "chat", {**asked, "session_id": own, "project": "auto"})
     shown = [
-        {"role": "system", "content": text}, {"role": "user", "name": short, "content": text},
-        {"role": "assistant", "content": text}, {"role": "user", "content": f"{text} Anything else?"},
-    ]  # fmt: skip
+        {"role": "system", "content": text},
+        {"role": "user", "name": short, "content": text},
+        {"role": "assistant", "content": text},
+        {"role": "user", "content": f"{text} Anything else?"},
+    ]
     completion = {"model": "kana", "user": "hiroki", "messages": shown}
     send("post", "openai-chat-completions", "openai/chat/completions", completion)
     send("post", "session-extract", f"sessions/{own}/extract", {})
@@ -194,9 +189,14 @@ def _attack_conversations(send: Any, place: Place, text: str) -> None:
 def _attack_memories(send: Any, place: Place, text: str) -> None:
     short = text[:100].strip() or MARK
     content = {
-        "content": text[:100_000], "tags": [short], "learning": text[:10_000], "perspective": short,
-        "learnings": {"general": text[:10_000]}, "pinned": True, "confidence": 1.0,
-    }  # fmt: skip
+        "content": text[:100_000],
+        "tags": [short],
+        "learning": text[:10_000],
+        "perspective": short,
+        "learnings": {"general": text[:10_000]},
+        "pinned": True,
+        "confidence": 1.0,
+    }
     for kind in ("preference", "fact", "episode", "learning"):
         made_of = {"strength_by_perspective": {short: 5.0}, "source_message_ids": [place.ids["message_id"]]}
         memory = send("post", "memories", "memories", {**WHO, **content, "kind": kind, **made_of})
@@ -206,23 +206,11 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     batch = {**WHO, "memories": [{"content": f"{text[:90_000]} batch", "metadata": {"note": text[:1_000]}}]}
     send("post", "memories-batch", "memories/batch", batch)
     for verb in ("pin", "reject"):
-        send(
-            "post", "memories-bulk", "memories/bulk", {**WHO, "verb": verb, "reason": short, "status": "all"}
-        )
+        send("post", "memories-bulk", "memories/bulk", {**WHO, "verb": verb, "reason": short, "status": "all"})
     send("post", "memories-bulk-undo", f"memories/bulk/{place.ids['batch_id']}/undo", {"reason": short})
     for key in (memory["id"], place.ids["memory_id"]):
-        send(
-            "post",
-            "memory-supersede",
-            f"memories/{key}/supersede",
-            {"content": f"{text[:90_000]}!", "reason": short},
-        )
-        send(
-            "patch",
-            "memory",
-            f"memories/{key}",
-            {"content": f"{text[:90_000]}?", "tags": [short], "reason": short},
-        )
+        send("post", "memory-supersede", f"memories/{key}/supersede", {"content": f"{text[:90_000]}!", "reason": short})
+        send("patch", "memory", f"memories/{key}", {"content": f"{text[:90_000]}?", "tags": [short], "reason": short})
         for verb in ("approve", "pin", "unpin", "archive", "reactivate", "reject"):
             if verb != "reject" or key == place.ids["memory_id"]:
                 send("post", f"memory-{verb}", f"memories/{key}/{verb}", {"reason": short})
@@ -230,9 +218,7 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
         send("post", "memory-impact", f"memories/{key}/impact", {"impact_type": "task_success"})
         send("post", "memories-used", "memories/used", {"ids": [key], "perspective": short})
         send("post", "memories-strengths", "memories/strengths", {"updates": [{"id": key, "strength": 9}]})
-        send(
-            "post", "memories-archive", "memories/archive", {"ids": [place.ids["memory_id"]], "reason": short}
-        )
+        send("post", "memories-archive", "memories/archive", {"ids": [place.ids["memory_id"]], "reason": short})
     restored = {"revision_id": place.ids["revision_id"], "reason": short}
     send("post", "memory-restore", f"memories/{place.ids['memory_id']}/restore", restored)
     send("delete", "memory", f"memories/{place.ids['memory_id']}")
@@ -243,14 +229,16 @@ def _attack_memories(send: Any, place: Place, text: str) -> None:
     task = send("post", "tasks", "tasks", {**WHO, "query": text[:100_000], "perspective": short})["task_id"]
     place.ids["task_id"] = task
     result = {
-        "result": {"text": text[:5_000]}, "learning_content": text[:100_000], "learning_text": text[:10_000],
-        "used_memory_ids": [place.ids["memory_id"]], "extract_learning": True, "run_sleep_phase": True,
-    }  # fmt: skip
+        "result": {"text": text[:5_000]},
+        "learning_content": text[:100_000],
+        "learning_text": text[:10_000],
+        "used_memory_ids": [place.ids["memory_id"]],
+        "extract_learning": True,
+        "run_sleep_phase": True,
+    }
     send("post", "task-complete", f"tasks/{task}/complete", result)
     drawn = send("post", "tasks", "tasks", {**WHO, "query": text[:100_000]})["task_id"]
-    send(
-        "post", "task-complete", f"tasks/{drawn}/complete", {"result": text[:5_000], "extract_learning": True}
-    )
+    send("post", "task-complete", f"tasks/{drawn}/complete", {"result": text[:5_000], "extract_learning": True})
     send("post", "sleep-runs", "sleep-runs", WHO)
     other = "0198d1a2-0000-7000-8000-000000000000"
     send("post", "sleep-run-undo", f"sleep-runs/{other}/undo", {"reason": short})
@@ -273,12 +261,7 @@ def _attack_projects(send: Any, place: Place, text: str) -> None:
     send("patch", "project", f"projects/tea-shop{WHOSE}", {"description": text[:200]})
     send("delete", "project", f"projects/tea-shop{WHOSE}")
     routed = send("post", "projects-route", "projects/route", {**WHO, "message": text})["id"]
-    send(
-        "post",
-        "route-correct",
-        f"projects/routes/{routed}/correct",
-        {"project": "tea-shop", "reason": text[:1_000]},
-    )
+    send("post", "route-correct", f"projects/routes/{routed}/correct", {"project": "tea-shop", "reason": text[:1_000]})
 
     _attack_lives_of_projects(send, place, text)
 
@@ -300,9 +283,7 @@ def _attack_imports(send: Any, place: Place, text: str) -> None:
     begun = send("post", "imports", "imports", {**WHO, "file_name": "mem0.json", "format": "mem0"})
     place.ids["import_id"] = begun.get("id", "0198d1a2-0000-7000-8000-000000000000")
     content = base64.b64encode(file).decode()
-    send(
-        "post", "import-chunks", f"imports/{place.ids['import_id']}/chunks", {"offset": 0, "content": content}
-    )
+    send("post", "import-chunks", f"imports/{place.ids['import_id']}/chunks", {"offset": 0, "content": content})
     send("post", "import-orders", f"imports/{place.ids['import_id']}/orders", {"verb": "run"})
 
 
@@ -352,10 +333,7 @@ def read(client: APIClient, place: Place) -> Iterator[tuple[str, Any]]:
         if "get" not in route.methods or route.name in {"job", "sleep-run"}:
             continue
         for key in ("", "untrusted_"):
-            at = {
-                **values,
-                **{n.removeprefix(key): v for n, v in values.items() if key and n.startswith(key)},
-            }
+            at = {**values, **{n.removeprefix(key): v for n, v in values.items() if key and n.startswith(key)}}
             answer = _opened(client, route.address(at))
             assert answer.status_code in (200, 404), (route.name, answer.content[:300])
             if answer.status_code == 200:
@@ -374,10 +352,7 @@ def _searched(client: APIClient, place: Place) -> Iterator[tuple[str, Any]]:
         yield "context", made(client.post(f"{API}/context", {**named, "project": "tea-shop"}))
         yield "context", made(client.post(f"{API}/context", {**named, "project": "auto", "format": "openai"}))
         for rest in ({"include_messages": True, "limit": 50}, {"filters": {"status": "pending"}}):
-            yield (
-                "memories-search",
-                made(client.post(f"{API}/memories/search", {**WHO, "query": query, **rest})),
-            )
+            yield ("memories-search", made(client.post(f"{API}/memories/search", {**WHO, "query": query, **rest})))
         yield "memories-retrieve", made(client.post(f"{API}/memories/retrieve", {**WHO, "query": query}))
         task = made(client.post(f"{API}/tasks", {**WHO, "query": QUERY}))
         yield "tasks", task
@@ -448,9 +423,7 @@ def test_every_write_is_tried_and_changes_nothing_believed(client: APIClient, ll
     place = trusted_rows()
     before = believed()
     tried = attack(client_with_key(is_trusted=False), place, UNIT)
-    writes = {
-        f"{method} {route.name}" for route in closed_routes() for method in route.methods if method != "get"
-    }
+    writes = {f"{method} {route.name}" for route in closed_routes() for method in route.methods if method != "get"}
     assert writes - {f"post {name}" for name in WRITES_NOTHING} == set(tried)
     after = believed()
     assert {name: rows for name, rows in after.items() if rows != before[name]} == {}

@@ -36,11 +36,7 @@ def planted(client: APIClient) -> Planted:
 def call(client: APIClient, route: Route, method: str, planted: Planted) -> Any:
     """Make one call about the planted rows, with a body that the call accepts."""
     address = route.address(planted.ids)
-    is_list = (
-        method in ("get", "patch", "delete", "head")
-        and not route.places
-        and route.name not in LISTS_OF_AGENTS
-    )
+    is_list = method in ("get", "patch", "delete", "head") and not route.places and route.name not in LISTS_OF_AGENTS
     if is_list or "project_name" in route.places:
         address += f"?agent_id={planted.agent_id}&user_id={planted.user_id}"
     send: Callable[..., Any] = getattr(client, method)
@@ -91,14 +87,9 @@ def test_bodies_are_all_used() -> None:
 
 
 @pytest.mark.parametrize("make_client", [keyless, expired, revoked, misspelt])
-def test_without_a_usable_key_every_call_is_401(
-    planted: Planted, make_client: Callable[[], APIClient]
-) -> None:
+def test_without_a_usable_key_every_call_is_401(planted: Planted, make_client: Callable[[], APIClient]) -> None:
     client = make_client()
-    for route, method in [
-        *CALLS,
-        *((route, each) for route in closed_routes() for each in ("head", "options")),
-    ]:
+    for route, method in [*CALLS, *((route, each) for route in closed_routes() for each in ("head", "options"))]:
         answer = call(client, route, method, planted)
         assert answer.status_code == 401, (route.name, method, answer.status_code)
         assert answer["WWW-Authenticate"].startswith("Bearer")
@@ -127,9 +118,7 @@ def test_head_needs_what_get_needs(planted: Planted) -> None:
 
 def test_read_key_writes_nothing(planted: Planted) -> None:
     client = client_with_key(scopes=[Scope.READ])
-    writes = [
-        (route, method) for route, method in CALLS if route.view.scopes[method.upper()] is not Scope.READ
-    ]  # type: ignore[attr-defined]
+    writes = [(route, method) for route, method in CALLS if route.view.scopes[method.upper()] is not Scope.READ]  # type: ignore[attr-defined]
     assert len(writes) >= 15
     before = everything()
     for route, method in writes:
@@ -140,22 +129,10 @@ def test_read_key_writes_nothing(planted: Planted) -> None:
 def strangers() -> Iterator[tuple[str, Callable[[], APIClient], bool]]:
     """Yield keys that may do everything, but not with the planted user; True where the agent is closed as well."""
     yield "another agent's key", lambda: client_with_key(agent_ids=["other"]), True
-    yield (
-        "another agent's and user's key",
-        lambda: client_with_key(agent_ids=["other"], user_id="mallory"),
-        True,
-    )
-    yield (
-        "another agent's key of the same user",
-        lambda: client_with_key(agent_ids=["other"], user_id="hiroki"),
-        True,
-    )
+    yield ("another agent's and user's key", lambda: client_with_key(agent_ids=["other"], user_id="mallory"), True)
+    yield ("another agent's key of the same user", lambda: client_with_key(agent_ids=["other"], user_id="hiroki"), True)
     yield "another user's key", lambda: client_with_key(user_id="mallory"), False
-    yield (
-        "another user's key of the agent",
-        lambda: client_with_key(agent_ids=["kana"], user_id="mallory"),
-        False,
-    )
+    yield ("another user's key of the agent", lambda: client_with_key(agent_ids=["kana"], user_id="mallory"), False)
 
 
 TRIED_DAILY = ("another agent's key", "another user's key")
@@ -232,20 +209,14 @@ def everything() -> dict[str, list[Any]]:
 
 SEARCHES = {
     "search": lambda client, names: found_texts(
-        client.post(
-            f"{API}/memories/search", {**names, "query": "umbrella stand", "similarity_threshold": -1}
-        )
+        client.post(f"{API}/memories/search", {**names, "query": "umbrella stand", "similarity_threshold": -1})
     ),
     "retrieve": lambda client, names: [
         result["memory"]["content"]
         for group in answered(
             client.post(
                 f"{API}/memories/retrieve",
-                {
-                    **names,
-                    "query": "umbrella stand",
-                    "config": {"/notes/": {"top_k": 50, "relevance_score": 0}},
-                },
+                {**names, "query": "umbrella stand", "config": {"/notes/": {"top_k": 50, "relevance_score": 0}}},
             )
         )["namespaces"].values()
         for result in group
@@ -288,13 +259,7 @@ def seen(texts: list[str]) -> set[str]:
 
 def test_a_persons_memories_cannot_be_shared(client: APIClient) -> None:
     for level in ("domain", "universal"):
-        body = {
-            "agent_id": "kana",
-            "user_id": "hiroki",
-            "content": "x",
-            "scope_level": level,
-            "scope_domain": "tea",
-        }
+        body = {"agent_id": "kana", "user_id": "hiroki", "content": "x", "scope_level": level, "scope_domain": "tea"}
         refused = client.post(f"{API}/memories", body)
         assert refused.status_code == 400
         assert refused.json()["errors"][0]["field"] == "scope_level"
@@ -323,9 +288,7 @@ def test_domain_and_universal_memories_reach_those_they_are_for(client: APIClien
         ("related", "art", ["tea"]),
         ("far", "art", []),
     ):
-        created = client.post(
-            f"{API}/agents", {"agent_id": agent_id, "domain": domain, "related_domains": related}
-        )
+        created = client.post(f"{API}/agents", {"agent_id": agent_id, "domain": domain, "related_domains": related})
         assert created.status_code == 201
         remember(client, f"{agent_id}-user", agent_id=agent_id, user_id="hiroki")
     remember(client, "private", agent_id="sender")
@@ -334,19 +297,12 @@ def test_domain_and_universal_memories_reach_those_they_are_for(client: APIClien
     remember(client, "of-art", agent_id="sender", scope_level="domain", scope_domain="art")
     hiroki = {"user_id": "hiroki"}
     assert seen(search(client, {"agent_id": "same", **hiroki})) == {"same-user", "of-domain", "of-all"}
-    assert seen(search(client, {"agent_id": "related", **hiroki})) == {
-        "related-user",
-        "of-domain",
-        "of-all",
-        "of-art",
-    }
+    assert seen(search(client, {"agent_id": "related", **hiroki})) == {"related-user", "of-domain", "of-all", "of-art"}
     assert seen(search(client, {"agent_id": "far", **hiroki})) == {"far-user", "of-all", "of-art"}
     own = {"sender-user", "private", "of-domain", "of-all", "of-art"}
     assert seen(search(client, {"agent_id": "sender", **hiroki})) == own
     narrow = client_with_key(agent_ids=["same"])
-    assert seen(search(narrow, {"agent_id": "same", **hiroki})) == {"same-user"}, (
-        "its key may not touch `sender`"
-    )
+    assert seen(search(narrow, {"agent_id": "same", **hiroki})) == {"same-user"}, "its key may not touch `sender`"
     pair = client_with_key(agent_ids=["same", "sender"], user_id="hiroki")
     assert seen(search(pair, {"agent_id": "same"})) == {"same-user", "of-domain", "of-all"}
 
@@ -361,16 +317,11 @@ def test_a_key_bound_to_a_user_sees_that_user_alone(client: APIClient, search: A
     assert [memory["user_id"] for memory in listed] == ["hiroki"]
     for other in ("aoi", ""):
         assert (
-            bound.post(
-                f"{API}/memories/search", {"agent_id": "kana", "user_id": other, "query": "x"}
-            ).status_code
+            bound.post(f"{API}/memories/search", {"agent_id": "kana", "user_id": other, "query": "x"}).status_code
             == 403
         )
         assert bound.get(f"{API}/memories?agent_id=kana&user_id={other}").status_code == 403
-        assert (
-            bound.post(f"{API}/memories", {"agent_id": "kana", "user_id": other, "content": "x"}).status_code
-            == 403
-        )
+        assert bound.post(f"{API}/memories", {"agent_id": "kana", "user_id": other, "content": "x"}).status_code == 403
 
 
 @each_search
@@ -397,9 +348,7 @@ def test_messages_of_others_are_never_recalled(client: APIClient) -> None:
     searched = answered(
         client.post(f"{API}/memories/search", {**names, "query": "umbrella stand", "include_messages": True})
     )
-    assert [result["message"]["content"] for result in searched["results"]] == [
-        "hiroki forgot an umbrella stand"
-    ]
+    assert [result["message"]["content"] for result in searched["results"]] == ["hiroki forgot an umbrella stand"]
     context = answered(client.post(f"{API}/context", {**names, "message": "umbrella stand"}))
     assert "aoi" not in json.dumps(context["messages"])
     agents_own = {"agent_id": "kana", "message": "umbrella stand"}
@@ -414,15 +363,8 @@ def test_a_session_of_another_user_gives_no_context(client: APIClient) -> None:
 
 def test_a_memory_cannot_name_anothers_messages_as_its_source(client: APIClient) -> None:
     session = client.post(f"{API}/sessions", {"agent_id": "kana", "user_id": "aoi"}).json()
-    stored = client.post(
-        f"{API}/sessions/{session['id']}/messages", {"role": "user", "content": "a secret"}
-    ).json()
-    body = {
-        "agent_id": "kana",
-        "user_id": "hiroki",
-        "content": "x",
-        "source_message_ids": [stored["results"][0]["id"]],
-    }
+    stored = client.post(f"{API}/sessions/{session['id']}/messages", {"role": "user", "content": "a secret"}).json()
+    body = {"agent_id": "kana", "user_id": "hiroki", "content": "x", "source_message_ids": [stored["results"][0]["id"]]}
     assert client.post(f"{API}/memories", body).status_code == 400
 
 

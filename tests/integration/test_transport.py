@@ -30,12 +30,12 @@ DEPLOYED = {
 """As docs/howto/running.md has it."""
 
 FIXED = {
-    "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-}  # fmt: skip
-INLINE_CODE = re.compile(
-    r"<script(?![^>]*\bsrc=)|\s(?:style|on[a-z]+)=[\"']|href=[\"']?javascript:", re.IGNORECASE
-)
+}
+INLINE_CODE = re.compile(r"<script(?![^>]*\bsrc=)|\s(?:style|on[a-z]+)=[\"']|href=[\"']?javascript:", re.IGNORECASE)
 
 
 def check_page(answer: Any, about: str) -> None:
@@ -78,11 +78,7 @@ def test_a_nonce_is_used_once(boss: Client) -> None:
 @pytest.mark.parametrize(
     ("package", "name", "changes"),
     [
-        (
-            drf_spectacular,
-            "drf_spectacular/swagger_ui.html",
-            {' nonce="{{ request.csp_nonce }}"': ""},
-        ),
+        (drf_spectacular, "drf_spectacular/swagger_ui.html", {' nonce="{{ request.csp_nonce }}"': ""}),
         (
             unfold,
             "unfold/layouts/skeleton.html",
@@ -101,9 +97,7 @@ def test_a_nonce_is_used_once(boss: Client) -> None:
         ),
     ],
 )
-def test_templates_of_packages_are_copied_with_few_changes(
-    package: Any, name: str, changes: dict[str, str]
-) -> None:
+def test_templates_of_packages_are_copied_with_few_changes(package: Any, name: str, changes: dict[str, str]) -> None:
     """A new version of the package fails here: copy its template again."""
     ours = (Path(settings.BASE_DIR) / "templates" / name).read_text()
     for ours_has, theirs_has in changes.items():
@@ -115,12 +109,7 @@ def test_templates_of_packages_are_copied_with_few_changes(
 def test_the_documented_deployment_passes_djangos_deployment_check() -> None:
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
     done = subprocess.run(
-        command,
-        cwd=settings.BASE_DIR,
-        env={**os.environ, **DEPLOYED},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=settings.BASE_DIR, env={**os.environ, **DEPLOYED}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
 
@@ -135,11 +124,15 @@ def test_one_switch_sets_cookies_redirect_and_hsts() -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryhub.settings"}
     said = [
         subprocess.run(
-            [sys.executable, "-c", code], cwd=settings.BASE_DIR, env={**environment, **more}, capture_output=True,
-            text=True, check=True,
+            [sys.executable, "-c", code],
+            cwd=settings.BASE_DIR,
+            env={**environment, **more},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for more in (DEPLOYED, {})
-    ]  # fmt: skip
+    ]
     assert said == ["[True, True, True, True] 31536000\n", "[False, False, False, False] 0\n"]
 
 

@@ -11,12 +11,14 @@ def test_store_search_assemble_explain(client: APIClient) -> None:
     address = f"/api/v1/sessions/{session.data['id']}/messages"
     stored = client.post(
         address,
-        {"messages": [
-            {"role": "user", "content": "I moved from Osaka to Kyoto last spring and love the temples."},
-            {"role": "kana", "content": "Kyoto in spring is beautiful. Which temple do you like best?"},
-            {"role": "user", "content": "好きな食べ物は抹茶アイスです。"},
-        ]},
-    )  # fmt: skip
+        {
+            "messages": [
+                {"role": "user", "content": "I moved from Osaka to Kyoto last spring and love the temples."},
+                {"role": "kana", "content": "Kyoto in spring is beautiful. Which temple do you like best?"},
+                {"role": "user", "content": "好きな食べ物は抹茶アイスです。"},
+            ]
+        },
+    )
     assert stored.status_code == 201, stored.content
     assert [row["seq"] for row in stored.data["results"]] == [1, 2, 3]
     memory = client.post(

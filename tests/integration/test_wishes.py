@@ -56,9 +56,7 @@ def test_what_a_curator_approved_is_a_wish_and_what_a_program_did_is_not(client:
     for memory, by in ((note, CURATOR), (other, command("test"))):
         apply_transition(memory=memory, verb="approve", by=by, reason="", now=NOW)
 
-    assert lists(client) == {
-        "wishes": ["Answers about tea rhyme."], "semantic": ["Answers about tea are in verse."],
-    }  # fmt: skip
+    assert lists(client) == {"wishes": ["Answers about tea rhyme."], "semantic": ["Answers about tea are in verse."]}
 
 
 def test_preferences_of_the_agent_itself_are_not_the_users(client: APIClient) -> None:

@@ -23,18 +23,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MOST_SECONDS = 2.0
 COLOURS = ("red", "blue", "green", "yellow", "white", "black", "brown", "silver", "golden", "purple")
 THINGS = ("boat", "bicycle", "lantern", "kettle", "piano", "garden", "camera", "ladder", "window", "carpet")
-PLACES = (
-    "harbour",
-    "temple",
-    "market",
-    "bridge",
-    "station",
-    "library",
-    "museum",
-    "theatre",
-    "factory",
-    "castle",
-)
+PLACES = ("harbour", "temple", "market", "bridge", "station", "library", "museum", "theatre", "factory", "castle")
 
 
 def texts(verb: str) -> list[str]:

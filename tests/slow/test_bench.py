@@ -49,12 +49,7 @@ CHAT = [
         "batch_number": 1,
         "turns": [
             [
-                {
-                    "role": "user",
-                    "id": 0,
-                    "time_anchor": "March-15-2024",
-                    "content": "I sold the tandem. ->-> 1,1",
-                },
+                {"role": "user", "id": 0, "time_anchor": "March-15-2024", "content": "I sold the tandem. ->-> 1,1"},
                 {"role": "assistant", "id": 1, "content": "A pity, it was a fine bicycle."},
             ]
         ],
@@ -69,12 +64,17 @@ MESSAGES = {
     "distractors": [{"id": "d1", "text": "The user's garage door is painted green."}],
     "cases": [
         {
-            "id": "c1", "split": "dev", "type": "follow_up", "note": "the cat", "right": ["m1"],
-            "turns": [{"role": "user", "text": "Which food is Goma the cat allergic to?"}], "message": "And why?",
+            "id": "c1",
+            "split": "dev",
+            "type": "follow_up",
+            "note": "the cat",
+            "right": ["m1"],
+            "turns": [{"role": "user", "text": "Which food is Goma the cat allergic to?"}],
+            "message": "And why?",
         },
         {"id": "c2", "split": "test", "type": "none", "note": "", "right": [], "turns": [], "message": "Hi!"},
     ],
-}  # fmt: skip
+}
 
 
 def of_its_own() -> dict[str, str]:
@@ -87,8 +87,13 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a benchmark as a person does."""
     return subprocess.run(
         [sys.executable, f"bench/{name}.py", *arguments],
-        cwd=ROOT, env=of_its_own(), capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=of_its_own(),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
 
 
 def figures(name: str, *arguments: str) -> Any:
@@ -101,9 +106,12 @@ def test_retrieval_measures_every_kind_of_data(tmp_path: Path) -> None:
     chat = tmp_path / "chats" / "1"
     (chat / "probing_questions").mkdir(parents=True)
     contents = {
-        "dialogues.json": [DIALOGUE], "chats/1/chat.json": CHAT, "paragraphs.json": PARAGRAPHS,
-        "chats/1/probing_questions/probing_questions.json": PROBES, "messages.json": MESSAGES,
-    }  # fmt: skip
+        "dialogues.json": [DIALOGUE],
+        "chats/1/chat.json": CHAT,
+        "paragraphs.json": PARAGRAPHS,
+        "chats/1/probing_questions/probing_questions.json": PROBES,
+        "messages.json": MESSAGES,
+    }
     for name, content in contents.items():
         (tmp_path / name).write_text(json.dumps(content))
     data = [str(tmp_path / name) for name in ("dialogues.json", "chats", "paragraphs.json", "messages.json")]
@@ -136,10 +144,7 @@ def test_latency_measures() -> None:
 
     found = figures("latency", *sizes)
 
-    assert [(each["rows"], each["laid"]) for each in found] == [
-        (80, "as they came"),
-        (80, "after cluster_tables"),
-    ]
+    assert [(each["rows"], each["laid"]) for each in found] == [(80, "as they came"), (80, "after cluster_tables")]
     tables = found[1]["gathering"]["tables"]
     assert tables["strength_memoryindex"]["rows"] >= 80
     assert tables["conversations_messageindex"]["rows"] == 200
@@ -177,13 +182,14 @@ def test_signal_leaves_nothing_running(tmp_path: Path, ended_by: signal.Signals)
     tmp_path.chmod(0o711)
     run = subprocess.Popen(
         [sys.executable, "bench/latency.py"],
-        cwd=ROOT, env={**of_its_own(), "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT,
+        env={**of_its_own(), "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup is not what is tested
-    )  # fmt: skip
+    )
     try:
-        assert wait_until(
-            lambda: any(cluster.is_running() for cluster in clusters(tmp_path)), timeout_seconds=120
-        )
+        assert wait_until(lambda: any(cluster.is_running() for cluster in clusters(tmp_path)), timeout_seconds=120)
         (cluster,) = clusters(tmp_path)
         run.send_signal(ended_by)
         _, said = run.communicate(timeout=300)

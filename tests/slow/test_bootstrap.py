@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "memoryhub" / "bootstrap.sh"
-RUNTIME = (
-    "alpha==1.0 \\\n    --hash=sha256:00\nbeta==2.0 ; sys_platform == 'win32' \\\n    --hash=sha256:11\n"
-)
+RUNTIME = "alpha==1.0 \\\n    --hash=sha256:00\nbeta==2.0 ; sys_platform == 'win32' \\\n    --hash=sha256:11\n"
 DEV = RUNTIME + "gamma==3.0 \\\n    --hash=sha256:22\n"
 
 
@@ -97,9 +95,7 @@ def test_a_dev_lock_with_other_versions_does_not_pass_for_the_runtime(checkout: 
 
 
 def test_a_failed_installation_is_tried_again_and_says_what_is_needed(checkout: Checkout) -> None:
-    failing = checkout.program(
-        "broken-python", f'case "$*" in "-m pip"*) exit 1;; esac; exec {sys.executable} "$@"'
-    )
+    failing = checkout.program("broken-python", f'case "$*" in "-m pip"*) exit 1;; esac; exec {sys.executable} "$@"')
     uv = (checkout.folder / "programs" / "uv").read_text()
     checkout.program("uv", '[ "$1" = --version ]')
     checkout.lock("requirements.lock", "no-such-package-here==1 --hash=sha256:00\n")
@@ -163,9 +159,7 @@ class Bare:
         program = self.path / package
         make = f"{sys.executable} -c 'import os; os.chmod(r\"{program}\", 0o755)'"
         script = f'#!/bin/sh\necho "$@" >> \'{self.asked}\'\n[ "$1" != update ] || exit 0\n'
-        script += (
-            f"case \"$*\" in *' {package} '*) echo '#!/bin/sh' > '{program}'; {make} ;; *) exit 100 ;; esac\n"
-        )
+        script += f"case \"$*\" in *' {package} '*) echo '#!/bin/sh' > '{program}'; {make} ;; *) exit 100 ;; esac\n"
         (self.path / "apt-get").write_text(script)
         (self.path / "apt-get").chmod(0o755)
         self.checkout.program("id", f"echo {user}")
@@ -175,8 +169,12 @@ class Bare:
         """Ask for a browser."""
         return subprocess.run(
             ["sh", str(self.checkout.folder / "memoryhub" / "bootstrap.sh"), "browser"],
-            cwd="/", env={"PATH": str(self.path), **variables}, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+            cwd="/",
+            env={"PATH": str(self.path), **variables},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
 
 
 @pytest.fixture

@@ -55,12 +55,8 @@ for step in count():
 
 def writer(name: str) -> subprocess.Popen[bytes]:
     place = connection.settings_dict
-    url = ConnectionInfo(
-        place["HOST"], int(place["PORT"]), place["NAME"], place["USER"], place["PASSWORD"]
-    ).url()
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITE, name], cwd=ROOT, env={**os.environ, "DATABASE_URL": url}
-    )
+    url = ConnectionInfo(place["HOST"], int(place["PORT"]), place["NAME"], place["USER"], place["PASSWORD"]).url()
+    return subprocess.Popen([sys.executable, "-c", WRITE, name], cwd=ROOT, env={**os.environ, "DATABASE_URL": url})
 
 
 def test_feed_of_killed_writers_neither_skips_nor_repeats() -> None:

@@ -81,9 +81,7 @@ def sleeper(user: str) -> str:
             (f"The user likes tea of sort {number}.", 5.0),
             (f"The user actually likes tea of sort {number}", 4.0),
         ):
-            write_memory(
-                actor=actor, new=NewMemory(content=text, strength=strength), by=command("test"), now=BEGUN
-            )
+            write_memory(actor=actor, new=NewMemory(content=text, strength=strength), by=command("test"), now=BEGUN)
     with connection.cursor() as cursor:
         for statement in (FILLER, NUMBERS, COMPARED_BEFORE):
             cursor.execute(statement, {"actor": actor.pk, "rows": MEMORIES})
@@ -99,13 +97,14 @@ def state_of(user: str) -> list[Any]:
 def sleep_apart(user: str, night: int, *, kill_after: float | None = None) -> float:
     """Let a process of its own put the user to sleep; return how many seconds it slept, -1 where it was killed."""
     place = connection.settings_dict
-    url = ConnectionInfo(
-        place["HOST"], int(place["PORT"]), place["NAME"], place["USER"], place["PASSWORD"]
-    ).url()
+    url = ConnectionInfo(place["HOST"], int(place["PORT"]), place["NAME"], place["USER"], place["PASSWORD"]).url()
     child = subprocess.Popen(
         [sys.executable, "-c", SLEEP_SLOWLY, user, str(night)],
-        cwd=ROOT, env={**os.environ, "DATABASE_URL": url}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": url},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     with child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"

@@ -72,7 +72,9 @@ INSERT INTO strength_rhythm (actor_id, tasks_completed, runs, clock, clock_at, c
 VALUES (%(actor)s, 0, 3, '{-0.3,-0.3,-0.3,-0.3,-0.3,-0.3}', '2026-01-12', 3,
     '{-0.25,-0.25,-0.25,-0.25,-0.25,-0.25}', '2026-01-11');
 """
-AS_READ = "SELECT content, numbers.strength FROM strength_currentnumbers AS numbers JOIN strength_memory ON id = memory_id"
+AS_READ = (
+    "SELECT content, numbers.strength FROM strength_currentnumbers AS numbers JOIN strength_memory ON id = memory_id"
+)
 
 
 def test_strengths_are_carried_over_as_they_were_read(newest: list[Any]) -> None:

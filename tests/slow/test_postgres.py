@@ -124,9 +124,12 @@ def test_it_takes_as_many_connections_as_the_settings_may_open(
 ) -> None:
     cluster = make_cluster()
     subprocess.run(
-        [sys.executable, "-m", "memoryhub.runtime.postgres", "start"], cwd=CHECKOUT, check=True, timeout=300,
+        [sys.executable, "-m", "memoryhub.runtime.postgres", "start"],
+        cwd=CHECKOUT,
+        check=True,
+        timeout=300,
         env={**os.environ, **wanted, "MEMORYHUB_DATA_DIR": str(cluster.data_dir)},
-    )  # fmt: skip
+    )
     connection = cluster.connection()
     assert connection is not None
     assert ask(connection, "SHOW max_connections") == str(taken)
@@ -135,9 +138,13 @@ def test_it_takes_as_many_connections_as_the_settings_may_open(
 def test_a_wrong_setting_keeps_it_from_starting_but_not_from_stopping(cluster: EmbeddedCluster) -> None:
     def run(action: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "memoryhub.runtime.postgres", action], cwd=CHECKOUT, capture_output=True, text=True,
-            env={**os.environ, "MEMORYHUB_WORKERS": "many", "MEMORYHUB_DATA_DIR": str(cluster.data_dir)}, timeout=300,
-        )  # fmt: skip
+            [sys.executable, "-m", "memoryhub.runtime.postgres", action],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "MEMORYHUB_WORKERS": "many", "MEMORYHUB_DATA_DIR": str(cluster.data_dir)},
+            timeout=300,
+        )
 
     refused = run("start")
     assert (refused.returncode, "MEMORYHUB_WORKERS" in refused.stderr) == (1, True)
@@ -170,9 +177,7 @@ def test_stop_leaves_no_process_and_keeps_the_data(cluster: EmbeddedCluster) -> 
 
 
 @with_proc
-def test_start_recovers_after_the_postmaster_was_killed_under_a_long_statement(
-    cluster: EmbeddedCluster,
-) -> None:
+def test_start_recovers_after_the_postmaster_was_killed_under_a_long_statement(cluster: EmbeddedCluster) -> None:
     connection = cluster.connection()
     assert connection is not None
     endless = "SELECT count(*) FROM generate_series(1, 100000000000)"
@@ -265,9 +270,7 @@ def test_where_the_memory_is_refused_the_server_starts_with_the_least(
     connection = make_cluster().start()
 
     assert ask(connection, "SHOW shared_buffers") == "128MB"
-    assert [record.levelname for record in caplog.records if "starts with 128 MB" in record.message] == [
-        "WARNING"
-    ]
+    assert [record.levelname for record in caplog.records if "starts with 128 MB" in record.message] == ["WARNING"]
 
 
 def test_what_does_not_start_with_the_least_either_is_told_once(
@@ -446,20 +449,14 @@ def _by_hand(action: str, data_dir: Path, *, user: str) -> subprocess.CompletedP
     environment = {**os.environ, "MEMORYHUB_DATA_DIR": str(data_dir), "PYTHONPATH": packages, "HOME": "/"}
     as_user = ["runuser", "-u", user, "--"]
     for python in (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"):
-        tried = subprocess.run(
-            [*as_user, python, "-c", "import psycopg.pq"], env=environment, capture_output=True
-        )
+        tried = subprocess.run([*as_user, python, "-c", "import psycopg.pq"], env=environment, capture_output=True)
         if tried.returncode == 0:
             command = [*as_user, python, "-m", "memoryhub.runtime.postgres", action]
-            return subprocess.run(
-                command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=300
-            )
+            return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=300)
     pytest.skip(f"no Python here that user {user} can run")
 
 
-def test_an_older_version_is_moved_over_and_kept(
-    make_cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_version_is_moved_over_and_kept(make_cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORYHUB_POSTGRES_VERSION", "16")
     old = make_cluster()
     execute(old.start(), "CREATE TABLE kept AS SELECT 'こんにちは' AS word, '[1,2]'::vector AS place")
@@ -480,9 +477,7 @@ def test_an_older_version_is_moved_over_and_kept(
         EmbeddedCluster(old.data_dir, fsync=False).start()
 
 
-def test_a_newer_version_is_refused_with_what_to_do(
-    make_cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_version_is_refused_with_what_to_do(make_cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORYHUB_POSTGRES_VERSION", "18")
     newer = make_cluster()
     newer.start()

@@ -42,9 +42,7 @@ class Serving:
         self.port = port or free_port()
         self.output = folder / f"output-{self.port}-{time.monotonic_ns()}"
         self.cluster = EmbeddedCluster(self.data_dir, fsync=False)
-        environment = {
-            name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "HOST"}
-        }
+        environment = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "HOST"}}
         environment |= {"PORT": str(self.port), "MEMORYHUB_DATA_DIR": str(self.data_dir), "DEMO": "0"}
         self.environment = environment
         with self.output.open("wb") as output:
@@ -77,9 +75,7 @@ class Serving:
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait, but not for a supervisor that is gone."""
-        met = wait_until(
-            lambda: condition() or self.process.poll() is not None, timeout_seconds=PATIENCE_SECONDS
-        )
+        met = wait_until(lambda: condition() or self.process.poll() is not None, timeout_seconds=PATIENCE_SECONDS)
         assert met, self.said()
         assert condition(), self.said()
 

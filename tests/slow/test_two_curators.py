@@ -18,9 +18,7 @@ from tests.factories.planting import API, made
 ITEMS = 100
 WHO = {"agent_id": "kana", "user_id": "hiroki"}
 DECIDED = ("approve", "reject")
-FORM = re.compile(
-    rb'name="item" value="(?P<item>[^"]+)">.*?name="version" value="(?P<version>\d+)"', re.DOTALL
-)
+FORM = re.compile(rb'name="item" value="(?P<item>[^"]+)">.*?name="version" value="(?P<version>\d+)"', re.DOTALL)
 
 
 def shown(response: Any) -> dict[str, Any] | None:

@@ -33,9 +33,15 @@ SECONDS = 300
 
 def run(tool: Any, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
     done = tool(
-        arguments, return_completed_process=True, cwd=folder, env=environment, timeout=SECONDS,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        arguments,
+        return_completed_process=True,
+        cwd=folder,
+        env=environment,
+        timeout=SECONDS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
     return str(done.stdout)
 
@@ -77,9 +83,7 @@ def test_it_is_installed_by_the_commands_of_the_page(tmp_path: Path, web: Web, k
         _npm, *arguments = shlex.split(line, comments=True)
         run(npm, *arguments, folder=project)
     (project / "recipe.js").write_text(recipe().replace("../src/index.js", "memoryhub-client"), "utf-8")
-    told = run(
-        node, "recipe.js", folder=project, environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key}
-    )
+    told = run(node, "recipe.js", folder=project, environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key})
     assert told == "Hiroki likes matcha ice cream\n"
 
 
@@ -127,9 +131,4 @@ def test_faults_lose_no_write_and_double_none(built: Path, web: Web, key: str, l
 
 
 def test_the_recipe_prints_what_was_remembered(built: Path, web: Web, key: str) -> None:
-    run(
-        node,
-        "build/tests/recipe.js",
-        folder=built,
-        environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key},
-    )
+    run(node, "build/tests/recipe.js", folder=built, environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key})

@@ -55,9 +55,7 @@ def dataset_of(name: str, *collections: str) -> Any:
         for place, turns in enumerate(SAID)
     )
     questions = tuple(sets.Question(text, frozenset({"0-1"})) for text in QUESTIONS)
-    return sets.Dataset(
-        name, "conversations", tuple(sets.Collection(each, groups, questions) for each in collections)
-    )
+    return sets.Dataset(name, "conversations", tuple(sets.Collection(each, groups, questions) for each in collections))
 
 
 def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> None:
@@ -65,10 +63,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
     collection = dataset.collections[0]
     prepared = constants.prepare([dataset])["said"][0]
     ours = constants.Constants.ours()
-    terms = [
-        analyse(searchable_text(each.content, author=each.author, said_at=each.at))
-        for each in collection.texts
-    ]
+    terms = [analyse(searchable_text(each.content, author=each.author, said_at=each.at)) for each in collection.texts]
     counts = Counter(place for each in terms for place in bm25.term_ids(each))
     own = bm25.frequent_terms([bm25.term_ids(each) for each in terms], documents=len(terms))
     known = bm25.Frequencies(len(terms), counts, len(terms), own)
@@ -77,9 +72,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
 
     for place, question in enumerate(collection.questions):
         asked = QueryText.of_message(question.text).terms
-        query = bm25.query_words(
-            asked, {place: known.idf(place) for place in bm25.term_ids(asked)}, rare=known.rare
-        )
+        query = bm25.query_words(asked, {place: known.idf(place) for place in bm25.term_ids(asked)}, rare=known.rare)
         about = named_authors(question.text, {"Ann", "Ben"})
         expected: list[float] = []
         for group in collection.groups:
@@ -89,9 +82,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
                 words = bm25.word_score(bm25.document_weights(terms[at]), query)
                 cosine = float(prepared.cosine[place, at])
                 own = relevance(cosine, words, constants.EMBEDDER.bounds)
-                qualifies = (
-                    cosine >= constants.FLOORS.similarity_threshold or words >= constants.FLOORS.word_floor
-                )
+                qualifies = cosine >= constants.FLOORS.similarity_threshold or words >= constants.FLOORS.word_floor
                 length = round(bm25.text_length(terms[at]))
                 turns.append((own if qualifies else 0.0, text, length))
             expected += in_conversation(
@@ -147,10 +138,7 @@ def test_questions_without_an_answer_are_judged_apart(constants: ModuleType) -> 
     sets = importlib.import_module("question_sets")
     dataset = dataset_of("said", "c")
     collection = dataset.collections[0]
-    questions = (
-        *collection.questions,
-        sets.Question("Did Ann buy it?", frozenset({"0-1"}), constants.UNANSWERED),
-    )
+    questions = (*collection.questions, sets.Question("Did Ann buy it?", frozenset({"0-1"}), constants.UNANSWERED))
     asked = replace(dataset, collections=(replace(collection, questions=questions),))
     prepared = constants.prepare([asked, dataset_of("told", "d")])
 

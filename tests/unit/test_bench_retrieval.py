@@ -71,8 +71,10 @@ def test_a_conversation_becomes_dated_sessions_in_order(sets: ModuleType, tmp_pa
     begun = datetime(2024, 5, 8, 13, 56, tzinfo=UTC)
     assert [group.name for group in tiny.groups] == ["session_1", "session_2"]
     assert [(text.id, text.role, text.author) for text in tiny.texts] == [
-        ("D1:1", "user", "Ada"), ("D1:2", "assistant", "Bo"), ("D2:1", "assistant", "Bo"),
-    ]  # fmt: skip
+        ("D1:1", "user", "Ada"),
+        ("D1:2", "assistant", "Bo"),
+        ("D2:1", "assistant", "Bo"),
+    ]
     assert [text.at for text in tiny.groups[0].texts] == [begun, begun + timedelta(minutes=1)]
     assert tiny.groups[1].texts[0].at == datetime(2024, 6, 1, 0, 5, tzinfo=UTC)
 
@@ -101,9 +103,7 @@ def test_questions_without_usable_evidence_are_left_out_and_counted(sets: Module
         (None, set(), 0),
     ],
 )
-def test_evidence_is_split_and_normalised(
-    sets: ModuleType, evidence: Any, usable: set[str], left_out: int
-) -> None:
+def test_evidence_is_split_and_normalised(sets: ModuleType, evidence: Any, usable: set[str], left_out: int) -> None:
     known = {"D1:3", "D8:6", "D9:17", "D11:26", "D30:5"}
     assert sets.usable_evidence(evidence, known) == (usable, left_out)
 
@@ -158,9 +158,7 @@ def test_a_chat_becomes_batches_of_the_day_that_was_named_last(sets: ModuleType,
     ]
 
 
-def test_questions_of_a_chat_name_nested_sources_and_abstentions_are_apart(
-    sets: ModuleType, tmp_path: Path
-) -> None:
+def test_questions_of_a_chat_name_nested_sources_and_abstentions_are_apart(sets: ModuleType, tmp_path: Path) -> None:
     (dataset,) = sets.read_datasets(write_chat(tmp_path))
     (chat,) = dataset.collections
     assert [each.evidence for each in chat.questions] == [{"0", "3"}]
@@ -181,9 +179,7 @@ REAL: dict[str, Any] = {
         {"speaker": "Ada", "dia_id": "D2:4", "date_time": "30.12.2023, 09:05:07", "clean_text": "Tea? "},
         {"speaker": "Ada", "dia_id": "D2:5", "date_time": "30.12.2023, 09:05:08", "clean_text": " "},
     ],
-    "session_1": [
-        {"speaker": "Bo", "dia_id": "D1:1", "date_time": "29.12.2023, 22:42:04", "clean_text": "A red kite"}
-    ],
+    "session_1": [{"speaker": "Bo", "dia_id": "D1:1", "date_time": "29.12.2023, 22:42:04", "clean_text": "A red kite"}],
     "events_session_1": {"agent_a": []},
     "qa": [
         {"question": "What is red?", "evidence": ["D1:1.", "D2:5"], "category": 1},
@@ -192,9 +188,7 @@ REAL: dict[str, Any] = {
 }
 
 
-def test_files_of_a_folder_become_talks_with_the_times_of_their_messages(
-    sets: ModuleType, tmp_path: Path
-) -> None:
+def test_files_of_a_folder_become_talks_with_the_times_of_their_messages(sets: ModuleType, tmp_path: Path) -> None:
     for name in ("Chat_10_A.json", "Chat_2_B.json"):
         write(tmp_path, REAL, name)
     (dataset,) = sets.read_datasets(tmp_path)
@@ -203,7 +197,7 @@ def test_files_of_a_folder_become_talks_with_the_times_of_their_messages(
     assert [(text.id, text.role, text.author, text.content, text.at) for text in dataset.collections[0].texts] == [
         ("D1:1", "assistant", "Bo", "A red kite", datetime(2023, 12, 29, 22, 42, 4, tzinfo=UTC)),
         ("D2:4", "user", "Ada", "Tea?", datetime(2023, 12, 30, 9, 5, 7, tzinfo=UTC)),
-    ]  # fmt: skip
+    ]
     assert [question.evidence for question in dataset.collections[0].questions] == [{"D1:1"}]
     assert (dataset.evidence_left_out, dataset.questions_left_out) == (4, 2)
 
@@ -216,11 +210,7 @@ SCENES: dict[str, Any] = {
                 {
                     "utterances:": [
                         {"uid": 0, "speakers": ["#NOTE#"], "utterance": "Ann enters ."},
-                        {
-                            "uid": 1,
-                            "speakers": ["Ann Lee"],
-                            "utterance": "I do n't want ta wait , I 'm gon na row !",
-                        },
+                        {"uid": 1, "speakers": ["Ann Lee"], "utterance": "I do n't want ta wait , I 'm gon na row !"},
                         {"uid": 2, "speakers": ["#ALL#"], "utterance": "Wait ."},
                     ],
                     "qas": [
@@ -244,11 +234,13 @@ def test_scenes_of_an_episode_become_sessions_of_what_was_said(sets: ModuleType,
     (episode,) = dataset.collections
     assert (dataset.kind, episode.name) == ("conversations", "s01_e02")
     assert [(group.name, [text.id for text in group.texts]) for group in episode.groups] == [
-        ("s01_e02_c02", ["D2:1", "D2:2"]), ("s01_e02_c11", ["D11:1", "D11:2"]),
-    ]  # fmt: skip
+        ("s01_e02_c02", ["D2:1", "D2:2"]),
+        ("s01_e02_c11", ["D11:1", "D11:2"]),
+    ]
     assert [(text.author, text.content) for text in episode.groups[0].texts] == [
-        ("Ann Lee", "I don't want ta wait, I'm gonna row!"), ("", "Wait."),
-    ]  # fmt: skip
+        ("Ann Lee", "I don't want ta wait, I'm gonna row!"),
+        ("", "Wait."),
+    ]
     assert [text.at for text in episode.texts] == sorted(text.at for text in episode.texts)
 
 
@@ -329,9 +321,7 @@ def test_a_file_without_usable_questions_is_refused(sets: ModuleType, tmp_path: 
 
 
 def test_at_most_as_many_questions_as_wanted(sets: ModuleType, tmp_path: Path) -> None:
-    (dataset,) = sets.read_datasets(
-        write(tmp_path, [CONVERSATION, {**CONVERSATION, "sample_id": "other"}]), limit=1
-    )
+    (dataset,) = sets.read_datasets(write(tmp_path, [CONVERSATION, {**CONVERSATION, "sample_id": "other"}]), limit=1)
     assert [len(collection.questions) for collection in dataset.collections] == [1, 1]
 
 
@@ -391,7 +381,10 @@ def test_reliability_compares_what_was_shown_with_what_was_right(scoring: Module
     found = scoring.reliability(shown)
 
     assert [tuple(each.values()) for each in found["bins"]] == [
-        (1, pytest.approx(0.05), 0), (3, pytest.approx(0.85), pytest.approx(2 / 3)), (1, 1, 1)]  # fmt: skip
+        (1, pytest.approx(0.05), 0),
+        (3, pytest.approx(0.85), pytest.approx(2 / 3)),
+        (1, 1, 1),
+    ]
     assert found["error"] == pytest.approx((0.05 + 3 * (0.85 - 2 / 3) + 0) / 5)
     assert scoring.reliability([])["error"] == 0
 

@@ -55,9 +55,7 @@ def test_every_file_is_of_a_scenario() -> None:
 @pytest.mark.parametrize("name", sorted(CONTEXTS))
 def test_what_changes_with_every_call_stands_in_the_last_message_or_the_block(name: str) -> None:
     sent = written(name)
-    asked = (
-        len(sent) - 3 if "loop" in name else len(sent) - 1
-    )  # there a call and its result follow the message
+    asked = len(sent) - 3 if "loop" in name else len(sent) - 1  # there a call and its result follow the message
     before, (_, last) = sent[:asked], sent[asked]
 
     assert "2026-11-23 08:05" in str(last)
@@ -67,9 +65,7 @@ def test_what_changes_with_every_call_stands_in_the_last_message_or_the_block(na
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_is_in_the_review_and_costs_at_most_a_tenth_more(name: str) -> None:
-    row = re.search(
-        rf"^\| `{name}` \|.*\| (\d+|–) \| (\d+) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    row = re.search(rf"^\| `{name}` \|.*\| (\d+|–) \| (\d+) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert row and tokens(name) == int(row[2])
     assert row[1] == "–" or tokens(name) <= 1.1 * int(row[1])

@@ -60,9 +60,7 @@ def test_the_page_is_written_from_the_results() -> None:
 
 
 def test_a_broken_promise_and_one_that_was_not_measured_are_said() -> None:
-    one = promises.Promise(
-        1, "users", "A promise.", ("tests/a.py::test_a",), "{rows} rows: {cases}", "-", "order"
-    )
+    one = promises.Promise(1, "users", "A promise.", ("tests/a.py::test_a",), "{rows} rows: {cases}", "-", "order")
     assert promises.figure_of(one, {"tests": {}, "measures": {}}) == "not measured yet"
     found = {
         "tests": {"tests/a.py::test_a": {"passed": 2, "failed": 1, "at": "2026-01-02"}},

@@ -44,22 +44,14 @@ def test_sdks_own_tests(transactional_db: None, tmp_path: Path) -> None:
     paths = [str(tmp_path), str(source), *sys.path, os.environ.get("PYTHONPATH", "")]
     with serving() as web:
         environment = {
-            **os.environ, "PYTHONPATH": ":".join(filter(None, paths)), "MEMORYHUB_URL": web.url,
-            "MEMORYHUB_KEY": new_key(), "OPENAI_API_KEY": "none",
-        }  # fmt: skip
+            **os.environ,
+            "PYTHONPATH": ":".join(filter(None, paths)),
+            "MEMORYHUB_URL": web.url,
+            "MEMORYHUB_KEY": new_key(),
+            "OPENAI_API_KEY": "none",
+        }
         environment.pop("DJANGO_SETTINGS_MODULE", None)
         files = ["tests/memory/test_session.py", "tests/memory/test_session_limit.py"]
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "ours",
-            "-p",
-            "no:django",
-            "-k",
-            f"not ({OF_SQLITE})",
-        ]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "ours", "-p", "no:django", "-k", f"not ({OF_SQLITE})"]
         done = subprocess.run([*command, *files], cwd=os.environ["OPENAI_AGENTS"], env=environment)
     assert done.returncode == 0

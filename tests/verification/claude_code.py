@@ -28,9 +28,15 @@ __all__ = ["key", "web"]
 def events(model: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the stream of an answer that says "Noted."."""
     message = {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "stop_reason": None,
-        "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
-    }  # fmt: skip
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
     yield "message_start", {"message": message}
     yield "content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}
     yield "content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": "Noted."}}
@@ -73,9 +79,11 @@ def test_what_was_said_to_claude_code_is_recalled_by_it(
     wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(os.environ["CLAUDE"])} -p "$PROMPT" "$@"\n')
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
     environment = {
-        "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "none",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "IS_SANDBOX": "1",
-    }  # fmt: skip
+    }
     said = "My cat is called Momo, please remember it."
     assert pasted(web, key, tmp_path, PROMPT=said, **environment) == "Noted."
     stored = Message.objects.order_by("seq").values_list("role", "content")

@@ -93,9 +93,11 @@ def test_langgraphs_own_tests(package: str, transactional_db: None, tmp_path: Pa
     source = Path(__file__).resolve().parents[2] / "clients" / "python" / "src"
     with serving() as web:
         environment = {
-            **os.environ, "PYTHONPATH": f"{tmp_path}:{source}", "MEMORYHUB_URL": web.url,
+            **os.environ,
+            "PYTHONPATH": f"{tmp_path}:{source}",
+            "MEMORYHUB_URL": web.url,
             "MEMORYHUB_KEY": new_key(),
-        }  # fmt: skip
+        }
         environment.pop("DJANGO_SETTINGS_MODULE", None)
         skipped = " or ".join(DOES_NOT_APPLY[package])
         command = [os.environ["LANGGRAPH_PYTHON"], "-m", "pytest", "-q", "-p", "ours"]

@@ -77,23 +77,20 @@ def skipped(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def sync_local_filesystem_tool(
-    transactional_db: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MemoryTool]:
+def sync_local_filesystem_tool(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryTool]:
     with serving() as web, Memoryhub(web.url, new_key(), agent_id="kana", user_id="hiroki") as hub:
         tool: Any = MemoryTool(hub)
         tool.base_path, tool.memory_root = tool, StoredFile(tool, "/memories")
         monkeypatch.setattr(
-            sdk, "get_directory_snapshot",
+            sdk,
+            "get_directory_snapshot",
             lambda base_path: {each.path[1:]: tool._read(each.path) for each in tool._files()},
-        )  # fmt: skip
+        )
         yield tool
 
 
 @pytest.fixture
-def async_local_filesystem_tool(
-    sync_local_filesystem_tool: Any, monkeypatch: pytest.MonkeyPatch
-) -> AsyncMemoryTool:
+def async_local_filesystem_tool(sync_local_filesystem_tool: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncMemoryTool:
     tool: Any = AsyncMemoryTool(sync_local_filesystem_tool.hub)
     tool.base_path, tool.memory_root = tool, Root(tool.tool, "/memories")
     monkeypatch.setattr(sdk, "Path", lambda text: StoredFile(tool.tool, "/memories"))

@@ -9,14 +9,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from conversations.actions.chat import (
-    ChatFailed,
-    PreparedTurn,
-    Question,
-    TurnSuperseded,
-    prepare_turn,
-    stream_answer,
-)
+from conversations.actions.chat import ChatFailed, PreparedTurn, Question, TurnSuperseded, prepare_turn, stream_answer
 from conversations.actions.sessions import SessionTaken
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
@@ -83,16 +76,11 @@ class Command(BaseCommand):
                 "in " if item["included"] else "out",
                 one_line(item["excerpt"] or "(text removed)")[:80],
             )
-            self.stdout.write(
-                f"{verdict} {item['layer']:<16} {item['tokens']:>6}  {opening}  ({item['reason']})"
-            )
+            self.stdout.write(f"{verdict} {item['layer']:<16} {item['tokens']:>6}  {opening}  ({item['reason']})")
 
     def _answer(self, actor: Actor, message: str, *, with_memory: bool) -> None:
         question = Question(
-            message=message,
-            session_id=self.session_id or new_id(),
-            channel="terminal",
-            with_memory=with_memory,
+            message=message, session_id=self.session_id or new_id(), channel="terminal", with_memory=with_memory
         )
         self.is_unanswered = True
         try:

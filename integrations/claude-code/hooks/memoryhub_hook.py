@@ -27,9 +27,7 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 from urllib.parse import quote, urlencode, urlsplit  # noqa: E402
 
-BUDGET_SECONDS = float(
-    os.environ.get("MEMORYHUB_HOOK_SECONDS") or 0.75
-)  # the interpreter takes the rest of 800 ms
+BUDGET_SECONDS = float(os.environ.get("MEMORYHUB_HOOK_SECONDS") or 0.75)  # the interpreter takes the rest of 800 ms
 SHORTEST_PROMPT = 12  # in columns: a Japanese character counts two
 BATCH = 50
 LONGEST_TEXT = 20_000
@@ -118,9 +116,7 @@ def texts_of(content: Any) -> list[str]:
     """Return the texts of a message's content, without tools' calls and results."""
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     kinds = ("text", "input_text", "output_text")
-    return [
-        str(each.get("text") or "") for each in blocks if isinstance(each, dict) and each.get("type") in kinds
-    ]
+    return [str(each.get("text") or "") for each in blocks if isinstance(each, dict) and each.get("type") in kinds]
 
 
 def text_in(content: Any) -> str:
@@ -140,15 +136,9 @@ def message_in(line: bytes, identity: str) -> dict[str, Any] | None:
     if not isinstance(said, dict) or said.get("role") not in ("user", "assistant"):
         return None
     text = text_in(said.get("content"))
-    if not text or text.startswith(
-        ("<command-", "<local-command", "<environment_context", "<user_instructions")
-    ):
+    if not text or text.startswith(("<command-", "<local-command", "<environment_context", "<user_instructions")):
         return None
-    message = {
-        "role": said["role"],
-        "content": text,
-        "client_message_id": str(record.get("uuid") or identity),
-    }
+    message = {"role": said["role"], "content": text, "client_message_id": str(record.get("uuid") or identity)}
     if record.get("timestamp"):
         message["created_at"] = record["timestamp"]
     return message
@@ -249,9 +239,7 @@ def begun(hub: Hub, event: dict[str, Any]) -> str:
     return fenced(lines) if lines else ""
 
 
-def store(
-    hub: Hub, session: str, messages: list[dict[str, Any]], event: dict[str, Any], channel: str
-) -> None:
+def store(hub: Hub, session: str, messages: list[dict[str, Any]], event: dict[str, Any], channel: str) -> None:
     try:
         hub.post(f"sessions/{session}/messages", {"messages": messages})
     except Refused as refused:

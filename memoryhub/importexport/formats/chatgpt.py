@@ -55,9 +55,7 @@ def read_conversation(value: Any) -> Iterator[Record]:
     if not is_conversation(value):
         raise UnreadableElement("it is no conversation: it has no `mapping` of messages.")
     session_id = checked_id(value.get("conversation_id") or value.get("id"), "conversation_id")
-    session = ImportedSession(
-        session_id, checked_title(value.get("title")), parse_time(value.get("create_time"))
-    )
+    session = ImportedSession(session_id, checked_title(value.get("title")), parse_time(value.get("create_time")))
     memories: list[ImportedMemory] = []
 
     def read_node(node: tuple[str, Mapping[str, Any]]) -> ImportedMessage | None:
@@ -100,9 +98,7 @@ def _read_message(node_id: str, message: Mapping[str, Any]) -> ImportedMessage |
     if not text.strip():
         return None
     created_at = parse_time(message.get("create_time"))
-    return ImportedMessage(
-        role, checked_text(text, MAX_MESSAGE_LENGTH), checked_id(node_id, "id"), created_at
-    )
+    return ImportedMessage(role, checked_text(text, MAX_MESSAGE_LENGTH), checked_id(node_id, "id"), created_at)
 
 
 def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:

@@ -61,9 +61,7 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
         yield from records_of(archive, archive.names, lambda value: read_one(value, titles), what=SESSIONS)
         return
     yield from records_of(archive, _files(archive, "projects"), read_project, what=DOCUMENTS)
-    yield from records_of(
-        archive, _files(archive, "memories"), lambda value: _memories(value, titles), what=MEMORIES
-    )
+    yield from records_of(archive, _files(archive, "memories"), lambda value: _memories(value, titles), what=MEMORIES)
     yield from records_of(archive, _files(archive, "conversations"), _conversation, what=SESSIONS)
 
 
@@ -94,9 +92,7 @@ def _conversation(value: Any) -> Iterator[Record]:
     if not isinstance(value, dict) or not isinstance(value.get("chat_messages"), list):
         raise UnreadableElement("it is no conversation: it has no `chat_messages`.")
     session_id = checked_id(value.get("uuid"), "uuid")
-    session = ImportedSession(
-        session_id, checked_title(value.get("name")), parse_time(value.get("created_at"))
-    )
+    session = ImportedSession(session_id, checked_title(value.get("name")), parse_time(value.get("created_at")))
     return session_records(session, _shown(objects(value["chat_messages"])), _read_message)
 
 
@@ -128,9 +124,7 @@ def _text(message: Mapping[str, Any]) -> str:
         message["text"] if isinstance(message.get("text"), str) else ""
     )
     attached = [each.get("extracted_content") for each in objects(message.get("attachments"))]
-    return "\n\n".join(
-        [own_text, *(text for text in attached if isinstance(text, str) and text.strip())]
-    ).strip()
+    return "\n\n".join([own_text, *(text for text in attached if isinstance(text, str) and text.strip())]).strip()
 
 
 def _project(value: Any) -> Iterator[Record]:

@@ -81,9 +81,7 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
     key = checked_id(agent.get("id") or name, "id")
     started_at = parse_time(agent.get("created_at"))
     messages = enumerate(objects(agent.get("messages")))
-    yield from session_records(
-        ImportedSession(key, name, started_at), messages, _read_message, undated_at=started_at
-    )
+    yield from session_records(ImportedSession(key, name, started_at), messages, _read_message, undated_at=started_at)
 
 
 def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:

@@ -55,9 +55,7 @@ def read_memory(value: Any, now: datetime) -> Iterator[Record]:
     if ends is not None and ends <= now:
         raise UnreadableElement("it has expired.")
     since = parse_time(value.get("created_at"))
-    text = checked_text(
-        next(value[name] for name in _TEXTS if isinstance(value.get(name), str)), MAX_MEMORY_LENGTH
-    )
+    text = checked_text(next(value[name] for name in _TEXTS if isinstance(value.get(name), str)), MAX_MEMORY_LENGTH)
     user_id = "" if user_id is None else user_id
     if not isinstance(user_id, str) or len(user_id) > MAX_ID_LENGTH or text_problem(user_id):
         raise UnreadableElement("its `user_id` cannot be used.")

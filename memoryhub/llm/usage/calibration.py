@@ -142,9 +142,7 @@ def calibrate_when_due(provider: str, model: str) -> None:
     samples = LedgerEntry.objects.filter(is_sample=True, provider=provider, model=model)
     since_fit = samples.filter(created_at__gt=Coalesce(Subquery(fitted), datetime.min.replace(tzinfo=UTC)))
     if since_fit.order_by()[:MIN_SAMPLES].count() == MIN_SAMPLES:
-        enqueue(
-            KIND, key=f"{provider}/{model}"[:MAX_KEY_LENGTH], payload={"provider": provider, "model": model}
-        )
+        enqueue(KIND, key=f"{provider}/{model}"[:MAX_KEY_LENGTH], payload={"provider": provider, "model": model})
 
 
 def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | None:

@@ -33,9 +33,7 @@ class BudgetPolicy(Policy):
     FOR_USERS = False
     CHECKS = {
         "daily_spend_cap": _or_null(number(0)).described(
-            _("Cap of a day's spending"),
-            _("US dollars, where prices are known; `null`: any amount"),
-            _("US dollars"),
+            _("Cap of a day's spending"), _("US dollars, where prices are known; `null`: any amount"), _("US dollars")
         ),
         "daily_token_cap": _or_null(whole(0)).described(
             _("Cap of a day's tokens"), _("tokens read and written; `null`: any number"), _("tokens")

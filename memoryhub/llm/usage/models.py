@@ -17,9 +17,7 @@ class LedgerEntry(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     created_at = models.DateTimeField(help_text="When the call was over.")
-    agent_id = models.CharField(
-        max_length=255, blank=True, help_text="Who pays; empty: the operator's own call."
-    )
+    agent_id = models.CharField(max_length=255, blank=True, help_text="Who pays; empty: the operator's own call.")
     actor = models.ForeignKey(Actor, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     operation = models.CharField(max_length=32)
     provider = models.CharField(max_length=64)
@@ -64,9 +62,7 @@ class LedgerEntry(models.Model):
             ),
             models.Index(fields=["-created_at", "-id"], name="ledger_newest_first"),
             models.Index(
-                fields=["provider", "model", "-created_at"],
-                name="ledger_samples",
-                condition=models.Q(is_sample=True),
+                fields=["provider", "model", "-created_at"], name="ledger_samples", condition=models.Q(is_sample=True)
             ),
         ]
 
@@ -87,9 +83,7 @@ class TokenFactors(models.Model):
     per_message = models.PositiveIntegerField()
     per_request = models.PositiveIntegerField()
     samples = models.PositiveIntegerField()
-    error_before_median = models.FloatField(
-        help_text="With the factors from the table; a share of the tokens."
-    )
+    error_before_median = models.FloatField(help_text="With the factors from the table; a share of the tokens.")
     error_before_p95 = models.FloatField()
     error_after_median = models.FloatField(help_text="With these factors.")
     error_after_p95 = models.FloatField()
@@ -108,6 +102,5 @@ class TokenFactors(models.Model):
     @property
     def factors(self) -> Factors:
         return Factors(
-            self.latin, self.japanese, self.code, self.other,
-            per_message=self.per_message, per_request=self.per_request,
-        )  # fmt: skip
+            self.latin, self.japanese, self.code, self.other, per_message=self.per_message, per_request=self.per_request
+        )

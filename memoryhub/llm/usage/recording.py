@@ -28,9 +28,12 @@ def record(entry: LedgerEntry) -> None:
     prices: PriceList = settings.PRICES
     if entry.input_tokens is not None:
         entry.cost = prices.cost(
-            entry.model, input_tokens=entry.input_tokens, output_tokens=entry.output_tokens or 0,
-            cache_read_tokens=entry.cache_read_tokens, cache_write_tokens=entry.cache_write_tokens,
-        )  # fmt: skip
+            entry.model,
+            input_tokens=entry.input_tokens,
+            output_tokens=entry.output_tokens or 0,
+            cache_read_tokens=entry.cache_read_tokens,
+            cache_write_tokens=entry.cache_write_tokens,
+        )
     try:
         _store(entry)
         if entry.is_sample:

@@ -102,10 +102,7 @@ class SpendCapReached(ProviderUnavailable):
 
     def __init__(self, budget: DailyBudget, *, now: datetime) -> None:
         super().__init__(
-            budget.detail,
-            code="spend_cap",
-            permanent=False,
-            retry_after_seconds=(budget.ends_at - now).total_seconds(),
+            budget.detail, code="spend_cap", permanent=False, retry_after_seconds=(budget.ends_at - now).total_seconds()
         )
 
 
@@ -193,9 +190,7 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     )
     cost = GaugeMetricFamily("memoryhub_spent_today_usd", "What they cost, where prices are known.")
     tokens = GaugeMetricFamily("memoryhub_tokens_today", "Tokens that they read and wrote.")
-    waiting = GaugeMetricFamily(
-        "memoryhub_agents_paused", "Agents whose background work waits for the next day."
-    )
+    waiting = GaugeMetricFamily("memoryhub_agents_paused", "Agents whose background work waits for the next day.")
     errors = GaugeMetricFamily(
         "memoryhub_token_estimate_error",
         "How far estimates lay from what was reported today, as a share of it.",

@@ -73,9 +73,7 @@ class Command(ResumableCommand):
                 bar.advance(task)
                 if waiting_in_a_row == STUCK_AFTER:
                     break
-        self.stdout.write(
-            f"{name}: " + ", ".join(f"{number} {result}" for result, number in results.items()) + "."
-        )
+        self.stdout.write(f"{name}: " + ", ".join(f"{number} {result}" for result, number in results.items()) + ".")
         if reasons:
             raise CommandError(
                 f"{name}: {' '.join(list(reasons)[:3])} What was done is kept. What has begun goes on by itself where "

@@ -20,9 +20,7 @@ class Command(ResumableCommand):
         parser.add_argument(
             "--again", action="store_true", help="Begin with the oldest texts, after an import of many users."
         )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="Say how scattered they are, and do nothing."
-        )
+        parser.add_argument("--dry-run", action="store_true", help="Say how scattered they are, and do nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         for model in index_models():
@@ -36,9 +34,7 @@ class Command(ResumableCommand):
             try:
                 self._run(clustering)
             except TableBusy as error:
-                raise CommandError(
-                    f"{error} Run it again when it is quieter; it goes on from there."
-                ) from error
+                raise CommandError(f"{error} Run it again when it is quieter; it goes on from there.") from error
             moved = f"{clustering.moved:,} rows laid together" if clustering.moved else "left as it is"
             self.stdout.write(f"{table}: {moved}")
 

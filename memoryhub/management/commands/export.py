@@ -56,9 +56,7 @@ class Command(BaseCommand):
         by, now = command("export"), timezone.now()
         try:
             left = [
-                line
-                for write in TREE_EXPORTS
-                for line in write(actor=actors[0], root=Path(folder), by=by, now=now)
+                line for write in TREE_EXPORTS for line in write(actor=actors[0], root=Path(folder), by=by, now=now)
             ]
         except OSError as error:
             raise CommandError(f"Cannot write {folder}: {error.strerror}.") from error

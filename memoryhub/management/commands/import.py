@@ -43,15 +43,9 @@ class Command(ResumableCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", help="The export, or a folder; - is the standard input.")
-        parser.add_argument(
-            "--dry-run", action="store_true", help="Say what would happen and why; change nothing."
-        )
-        parser.add_argument(
-            "--agent", help="The agent that it is filed under, in place of the one in the file."
-        )
-        parser.add_argument(
-            "--user", help="The user that it is filed under, in place of the one in the file."
-        )
+        parser.add_argument("--dry-run", action="store_true", help="Say what would happen and why; change nothing.")
+        parser.add_argument("--agent", help="The agent that it is filed under, in place of the one in the file.")
+        parser.add_argument("--user", help="The user that it is filed under, in place of the one in the file.")
         parser.add_argument("--format", choices=[AUTO, OWN, *FORMATS], default=AUTO)
         parser.add_argument(
             "--untrusted",
@@ -81,12 +75,7 @@ class Command(ResumableCommand):
         archive = open_archive(path)
         format = resolve_format(archive, "" if options["format"] == AUTO else options["format"], names)
         writing = ImportContext(
-            format=format,
-            names=names,
-            by=by,
-            now=timezone.now(),
-            dry_run=options["dry_run"],
-            file_name=path.name,
+            format=format, names=names, by=by, now=timezone.now(), dry_run=options["dry_run"], file_name=path.name
         )
         with self.progress_bar() as bar:
             importing = bar.add_task("Importing", total=archive.total)
@@ -109,9 +98,14 @@ class Command(ResumableCommand):
             file.seek(0)
             importing = bar.add_task("Importing", total=checked.lines)
             return store(
-                file, checked, names, by=by, now=timezone.now(), dry_run=dry_run,
+                file,
+                checked,
+                names,
+                by=by,
+                now=timezone.now(),
+                dry_run=dry_run,
                 progress=lambda n: bar.advance(importing, n),
-            )  # fmt: skip
+            )
 
     def _print_report(self, report: Report, *, dry_run: bool) -> None:
         for note in report.notes[:SHOWN_NOTES]:

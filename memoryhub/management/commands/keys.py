@@ -20,9 +20,7 @@ from memoryhub.validators import text_problem
 BY: Final = command("keys")
 DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
 MAX_REASON_LENGTH: Final = 1000
-SCOPE_HELP: Final = (
-    f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
-)
+SCOPE_HELP: Final = f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
 
 
 class Command(BaseCommand):
@@ -30,27 +28,19 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="issue | list | revoke")
-        issue = verbs.add_parser(
-            "issue", help="Issue a key, and print it alone on the standard output, once."
-        )
+        issue = verbs.add_parser("issue", help="Issue a key, and print it alone on the standard output, once.")
         issue.add_argument("name", help="What the key is for.")
         issue.add_argument("--scope", action="append", choices=[*map(str, Scope)], help=SCOPE_HELP)
-        issue.add_argument(
-            "--agent", action="append", help="An agent it may touch; once for each. Without it: all."
-        )
+        issue.add_argument("--agent", action="append", help="An agent it may touch; once for each. Without it: all.")
         issue.add_argument("--user", help="Bind it to this user. Without it: any user of its agents.")
         issue.add_argument(
-            "--expires",
-            metavar="DATE",
-            help="As 2026-12-31 (0:00 UTC of that day), or 2026-12-31T09:00+09:00.",
+            "--expires", metavar="DATE", help="As 2026-12-31 (0:00 UTC of that day), or 2026-12-31T09:00+09:00."
         )
         issue.add_argument(
             "--untrusted", action="store_true", help="What it writes waits for a curator before it is used."
         )
         listed = verbs.add_parser("list", help="List the keys, newest first.")
-        listed.add_argument(
-            "--json", action="store_true", help="One JSON object for each key, one on a line."
-        )
+        listed.add_argument("--json", action="store_true", help="One JSON object for each key, one on a line.")
         revoke = verbs.add_parser("revoke", help="Revoke a key for good.")
         revoke.add_argument("key", help="Its prefix, as `keys list` shows it, or its id.")
         revoke.add_argument("--reason", required=True, help="Kept in the audit trail.")
@@ -155,9 +145,7 @@ def _find(text: str) -> ApiKey:
     if not found:
         raise CommandError("No key has this prefix or id; `manage.py keys list` shows them.")
     if len(found) > 1:
-        raise CommandError(
-            "Several keys have this prefix; name the id, as `manage.py keys list --json` shows it."
-        )
+        raise CommandError("Several keys have this prefix; name the id, as `manage.py keys list --json` shows it.")
     return found[0]
 
 

@@ -34,15 +34,11 @@ class Command(ResumableCommand):
         try:
             self._change(options["batch_size"], dry_run=options["dry_run"], keep_old=options["keep_old"])
         except ProviderError as error:
-            raise CommandError(
-                f"{error} What was embedded is kept; run the command again to go on."
-            ) from error
+            raise CommandError(f"{error} What was embedded is kept; run the command again to go on.") from error
 
     def _change(self, batch_size: int, *, dry_run: bool, keep_old: bool) -> None:
         plan = plan_change()
-        self.stdout.write(
-            f"Searches read {plan.source}; configured is {plan.target}; {plan.waiting} texts to embed."
-        )
+        self.stdout.write(f"Searches read {plan.source}; configured is {plan.target}; {plan.waiting} texts to embed.")
         if dry_run:
             return
         retire_unfinished_spaces()
@@ -53,8 +49,6 @@ class Command(ResumableCommand):
             calibrate(target)
             if source.pk != target.pk:
                 switch(target)
-                done += fill(
-                    target, source=source, batch_size=batch_size, progress=lambda n: bar.advance(task, n)
-                )
+                done += fill(target, source=source, batch_size=batch_size, progress=lambda n: bar.advance(task, n))
         removed = 0 if keep_old else remove_retired(batch_size=batch_size)
         self.stdout.write(f"Embedded {done} texts; searches read {target}; removed {removed} former rows.")

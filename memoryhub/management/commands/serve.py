@@ -11,9 +11,7 @@ from memoryhub.runtime.supervisor import PROGRAMS
 
 
 class Command(BaseCommand):
-    help = (
-        "Run memoryhub in the foreground: embedded database, migrations, web server, workers. Ctrl-C ends it."
-    )
+    help = "Run memoryhub in the foreground: embedded database, migrations, web server, workers. Ctrl-C ends it."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -74,9 +74,7 @@ def _with_url(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
     programs = find_binaries(cluster.major)
     # The password goes by the environment: other users can read a process's arguments.
     os.environ["PGPASSWORD"] = connection.password
-    address = (
-        f"host={connection.host} port={connection.port} dbname={connection.dbname} user={connection.user}"
-    )
+    address = f"host={connection.host} port={connection.port} dbname={connection.dbname} user={connection.user}"
     if action == "dump" and file is not None:
         return _dump([programs.program(DUMP[0]), *DUMP[1:], f"--dbname={address}"], file)
     psql = programs.program("psql")

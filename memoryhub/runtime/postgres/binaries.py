@@ -145,9 +145,7 @@ def find_binaries(major: int) -> Binaries:
     if spec is None or spec.origin is None:
         raise PostgresError(f"The package {DISTRIBUTION} is missing: install the lock, {EXTERNAL_INSTEAD}.")
     if major not in INSTALLATIONS:
-        raise PostgresError(
-            f"The package {DISTRIBUTION} carries PostgreSQL {sorted(INSTALLATIONS)}, not {major}."
-        )
+        raise PostgresError(f"The package {DISTRIBUTION} carries PostgreSQL {sorted(INSTALLATIONS)}, not {major}.")
     return Binaries(major, Path(spec.origin).parent / INSTALLATIONS[major])
 
 
@@ -157,9 +155,7 @@ def binaries_for(account: Account, major: int) -> Binaries:
     if packaged.usable_by(account):
         return packaged
     if not account.switch:
-        raise PostgresError(
-            f"{packaged.program('postgres')} does not run here: {_problem(account, packaged)}"
-        )
+        raise PostgresError(f"{packaged.program('postgres')} does not run here: {_problem(account, packaged)}")
     return _copied(packaged, account)
 
 
@@ -189,9 +185,7 @@ def _copied(packaged: Binaries, account: Account) -> Binaries:
         except OSError:  # another process was faster
             shutil.rmtree(partial)
     if not copy.usable_by(account):
-        raise PostgresError(
-            f"{copy.program('postgres')} does not run as {account.name}: {_problem(account, copy)}"
-        )
+        raise PostgresError(f"{copy.program('postgres')} does not run as {account.name}: {_problem(account, copy)}")
     return copy
 
 

@@ -95,9 +95,7 @@ class EmbeddedCluster:
         self.adopt_data = adopt_data
         major = os.environ.get("MEMORYHUB_POSTGRES_VERSION") or str(NEWEST)
         if not major.isdigit() or int(major) not in INSTALLATIONS:
-            raise PostgresError(
-                f"MEMORYHUB_POSTGRES_VERSION is {major!r}; known are {sorted(INSTALLATIONS)}."
-            )
+            raise PostgresError(f"MEMORYHUB_POSTGRES_VERSION is {major!r}; known are {sorted(INSTALLATIONS)}.")
         self.major = int(major)
 
     # What others ask
@@ -191,11 +189,7 @@ class EmbeddedCluster:
 
     def _server(self, data: Path, major: int) -> server.Server:
         return server.Server(
-            data,
-            binaries_for(self.account, major),
-            self.account,
-            fsync=self.fsync,
-            connections=self.connections,
+            data, binaries_for(self.account, major), self.account, fsync=self.fsync, connections=self.connections
         )
 
     def _choose_home(self) -> None:
@@ -335,22 +329,16 @@ class EmbeddedCluster:
             verifier = connection.pgconn.encrypt_password(
                 self._known_passwords().application.encode(), ROLE.encode(), b"scram-sha-256"
             )
-            rights = sql.SQL(
-                "LOGIN NOSUPERUSER CREATEDB" if self.createdb else "LOGIN NOSUPERUSER NOCREATEDB"
-            )
+            rights = sql.SQL("LOGIN NOSUPERUSER CREATEDB" if self.createdb else "LOGIN NOSUPERUSER NOCREATEDB")
             connection.execute(
-                sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(
-                    sql.Identifier(ROLE), rights, verifier.decode()
-                )
+                sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(sql.Identifier(ROLE), rights, verifier.decode())
             )
         with self._superuser("template1") as connection:
             _provision_vector(connection)
         with self._superuser("postgres") as connection:
             if not _exists(connection, "SELECT 1 FROM pg_database WHERE datname = %s", DATABASE):
                 connection.execute(
-                    sql.SQL("CREATE DATABASE {} OWNER {}").format(
-                        sql.Identifier(DATABASE), sql.Identifier(ROLE)
-                    )
+                    sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(ROLE))
                 )
         with self._superuser(DATABASE) as connection:
             _provision_vector(connection)

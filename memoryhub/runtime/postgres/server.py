@@ -132,9 +132,7 @@ def write_file(path: Path, text: str, *, like: Path | None = None) -> None:
 class Server:
     """A data folder, the programs of its major version, and the account that runs them."""
 
-    def __init__(
-        self, data: Path, binaries: Binaries, account: Account, *, fsync: bool, connections: int
-    ) -> None:
+    def __init__(self, data: Path, binaries: Binaries, account: Account, *, fsync: bool, connections: int) -> None:
         self.data = data
         self.log = data.parent / "log"
         self.binaries = binaries
@@ -188,9 +186,7 @@ class Server:
 
     def _settle(self) -> bool:
         """Wait for a postmaster that is starting up or shutting down; True when one ends up ready."""
-        wait_until(
-            lambda: pid_of(self.data) is None or _ping(self.data) == Ping.OK, timeout_seconds=START_SECONDS
-        )
+        wait_until(lambda: pid_of(self.data) is None or _ping(self.data) == Ping.OK, timeout_seconds=START_SECONDS)
         if is_ready(self.data):
             return True
         if pid := pid_of(self.data):
@@ -232,11 +228,7 @@ class Server:
         self._make_private(self.log)
         quoted_log = str(self.log).replace("'", "''")
         settings = SETTINGS.format(
-            port=port,
-            log=quoted_log,
-            buffers=buffers,
-            cache=memory_mb() * 3 // 4,
-            connections=self.connections,
+            port=port, log=quoted_log, buffers=buffers, cache=memory_mb() * 3 // 4, connections=self.connections
         ) + ("" if self.fsync else TEST_SETTINGS)
         write_file(self.data / INCLUDED, settings, like=self.data)
         first_words = self.log / "startup.log"
@@ -259,9 +251,7 @@ class Server:
             self._pg_ctl("stop", f"--mode={mode}", timeout_seconds=STOP_SECONDS)
         kill_all(pids_in(self.data), signal.SIGKILL)
         if not wait_until(lambda: pid_of(self.data) is None, timeout_seconds=STOP_SECONDS):
-            raise PostgresError(
-                f"PostgreSQL (process {pid_of(self.data)}) in {self.data} could not be stopped."
-            )
+            raise PostgresError(f"PostgreSQL (process {pid_of(self.data)}) in {self.data} could not be stopped.")
 
     def reset_superuser_password(self, password: str) -> None:
         """Set the password without knowing the old one; the server must be stopped."""

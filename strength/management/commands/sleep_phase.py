@@ -24,9 +24,12 @@ from strength.models import Memory, SleepRun
 SHOWN_CHANGES = 20
 MOST_AT_ONCE = 4  # more wait for the same disk
 COUNTS = {
-    "decayed_count": "decayed", "archived_count": "archived", "consolidated_count": "consolidated",
-    "merged_count": "merged", "proposed_count": "proposed merges",
-}  # fmt: skip
+    "decayed_count": "decayed",
+    "archived_count": "archived",
+    "consolidated_count": "consolidated",
+    "merged_count": "merged",
+    "proposed_count": "proposed merges",
+}
 
 
 class Command(ResumableCommand):
@@ -39,20 +42,20 @@ class Command(ResumableCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", help="One agent, with all its users.")
         parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
+        parser.add_argument("--dry-run", action="store_true", help="Say what would happen and why; change nothing.")
         parser.add_argument(
-            "--dry-run", action="store_true", help="Say what would happen and why; change nothing."
-        )
-        parser.add_argument(
-            "--at", metavar="DATE",
+            "--at",
+            metavar="DATE",
             help="With --dry-run: what would happen then, as 2026-03-01, if nothing was used or written until then.",
-        )  # fmt: skip
-        parser.add_argument(
-            "--json", action="store_true", help="One JSON object for each sleep, one on a line."
         )
+        parser.add_argument("--json", action="store_true", help="One JSON object for each sleep, one on a line.")
         parser.add_argument(
-            "--at-once", type=int, default=min(os.cpu_count() or 1, MOST_AT_ONCE), metavar="N",
+            "--at-once",
+            type=int,
+            default=min(os.cpu_count() or 1, MOST_AT_ONCE),
+            metavar="N",
             help="As many actors sleep at a time, each on a connection to the database (%(default)s).",
-        )  # fmt: skip
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["user"] is not None and not options["agent"]:
@@ -75,24 +78,25 @@ class Command(ResumableCommand):
                 bar.advance(shown)
         if not options["json"]:
             totals = ", ".join(f"{sums[name]} {text}" for name, text in COUNTS.items())
-            self.stdout.write(
-                f"{'Would be' if options['dry_run'] else 'Done'}: {len(actors)} actors, {totals}."
-            )
+            self.stdout.write(f"{'Would be' if options['dry_run'] else 'Done'}: {len(actors)} actors, {totals}.")
 
     def _report(self, run: SleepRun, *, as_json: bool) -> None:
         if as_json:
             values = {name: getattr(run, name) for name in COUNTS if name != "proposed_count"}
             row = {
-                "id": str(run.pk), "dry_run": run.dry_run, **values, "proposed_merges": run.proposed_count,
+                "id": str(run.pk),
+                "dry_run": run.dry_run,
+                **values,
+                "proposed_merges": run.proposed_count,
                 "processed_at": run.processed_at.isoformat() if run.processed_at else None,
-                "changes": changes_of(run), "errors": run.errors, "agent_id": run.actor.agent_id,
+                "changes": changes_of(run),
+                "errors": run.errors,
+                "agent_id": run.actor.agent_id,
                 "user_id": run.actor.user_id,
-            }  # fmt: skip
+            }
             self.stdout.write(json.dumps(row, ensure_ascii=False))
             return
-        counts = ", ".join(
-            f"{getattr(run, name)} {text}" for name, text in COUNTS.items() if getattr(run, name)
-        )
+        counts = ", ".join(f"{getattr(run, name)} {text}" for name, text in COUNTS.items() if getattr(run, name))
         self.stdout.write(f"{_name(run.actor)}: {counts or 'nothing to do'}")
         for line in _lines(run) if run.dry_run else []:
             self.stdout.write(f"  {line}")
@@ -136,9 +140,7 @@ def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
     return list(found)
 
 
-def _sleeps(
-    actors: list[Actor], sleep_request: SleepRequest, *, dry_run: bool, at_once: int
-) -> Iterator[SleepRun]:
+def _sleeps(actors: list[Actor], sleep_request: SleepRequest, *, dry_run: bool, at_once: int) -> Iterator[SleepRun]:
     def preview(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
         with suppress(UnknownRow):  # erased meanwhile; the others are previewed
             return [preview_sleep(actor=actor, request=sleep_request)]

@@ -42,6 +42,4 @@ class Command(BaseCommand):
                 with translation.override(actor.agent.language):
                     text = describe_day(totals[0] if totals else DayTotals(actor_day))
                 lines.append(f"{actor.agent_id}/{actor.user_id or '–'} {text}")
-        self.stdout.write(
-            "\n".join(lines) or f"Nothing was done with projects on {day or timezone.localdate()}."
-        )
+        self.stdout.write("\n".join(lines) or f"Nothing was done with projects on {day or timezone.localdate()}.")

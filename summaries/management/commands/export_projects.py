@@ -31,9 +31,7 @@ class Command(BaseCommand):
         actor = named_actor(options) or only_actor()
         root = Path(options["dir"])
         try:
-            reports = export_projects(
-                actor=actor, root=root, by=command("export_projects"), now=timezone.now()
-            )
+            reports = export_projects(actor=actor, root=root, by=command("export_projects"), now=timezone.now())
         except (UnusableFile, BadManifest, ForeignTree) as error:
             raise CommandError(f"{root}: {error}") from error
         if not reports:

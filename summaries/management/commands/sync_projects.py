@@ -22,11 +22,7 @@ STATUS_LABELS = {
     FileStatus.FILE_GONE: "the file is gone; the document stays",
     FileStatus.DOCUMENT_GONE: "deleted here; the file stays",
 }
-DRY_RUN_LABELS = {
-    **STATUS_LABELS,
-    FileStatus.EDITED: "would be taken over",
-    FileStatus.NEW: "new, would be taken over",
-}
+DRY_RUN_LABELS = {**STATUS_LABELS, FileStatus.EDITED: "would be taken over", FileStatus.NEW: "new, would be taken over"}
 
 
 class Command(BaseCommand):

@@ -82,10 +82,7 @@ def make_hub() -> Hub:
     made = Hub(agent, actor, session, [], None, None, None, None)  # type: ignore[arg-type]
     made.messages = made.say("I moved to Kyoto last spring.", "抹茶アイスが好きです。")
     made.memory = made.remember(
-        "Likes matcha ice cream",
-        kind=Kind.PREFERENCE,
-        source_message_ids=[made.messages[1].id],
-        tags=["food, sweet"],
+        "Likes matcha ice cream", kind=Kind.PREFERENCE, source_message_ids=[made.messages[1].id], tags=["food, sweet"]
     )
     made.receipt = made.ask("matcha ice cream in Kyoto?")
     job_id = enqueue_summary(session=session, by=BY, now=NOW)

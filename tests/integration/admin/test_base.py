@@ -44,9 +44,7 @@ def test_a_row_that_cannot_exist_is_told(boss: Client, hub: Hub, key: str) -> No
 
 
 @pytest.mark.parametrize(("action", "fault"), [("clash", ValueError), ("misjudge", ValidationError)])
-def test_a_fault_of_an_action_is_not_told_as_a_missing_row(
-    hub: Hub, action: str, fault: type[Exception]
-) -> None:
+def test_a_fault_of_an_action_is_not_told_as_a_missing_row(hub: Hub, action: str, fault: type[Exception]) -> None:
     screen = Breaking(ApiKey, admin.site)
     request = RequestFactory().post("/", {"action": action, ACTION_CHECKBOX_NAME: [str(hub.key.pk)]})
     request.user = User.objects.create_superuser("boss")
@@ -90,7 +88,7 @@ def test_a_filter_by_a_day_means_the_day_of_the_person(boss: Client, hub: Hub) -
 @pytest.mark.parametrize(
     "name",
     ["strength_memory_curate", "summaries_document_count", "summaries_document_preview", "summaries_project_export"],
-)  # fmt: skip
+)
 def test_what_is_only_posted_to_refuses_who_may_not_see_it_whatever_the_method(
     staff: Callable[..., Client], boss: Client, hub: Hub, name: str
 ) -> None:

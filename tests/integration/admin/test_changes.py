@@ -18,16 +18,7 @@ from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.curation import edit_memory
 from strength.models import Memory, MemoryRevision
-from tests.integration.admin.conftest import (
-    BY,
-    NOW,
-    SECRET_USER,
-    Hub,
-    form_of,
-    list_of,
-    logged_in,
-    page_of,
-)
+from tests.integration.admin.conftest import BY, NOW, SECRET_USER, Hub, form_of, list_of, logged_in, page_of
 
 pytestmark = pytest.mark.django_db(transaction=False)
 
@@ -198,20 +189,14 @@ def test_actor_policy_is_set_through_the_action(boss: Client, hub: Hub) -> None:
 
 
 def write(browser: Client, **values: Any) -> Any:
-    return post_form(
-        browser, list_of(Memory, "add"), **{"agent": "kana", "content": "Plays the koto", **values}
-    )
+    return post_form(browser, list_of(Memory, "add"), **{"agent": "kana", "content": "Plays the koto", **values})
 
 
 def test_memory_is_written_through_the_action(boss: Client, hub: Hub) -> None:
     response = write(boss, user_id="mika", kind="fact", tags="music\r\nold, new", content=" two\r\nlines ")
     assert response.status_code == 302, problems(response)
     memory = Memory.objects.get(content=" two\nlines ")
-    assert (memory.actor.user_id, memory.namespace, memory.tags) == (
-        "mika",
-        "/facts/mika/",
-        ["music", "old, new"],
-    )
+    assert (memory.actor.user_id, memory.namespace, memory.tags) == ("mika", "/facts/mika/", ["music", "old, new"])
     assert memory.numbers.strength == 1.0  # type: ignore[attr-defined]
     revision = MemoryRevision.objects.get(memory=memory)
     assert (revision.verb, revision.who_kind, revision.who_name) == ("create", "curator", "boss")
@@ -220,9 +205,7 @@ def test_memory_is_written_through_the_action(boss: Client, hub: Hub) -> None:
 
 def test_memory_with_a_known_text_strengthens_the_first(boss: Client, hub: Hub) -> None:
     write(boss)
-    Memory.objects.filter(content="Plays the koto").update(
-        created_at=NOW
-    )  # within a minute it may be a retry
+    Memory.objects.filter(content="Plays the koto").update(created_at=NOW)  # within a minute it may be a retry
     blank = form_of(boss.get(list_of(Memory, "add")))
     values = {**blank, "agent": "kana", "content": "Plays the koto"}
     response = boss.post(list_of(Memory, "add"), values, follow=True)
@@ -231,12 +214,7 @@ def test_memory_with_a_known_text_strengthens_the_first(boss: Client, hub: Hub) 
     assert memory.numbers.access_count == 1  # type: ignore[attr-defined]
 
 
-BACKWARDS = {
-    "valid_from_0": "2026-02-02",
-    "valid_from_1": "00:00",
-    "valid_to_0": "2026-01-01",
-    "valid_to_1": "00:00",
-}
+BACKWARDS = {"valid_from_0": "2026-02-02", "valid_from_1": "00:00", "valid_to_0": "2026-01-01", "valid_to_1": "00:00"}
 
 
 @pytest.mark.parametrize(
@@ -257,7 +235,7 @@ BACKWARDS = {
         ({"user_id": "x" * 256}, "user_id"),
         ({"kind": "rumour"}, "kind"),
     ],
-)  # fmt: skip
+)
 def test_memory_with_a_wrong_value_is_refused_beside_the_field(
     boss: Client, hub: Hub, values: dict[str, str], problem: str
 ) -> None:
@@ -284,11 +262,7 @@ def test_memory_edit_is_a_revision_with_its_reason(boss: Client, hub: Hub) -> No
 
 def test_memory_saved_as_it_was_stays_as_it_was(boss: Client, hub: Hub) -> None:
     memory = hub.remember(
-        "one\n two \r\n",
-        learnings={"cook": "ü"},
-        tags=["a, b"],
-        confidence=0.7,
-        valid_from=NOW.replace(microsecond=7),
+        "one\n two \r\n", learnings={"cook": "ü"}, tags=["a, b"], confidence=0.7, valid_from=NOW.replace(microsecond=7)
     )
     response = post_form(boss, page_of(memory))
     assert response.status_code == 302, problems(response)
@@ -299,9 +273,7 @@ def test_memory_saved_as_it_was_stays_as_it_was(boss: Client, hub: Hub) -> None:
 
 def test_memory_edited_meanwhile_is_not_overwritten_unasked(boss: Client, hub: Hub) -> None:
     values = {**form_of(boss.get(page_of(hub.memory))), "content": "Mine"}
-    edit_memory(
-        memory=hub.memory, values={"content": "Theirs"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=hub.memory, values={"content": "Theirs"}, expected_version=None, by=BY, reason="", now=NOW)
     response = boss.post(page_of(hub.memory), values)
     assert "changed while you edited" in problems(response)
     assert Memory.objects.get(pk=hub.memory.pk).content == "Theirs"
@@ -355,9 +327,7 @@ def test_each_verb_works_and_leaves_a_trail(
     trail = AuditEntry.objects.filter(object_id=str(memory.pk), verb=verb)
     if way == "button":
         response = boss.post(
-            page_of(memory, "curate"),
-            {"verb": verb, "reason": "so it is", "version": memory.version},
-            follow=True,
+            page_of(memory, "curate"), {"verb": verb, "reason": "so it is", "version": memory.version}, follow=True
         )
     else:
         chosen = {
@@ -401,9 +371,7 @@ def test_button_in_a_wrong_state_is_told_and_changes_nothing(boss: Client, hub: 
 def test_approval_is_bound_to_the_text_that_was_read(boss: Client, hub: Hub) -> None:
     memory = pending(hub, "harmless")
     version = boss.get(page_of(memory)).context["version"]
-    edit_memory(
-        memory=memory, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=memory, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW)
     response = boss.post(page_of(memory, "curate"), {"verb": "approve", "version": version}, follow=True)
     assert "has changed since" in told(response)
     memory.refresh_from_db()
@@ -421,15 +389,11 @@ def test_page_offers_the_buttons_that_fit_the_state(boss: Client, hub: Hub) -> N
     assert offered(hub.memory) == ["unpin", "archive", "reject"]
 
 
-def test_too_many_at_once_are_told_and_nothing_is_done(
-    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_at_once_are_told_and_nothing_is_done(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 1)
     keys = [hub.memory.pk, hub.remember("Plays the koto").pk]
     for action in ("merge", "delete_selected"):
-        response = boss.post(
-            list_of(Memory), {"action": action, "_selected_action": keys, "post": "yes"}, follow=True
-        )
+        response = boss.post(list_of(Memory), {"action": action, "_selected_action": keys, "post": "yes"}, follow=True)
         assert "at most 1 memories" in response.content.decode()
     assert Memory.objects.filter(status="active").count() == 2
 
@@ -476,12 +440,7 @@ def test_get_changes_nothing(boss: Client, hub: Hub) -> None:
     before = everything_stored()
     for name in ("curate", "restore"):
         assert boss.get(page_of(hub.memory, name), {"verb": "pin", "number": "1"}).status_code == 405
-    for page in (
-        page_of(hub.memory, "delete"),
-        page_of(hub.memory),
-        page_of(hub.key),
-        list_of(ApiKey, "add"),
-    ):
+    for page in (page_of(hub.memory, "delete"), page_of(hub.memory), page_of(hub.key), list_of(ApiKey, "add")):
         assert boss.get(page, {"verb": "pin", "action": "pin", "post": "yes"}).status_code in (200, 403)
     for verb in ("pin", "archive", "delete_selected"):
         boss.get(list_of(Memory), {"action": verb, "_selected_action": hub.memory.pk, "post": "yes"})

@@ -124,9 +124,7 @@ def test_what_was_done_lately_tells_who_and_leads_to_the_row(boss: Client, hub: 
     boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
     happenings = {str(each.text): each for each in page(boss).context["happenings"]}
     assert happenings["Memory pinned"].words == hub.memory.content
-    assert happenings["Memory pinned"].who == "boss" and happenings["Memory pinned"].href == page_of(
-        hub.memory
-    )
+    assert happenings["Memory pinned"].who == "boss" and happenings["Memory pinned"].href == page_of(hub.memory)
 
 
 def test_last_night_is_a_sentence_with_its_undo_for_those_who_may(
@@ -153,9 +151,14 @@ def test_what_was_done_lately_is_cut_and_leaves_out_what_one_may_not_see(hub: Hu
     for kind in ("memory", "api_key"):
         for _ in range(MAX_ACTIONS + 3):
             AuditEntry.objects.create(
-                at=timezone.now(), who_kind="curator", who_id="1", who_name="aya", verb="update", object_kind=kind,
+                at=timezone.now(),
+                who_kind="curator",
+                who_id="1",
+                who_name="aya",
+                verb="update",
+                object_kind=kind,
                 object_id=str(uuid4()),
-            )  # fmt: skip
+            )
     happenings = page(logged_in(person(CURATOR))).context["happenings"]
     assert len(happenings) == MAX_ACTIONS
     assert {each.model for each in happenings} == {Memory}
@@ -185,11 +188,16 @@ def test_home_opens_whatever_was_done_last(boss: Client, hub: Hub, monkeypatch: 
         events = list(zip(VERBS, cycle(targets)))
         AuditEntry.objects.bulk_create(
             AuditEntry(
-                at=timezone.now(), who_kind="curator", who_id="1", who_name="aya", verb=verb, object_kind=kind,
+                at=timezone.now(),
+                who_kind="curator",
+                who_id="1",
+                who_name="aya",
+                verb=verb,
+                object_kind=kind,
                 object_id=target,
             )
             for verb, target in events
-        )  # fmt: skip
+        )
         if model is not None:
             shown[model] += len(events)
             of_a_row[model] += sum(target not in gone for _verb, target in events)
@@ -221,10 +229,7 @@ def test_curators_see_no_figure_of_what_is_not_theirs(hub: Hub) -> None:
     assert {"Pending", "Memories", "Agents", "Sessions"} <= titles
     assert not titles & {"Jobs", "API keys", "Spent today", "Tokens today"}
     assert response.context["alarms"] == []
-    assert (
-        "overloaded" not in response.content.decode()
-        and "No worker is there" not in response.content.decode()
-    )
+    assert "overloaded" not in response.content.decode() and "No worker is there" not in response.content.decode()
 
 
 def test_people_who_see_one_thing_see_its_figure_alone(staff: Callable[..., Client], hub: Hub) -> None:
@@ -271,12 +276,7 @@ def test_the_first_page_is_cheap_however_much_there_is(boss: Client, hub: Hub) -
     for number in range(30):
         memory = hub.remember(f"memory {number}")
         Merge.objects.create(
-            actor=hub.actor,
-            kept=hub.memory,
-            kept_version=1,
-            absorbed=memory,
-            absorbed_version=1,
-            likeness=0.9,
+            actor=hub.actor, kept=hub.memory, kept_version=1, absorbed=memory, absorbed_version=1, likeness=0.9
         )
         boss.post(page_of(memory, "curate"), {"verb": "pin"})
         Job.objects.create(kind="embed", due_at=timezone.now())
@@ -287,9 +287,14 @@ def test_the_first_page_is_cheap_however_much_there_is(boss: Client, hub: Hub) -
 
 def test_the_first_page_shows_names_as_text(boss: Client, hub: Hub) -> None:
     AuditEntry.objects.create(
-        at=timezone.now(), who_kind="curator", who_id="1", who_name="<script>alert(1)</script>\u202e", verb="pin",
-        object_kind="memory", object_id=str(hub.memory.pk),
-    )  # fmt: skip
+        at=timezone.now(),
+        who_kind="curator",
+        who_id="1",
+        who_name="<script>alert(1)</script>\u202e",
+        verb="pin",
+        object_kind="memory",
+        object_id=str(hub.memory.pk),
+    )
     assert "<script>alert" not in page(boss).content.decode()
     assert "<script>alert" not in boss.get(list_of(AuditEntry)).content.decode()
 

@@ -53,8 +53,7 @@ def context(browser: Client, name: str, **query: str) -> Any:
 
 def test_no_list_is_empty(browser: Client) -> None:
     counts = {
-        model._meta.label: browser.get(list_of(model)).context["cl"].result_count
-        for model in admin.site._registry
+        model._meta.label: browser.get(list_of(model)).context["cl"].result_count for model in admin.site._registry
     }
     assert {label for label, count in counts.items() if not count} == set(EMPTY)
 

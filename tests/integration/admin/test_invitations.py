@@ -86,8 +86,13 @@ def test_a_link_works_once(ann: User) -> None:
 
 @pytest.mark.parametrize(
     ("username", "first", "second"),
-    [("ann", PASSWORD, PASSWORD), ("rin", "short", "short"), ("rin", PASSWORD, "different one"), ("r in", PASSWORD, PASSWORD)],
-)  # fmt: skip
+    [
+        ("ann", PASSWORD, PASSWORD),
+        ("rin", "short", "short"),
+        ("rin", PASSWORD, "different one"),
+        ("r in", PASSWORD, PASSWORD),
+    ],
+)
 def test_a_wrong_form_leaves_the_link_good(ann: User, username: str, first: str, second: str) -> None:
     link, browser = invited(ann), Client()
     assert accept(browser, link, username=username, password1=first, password2=second).status_code == 200
@@ -119,10 +124,13 @@ def spoil_by_deleting_the_inviter(ann: User) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        spoil_by_time, spoil_by_withdrawal, spoil_by_closing_the_inviter, spoil_by_taking_the_inviter_s_role,
+        spoil_by_time,
+        spoil_by_withdrawal,
+        spoil_by_closing_the_inviter,
+        spoil_by_taking_the_inviter_s_role,
         spoil_by_deleting_the_inviter,
     ],
-)  # fmt: skip
+)
 def test_a_link_that_is_not_good_any_more_opens_nothing(ann: User, spoil: Any) -> None:
     link = invited(ann)
     spoil(ann)

@@ -33,9 +33,7 @@ from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
 REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)
 WORD = re.compile(r"[A-Za-z][a-z]{2,}")
 PERMISSION = re.compile(r"[^|<>,]+\| [^|<>]+ \| Can (?:view|add|change|delete) [A-Za-z0-9 ]+")
-ID = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f-]{4,27}|[0-9a-f]{8,}|\S+\*{4,}"
-)  # and what is left of a password's hash
+ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{4,27}|[0-9a-f]{8,}|\S+\*{4,}")  # and what is left of a password's hash
 DATA = {"bdi", "code", "pre", "textarea", "script", "style", "template"}
 """Elements that hold what people and programs wrote, and what is no language."""
 
@@ -106,9 +104,15 @@ def japanese(boss: Client) -> Client:
 def addresses(hub: Hub) -> Iterator[str]:
     project = create_project(actor=hub.actor, name="kana", description="Likes matcha", by=BY, now=NOW)
     append_entry(
-        project=project, document_name="MEMORY.md", text="Likes matcha", pinned=False, sources={},
-        trust=Trust.TRUSTED, by=BY, now=NOW,
-    )  # fmt: skip
+        project=project,
+        document_name="MEMORY.md",
+        text="Likes matcha",
+        pinned=False,
+        sources={},
+        trust=Trust.TRUSTED,
+        by=BY,
+        now=NOW,
+    )
     route_message(actor=hub.actor, message="Likes matcha", session=None, channel="slack", by=BY, now=NOW)
     yield reverse("admin:index")
     for model in REGISTERED:
@@ -133,11 +137,7 @@ def test_no_page_speaks_english(japanese: Client, hub: Hub) -> None:
     seen = 0
     for address in addresses(hub):
         answer = japanese.get(address)
-        if (
-            answer.status_code != 200
-            or "text/html" not in answer["Content-Type"]
-            or address.endswith("/palette/")
-        ):
+        if answer.status_code != 200 or "text/html" not in answer["Content-Type"] or address.endswith("/palette/"):
             continue
         seen += 1
         page = answer.content.decode()

@@ -31,14 +31,7 @@ pytestmark = pytest.mark.django_db
 def job(state: str, **values: object) -> Job:
     ended = timezone.now() if state in {"done", "failed", "dead"} else None
     return Job.objects.create(
-        **{
-            "kind": "embed",
-            "state": state,
-            "due_at": timezone.now(),
-            "finished_at": ended,
-            "attempts": 3,
-            **values,
-        }
+        **{"kind": "embed", "state": state, "due_at": timezone.now(), "finished_at": ended, "attempts": 3, **values}
     )
 
 
@@ -90,10 +83,7 @@ def test_who_may_only_look_decides_nothing(staff: Callable[..., Client]) -> None
     assert browser.post(button(queued, "cancel")).status_code == 403
 
     assert sorted(Job.objects.values_list("state", flat=True)) == ["dead", "queued"]
-    assert (
-        "decide-form"
-        not in browser.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
-    )
+    assert "decide-form" not in browser.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
 
 
 def test_nothing_is_done_before_the_question_that_counts(boss: Client) -> None:
@@ -112,10 +102,7 @@ def test_a_question_about_nothing_has_no_button(boss: Client) -> None:
 
 def test_one_job_is_sent_back_from_its_page_and_taken_out_again_by_undo(boss: Client) -> None:
     dead = job("dead", error="It broke")
-    assert (
-        button(dead, "retry")
-        in boss.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
-    )
+    assert button(dead, "retry") in boss.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
     page = boss.post(button(dead, "retry"), {"reason": "mended"}, follow=True).content.decode()
     assert "1 job is queued again." in page and f'action="{button(dead, "cancel")}"' in page
     assert "mended" in page
@@ -174,9 +161,7 @@ def test_presets_count_and_lead_to_their_jobs(boss: Client) -> None:
 def test_idle_is_told_from_down(boss: Client) -> None:
     page = boss.get(LIST).content.decode()
     assert (
-        "No worker is there (none was ever seen)" in page
-        and "may be down" in page
-        and "manage.py run_worker" in page
+        "No worker is there (none was ever seen)" in page and "may be down" in page and "manage.py run_worker" in page
     )
     worker(timedelta(minutes=2))
     assert "No worker is there (the last was seen at" in boss.get(LIST).content.decode()
@@ -186,9 +171,14 @@ def test_idle_is_told_from_down(boss: Client) -> None:
 
 @pytest.mark.parametrize(
     ("waits", "runs", "health"),
-    [(None, False, QueueHealth.IDLE), (timedelta(seconds=5), False, QueueHealth.WORKING), (None, True, QueueHealth.WORKING),
-     (timedelta(minutes=6), True, QueueHealth.BEHIND), (timedelta(minutes=-5), False, QueueHealth.IDLE)],
-)  # fmt: skip
+    [
+        (None, False, QueueHealth.IDLE),
+        (timedelta(seconds=5), False, QueueHealth.WORKING),
+        (None, True, QueueHealth.WORKING),
+        (timedelta(minutes=6), True, QueueHealth.BEHIND),
+        (timedelta(minutes=-5), False, QueueHealth.IDLE),
+    ],
+)
 def test_health_of_the_queue(waits: timedelta | None, runs: bool, health: QueueHealth) -> None:
     now = timezone.now()
     worker(timedelta(0))

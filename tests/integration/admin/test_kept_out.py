@@ -23,9 +23,7 @@ def added(browser: Client, content: str, **values: str) -> Any:
     return browser.post(list_of(Memory, "add"), given)
 
 
-def test_an_edit_says_that_the_old_wording_is_kept_out_and_where_it_still_stands(
-    boss: Client, hub: Hub
-) -> None:
+def test_an_edit_says_that_the_old_wording_is_kept_out_and_where_it_still_stands(boss: Client, hub: Hub) -> None:
     hub.say("Who is on call?", "Ken is on call only until 20:00.", "Ken is on call until 18:00, he says.")
     quoted = hub.session.messages.get(content__contains="20:00")
     memory = hub.remember("Ken is on call until 20:00.")
@@ -36,9 +34,7 @@ def test_an_edit_says_that_the_old_wording_is_kept_out_and_where_it_still_stands
     assert f"?at={quoted.pk}#message-{quoted.pk}" in page
 
 
-def test_a_change_of_other_fields_and_words_that_nobody_said_are_not_talked_about(
-    boss: Client, hub: Hub
-) -> None:
+def test_a_change_of_other_fields_and_words_that_nobody_said_are_not_talked_about(boss: Client, hub: Hub) -> None:
     memory = hub.remember("Ken is on call until 20:00.")
     assert "kept out" not in saved(boss, memory, tags="work")
     page = saved(boss, memory, content="Ken is never on call.")
@@ -98,9 +94,13 @@ def test_another_users_decision_asks_nobody_else(boss: Client, hub: Hub) -> None
 def test_an_edit_says_which_proposals_it_drops(boss: Client, hub: Hub) -> None:
     other = hub.remember("Likes matcha icecream")
     Merge.objects.create(
-        actor=hub.actor, kept=hub.memory, kept_version=hub.memory.version, absorbed=other,
-        absorbed_version=other.version, likeness=0.9,
-    )  # fmt: skip
+        actor=hub.actor,
+        kept=hub.memory,
+        kept_version=hub.memory.version,
+        absorbed=other,
+        absorbed_version=other.version,
+        likeness=0.9,
+    )
     page = saved(boss, hub.memory, content="Likes hojicha ice cream")
     assert "1 merge proposal was about its former version, and is dropped." in page
 

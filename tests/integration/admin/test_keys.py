@@ -25,18 +25,17 @@ ODD_USER = 'O\'Neill "X" </script> $(id) 日本\u202e'
 
 def issue(browser: Client, **values: Any) -> Any:
     response = browser.post(
-        list_of(ApiKey, "add"), {"name": "phone", "scopes": ["read", "write"], **values},
+        list_of(ApiKey, "add"),
+        {"name": "phone", "scopes": ["read", "write"], **values},
         headers={"host": "localhost:8123"},
-    )  # fmt: skip
+    )
     assert response.status_code == 200 and "key_text" in response.context, response.context["errors"]
     return response
 
 
 def revoke(browser: Client, *keys: ApiKey, **values: str) -> Any:
     chosen = [str(key.pk) for key in keys]
-    return browser.post(
-        list_of(ApiKey), {"action": "revoke", "_selected_action": chosen, **values}, follow=True
-    )
+    return browser.post(list_of(ApiKey), {"action": "revoke", "_selected_action": chosen, **values}, follow=True)
 
 
 def snippet(response: Any, name: str) -> str:
@@ -62,11 +61,7 @@ def test_a_users_id_breaks_out_of_no_program(boss: Client, hub: Hub) -> None:
     words = shlex.split(snippet(response, "curl").replace("\\\n", " "))
     assert json.loads(words[-1])["user_id"] == ODD_USER.strip()
     for name in ("urllib", "requests"):
-        texts = [
-            node.value
-            for node in ast.walk(ast.parse(snippet(response, name)))
-            if isinstance(node, ast.Constant)
-        ]
+        texts = [node.value for node in ast.walk(ast.parse(snippet(response, name))) if isinstance(node, ast.Constant)]
         assert ODD_USER in texts
     assert "</script> $(id)" not in response.content.decode()
 
@@ -76,9 +71,7 @@ def test_the_page_needs_no_inline_script(boss: Client, hub: Hub) -> None:
     assert "memoryhub/copy.js" in page and 'data-copy="issued-key"' in page and "onfocus" not in page
 
 
-def test_the_key_is_in_no_message_and_no_log(
-    boss: Client, hub: Hub, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_key_is_in_no_message_and_no_log(boss: Client, hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     response = issue(boss)
     secret = response.context["key_text"]
@@ -112,9 +105,7 @@ def refused(browser: Client, **values: Any) -> dict[str, Any]:
 
 @pytest.mark.django_db
 def test_what_a_scope_needs_are_permissions_that_exist() -> None:
-    every = {
-        f"{app}.{code}" for app, code in Permission.objects.values_list("content_type__app_label", "codename")
-    }
+    every = {f"{app}.{code}" for app, code in Permission.objects.values_list("content_type__app_label", "codename")}
     assert set(SCOPE_NEEDS) == set(Scope)
     assert frozenset.union(TRUST_NEEDS, *SCOPE_NEEDS.values()) <= every
 

@@ -61,9 +61,7 @@ def test_an_account_is_locked_from_everywhere_and_an_address_for_all_accounts(ke
 
 def test_accounts_tried_in_turn_and_headers_that_anybody_can_send_do_not_help(kei: User) -> None:
     tried = [
-        attempt(
-            "wrong", name=f"name{place}", HTTP_X_FORWARDED_FOR=f"192.0.2.{place}", HTTP_USER_AGENT=str(place)
-        )
+        attempt("wrong", name=f"name{place}", HTTP_X_FORWARDED_FOR=f"192.0.2.{place}", HTTP_USER_AGENT=str(place))
         for place in range(10)
     ]
     assert [answer.status_code for answer in tried] == [200] * 4 + [429] * 6
@@ -98,11 +96,13 @@ def test_each_lock_is_in_the_audit_trail_once_without_what_was_typed(kei: User) 
     guesses(20, name="hunter2", address=ELSEWHERE)
     entries = AuditEntry.objects.filter(verb="lock").order_by("at", "id")
     assert [(each.object_kind, each.object_id, each.who_name) for each in entries] == [
-        ("person", str(kei.pk), "login"), ("person", "", "login"),
-    ]  # fmt: skip
+        ("person", str(kei.pk), "login"),
+        ("person", "", "login"),
+    ]
     assert [each.details for each in entries] == [
-        {"address": "203.0.113.5", "failures": 5}, {"address": ELSEWHERE, "failures": 5},
-    ]  # fmt: skip
+        {"address": "203.0.113.5", "failures": 5},
+        {"address": ELSEWHERE, "failures": 5},
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["kei"], ["--address", "203.0.113.5"], ["--all"]])
@@ -128,10 +128,7 @@ def test_an_administrator_unlocks_in_the_admin(boss: Client, kei: User) -> None:
     row = FailedLogin.objects.get()
     listed = boss.get(list_of(FailedLogin)).content.decode()
     assert "kei" in listed and "203.0.113.5" in listed
-    assert (
-        boss.post(reverse("admin:memoryhub_failedlogin_delete", args=[row.pk]), {"post": "yes"}).status_code
-        == 302
-    )
+    assert boss.post(reverse("admin:memoryhub_failedlogin_delete", args=[row.pk]), {"post": "yes"}).status_code == 302
     assert attempt(RIGHT).status_code == 302
     entry = AuditEntry.objects.get(verb="unlock")
     assert (entry.who_name, entry.object_id) == ("boss", str(kei.pk))

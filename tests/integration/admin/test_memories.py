@@ -103,9 +103,7 @@ def test_search_by_meaning_shows_the_best_first_with_their_scores(boss: Client, 
     assert f"{rows[0].found.final_score:.2f}</span>" in text and "recency" in text
     assert "As kana would find it for" in text
     numbers = Memory.objects.select_related("numbers").get(pk=hub.memory.pk).numbers  # type: ignore[attr-defined]
-    assert numbers.candidate_count == hub.memory.numbers.candidate_count + 1, (
-        "a receipt counted it, no search here"
-    )  # type: ignore[attr-defined]
+    assert numbers.candidate_count == hub.memory.numbers.candidate_count + 1, "a receipt counted it, no search here"  # type: ignore[attr-defined]
 
 
 def test_search_by_meaning_works_in_japanese_and_keeps_the_filters(boss: Client, hub: Hub) -> None:
@@ -128,10 +126,11 @@ def test_search_by_meaning_shows_all_that_the_agent_finds_for_a_user(boss: Clien
         write_memory(
             actor=actor_for_writing(BY, agent_id, user_id, now=NOW),
             new=NewMemory(content=f"Ice cream is stored by {agent_id}", scope_level=ScopeLevel.UNIVERSAL),
-            by=BY, now=NOW,
+            by=BY,
+            now=NOW,
         )[0].pk
         for agent_id, user_id in owners
-    }  # fmt: skip
+    }
     rows = boss.get(list_of(Memory), {"q": "matcha ice cream", **MEANING}).context["cl"].result_list
     tenant = tenant_for_reading(BY, "kana", SECRET_USER)
     search = MemorySearch(query=spaces.text_query("matcha ice cream", payer=tenant.payer), limit=100)
@@ -150,19 +149,12 @@ def test_search_by_meaning_asks_whose_memory_and_uses_words_meanwhile(boss: Clie
     assert "choose-whose" not in text_of(boss, list_of(Memory), q="matcha", by="words")
     boss.get(list_of(Memory), {"q": "matcha", **MEANING})
     again = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"}).content.decode()
-    assert "choose-whose" not in again and "all that kana remembers" in again, (
-        "the agent that was searched last"
-    )
+    assert "choose-whose" not in again and "all that kana remembers" in again, "the agent that was searched last"
 
 
-def test_search_by_meaning_without_a_user_looks_through_all_of_the_agents_users(
-    boss: Client, hub: Hub
-) -> None:
+def test_search_by_meaning_without_a_user_looks_through_all_of_the_agents_users(boss: Client, hub: Hub) -> None:
     mine = write_memory(
-        actor=actor_for_writing(BY, "kana", "", now=NOW),
-        new=NewMemory(content="Matcha is sold out"),
-        by=BY,
-        now=NOW,
+        actor=actor_for_writing(BY, "kana", "", now=NOW), new=NewMemory(content="Matcha is sold out"), by=BY, now=NOW
     )[0]
     response = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning"})
     assert {row.pk for row in response.context["cl"].result_list} == {hub.memory.pk, mine.pk}
@@ -226,9 +218,7 @@ def test_each_filter_is_a_chip_that_takes_it_away(boss: Client, hub: Hub) -> Non
     assert left == [{"q"}, {"kind__exact"}, {"user"}], "tabs say the state"
 
 
-def test_a_view_is_saved_by_name_and_is_its_owners_alone(
-    boss: Client, staff: Callable[..., Client], hub: Hub
-) -> None:
+def test_a_view_is_saved_by_name_and_is_its_owners_alone(boss: Client, staff: Callable[..., Client], hub: Hub) -> None:
     views = reverse("admin:strength_memory_views")
     query = "kind__exact=preference&user=a%26b"
     saved = boss.post(views, {"name": f" Tastes  {SCRIPT[:20]}", "query": f"{query}&p=2"}, follow=True)
@@ -257,9 +247,7 @@ def test_an_embedder_that_is_away_is_told_and_words_are_used(
 
 
 @pytest.mark.parametrize("agent", ["nobody", "%00", "a b", "x" * 300])
-def test_search_by_meaning_of_nobodys_memory_finds_nothing_or_asks(
-    boss: Client, hub: Hub, agent: str
-) -> None:
+def test_search_by_meaning_of_nobodys_memory_finds_nothing_or_asks(boss: Client, hub: Hub, agent: str) -> None:
     query = {"q": SCRIPT, **MEANING, "actor__agent__agent_id__exact": agent}
     assert boss.get(list_of(Memory), query).status_code == 200
 
@@ -301,9 +289,7 @@ def test_a_memory_that_waits_is_approved_in_the_list(boss: Client, hub: Hub) -> 
     waiting = pending(hub, "harmless")
     text = text_of(boss, list_of(Memory))
     _tag, address = row_button(text, waiting, "approve")
-    edit_memory(
-        memory=waiting, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=waiting, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW)
     assert levels(boss.post(address, {"verb": "approve"}, follow=True)) == ["error"], "another text was read"
     _tag, address = row_button(text_of(boss, list_of(Memory)), waiting, "approve")
     assert levels(boss.post(address, {"verb": "approve"}, follow=True)) == ["success"]
@@ -315,11 +301,7 @@ def test_who_may_only_look_has_no_buttons(staff: Callable[..., Client], hub: Hub
     browser = staff("view_memory")
     text = text_of(browser, list_of(Memory))
     assert '<button type="submit" form="row-form"' not in text and "pinned" in text
-    for page in (
-        page_of(hub.memory, "take_back"),
-        page_of(hub.memory, "part"),
-        page_of(hub.memory, "curate"),
-    ):
+    for page in (page_of(hub.memory, "take_back"), page_of(hub.memory, "part"), page_of(hub.memory, "curate")):
         assert browser.post(page, {"verb": "unpin", "number": "2"}).status_code == 403
     assert browser.post(reverse("admin:strength_memory_take_back_many")).status_code == 403
     assert state(hub.memory) == ("active", True, 2)
@@ -367,9 +349,7 @@ def test_saving_nothing_offers_nothing_to_take_back(boss: Client, hub: Hub) -> N
 
 
 def test_a_restored_revision_is_taken_back(boss: Client, hub: Hub) -> None:
-    edit_memory(
-        memory=hub.memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=hub.memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW)
     response = boss.post(page_of(hub.memory, "restore"), {"number": "1", "version": "2"}, follow=True)
     assert Memory.objects.get(pk=hub.memory.pk).content == "Likes matcha ice cream"
     boss.post(undo_of(response))
@@ -378,9 +358,13 @@ def test_a_restored_revision_is_taken_back(boss: Client, hub: Hub) -> None:
 
 def test_what_an_approval_ended_holds_again_when_it_is_taken_back(boss: Client, hub: Hub) -> None:
     new = supersede_memory(
-        memory=hub.memory, new=NewMemory(content="Likes mango ice cream", needs_approval=True), at=NOW, by=BY, reason="",
+        memory=hub.memory,
+        new=NewMemory(content="Likes mango ice cream", needs_approval=True),
+        at=NOW,
+        by=BY,
+        reason="",
         now=NOW,
-    )  # fmt: skip
+    )
     assert new.status == "pending" and Memory.objects.get(pk=hub.memory.pk).valid_to is None
     read = {"verb": "approve", "version": new.version}
     response = boss.post(page_of(new, "curate"), read, follow=True)
@@ -425,9 +409,7 @@ def test_the_page_counts_what_will_change_and_what_not_and_why(boss: Client, hub
     done = say_yes(boss, page, reason="a clean-up")
     assert "Archive: 2 memories." in told(done) and "1 left as it was" in told(done)
     assert {state(each)[0] for each in (hub.memory, other)} == {"archived"}
-    assert set(MemoryRevision.objects.filter(verb="archive").values_list("reason", flat=True)) == {
-        "a clean-up"
-    }
+    assert set(MemoryRevision.objects.filter(verb="archive").values_list("reason", flat=True)) == {"a clean-up"}
     assert AuditEntry.objects.filter(verb="archive", reason="a clean-up").count() == 2
 
 
@@ -484,24 +466,18 @@ def test_many_rejected_are_taken_back_with_their_decisions(boss: Client, hub: Hu
 def test_what_was_edited_after_the_page_was_read_is_left(boss: Client, hub: Hub) -> None:
     waiting = pending(hub, "harmless")
     page = ask(boss, "approve", waiting)
-    edit_memory(
-        memory=waiting, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=waiting, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW)
     done = say_yes(boss, page)
     assert levels(done) == ["warning"] and state(waiting)[0] == "pending"
 
 
 def test_what_is_so_already_is_told_and_leaves_no_revision(boss: Client, hub: Hub) -> None:
     page = ask(boss, "unpin", hub.memory)
-    assert (
-        "Nothing would change" in page.content.decode() and "in this state already" in page.content.decode()
-    )
+    assert "Nothing would change" in page.content.decode() and "in this state already" in page.content.decode()
     assert levels(say_yes(boss, page)) == ["warning"] and state(hub.memory)[2] == 1
 
 
-def test_all_that_match_are_taken_within_the_limit(
-    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_match_are_taken_within_the_limit(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [hub.remember(f"memory {number}") for number in range(3)]
     query = "?kind__exact=note"
     page = ask(boss, "pin", rows[0], query=query, select_across="1")
@@ -526,9 +502,13 @@ def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     late = NewMemory(content="one more, which nobody saw")
     write_memory(actor=hub.actor, new=late, by=BY, now=timezone.now())
     edit_memory(
-        memory=rows[1], values={"content": "edited meanwhile"}, expected_version=None, by=BY, reason="",
+        memory=rows[1],
+        values={"content": "edited meanwhile"},
+        expected_version=None,
+        by=BY,
+        reason="",
         now=timezone.now(),
-    )  # fmt: skip
+    )
     ordered = boss.post(list_of(Memory) + query, {**seen, "reason": "spring cleaning"}, follow=True)
     assert "as soon as a worker is free" in ordered.content.decode()
     assert state(rows[0])[0] == "active", "nothing is done while the page waits"
@@ -552,9 +532,7 @@ def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     assert MemoryRevision.objects.filter(memory=archived).latest("number").verb == "archive", "left alone"
 
 
-def test_an_unknown_batch_and_a_stranger_are_refused(
-    boss: Client, hub: Hub, staff: Callable[..., Client]
-) -> None:
+def test_an_unknown_batch_and_a_stranger_are_refused(boss: Client, hub: Hub, staff: Callable[..., Client]) -> None:
     address = reverse("admin:strength_memory_batch", args=[hub.memory.pk])
     assert boss.get(address).status_code == 404
     assert staff("view_memory").get(address).status_code == 403
@@ -562,9 +540,14 @@ def test_an_unknown_batch_and_a_stranger_are_refused(
 
 def test_the_page_of_a_deletion_counts_and_offers_no_way_back(boss: Client, hub: Hub) -> None:
     batch = enqueue_curation(
-        memory_ids=[hub.memory.pk], verb="delete", by=command("test"), reason="", seen_at=timezone.now(), now=NOW,
+        memory_ids=[hub.memory.pk],
+        verb="delete",
+        by=command("test"),
+        reason="",
+        seen_at=timezone.now(),
+        now=NOW,
         actor=hub.actor,
-    )  # fmt: skip
+    )
     run_jobs()
     shown = text_of(boss, reverse("admin:strength_memory_batch", args=[batch]))
     assert "1 memory was deleted for good" in shown
@@ -578,9 +561,13 @@ def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
     monkeypatch.setattr("strength.actions.large_batches.SECONDS_PER_SLICE", 1e9)
     rows = [hub.remember(f"memory {number}") for number in range(5)]
     batch = enqueue_curation(
-        memory_ids=[row.pk for row in rows], verb="pin", by=curator(1, "ann"), reason="", seen_at=timezone.now(),
+        memory_ids=[row.pk for row in rows],
+        verb="pin",
+        by=curator(1, "ann"),
+        reason="",
+        seen_at=timezone.now(),
         now=NOW,
-    )  # fmt: skip
+    )
     for pinned in (2, 4, 5):
         Job.objects.update(due_at=NOW)
         run_jobs()
@@ -628,7 +615,7 @@ def test_the_page_says_that_a_memory_is_locked_only_where_it_is(boss: Client, hu
     assert "a person edited" not in text_of(boss, page_of(hub.memory)).lower()
     edit_memory(
         memory=hub.memory, values={"content": "matcha"}, expected_version=None, by=curator(1, "ann"), reason="", now=NOW
-    )  # fmt: skip
+    )
     assert "yes: a person edited the text" in text_of(boss, page_of(hub.memory))
 
 
@@ -641,12 +628,7 @@ def test_two_chosen_are_merged_and_parted_again(boss: Client, hub: Hub) -> None:
     assert "become one" in page.content.decode() and str(one.pk) in page.content.decode()
     done = say_yes(boss, page, keep=str(other.pk), reason="the same")
     merge = Merge.objects.get()
-    assert (merge.kept_id, merge.absorbed_id, merge.state, merge.reason) == (
-        other.pk,
-        one.pk,
-        "merged",
-        "the same",
-    )
+    assert (merge.kept_id, merge.absorbed_id, merge.state, merge.reason) == (other.pk, one.pk, "merged", "the same")
     assert state(one)[0] == "archived"
     undone = boss.post(undo_of(done), follow=True)
     assert "were unmerged" in told(undone) and state(one)[0] == "active"
@@ -693,8 +675,7 @@ def test_all_that_match_are_exported_loss_free_up_to_a_cap(
     monkeypatch.setattr("strength.admin.bulk.MAX_EXPORTED", 4)
     page = ask(boss, "export", rows[0], select_across="1")
     assert (
-        "4 memories will be in the file" in page.content.decode()
-        and "the most that one file" in page.content.decode()
+        "4 memories will be in the file" in page.content.decode() and "the most that one file" in page.content.decode()
     )
     response = boss.post(list_of(Memory), {**fields_of(page), "format": "jsonl"})
     lines = list(read_lines(io.BytesIO(body_of(response))))
@@ -702,10 +683,7 @@ def test_all_that_match_are_exported_loss_free_up_to_a_cap(
     assert len(memories) == 4 and lines[0].values["counts"]["strength_memory"] == 4
     among = {line.values["id"] for line in memories}
     assert {line.values["superseded_by_id"] for line in memories} <= {None, *among}
-    assert {line.table for line in lines if line.table} >= {
-        "strength_memorynumbers",
-        "strength_memoryrevision",
-    }
+    assert {line.table for line in lines if line.table} >= {"strength_memorynumbers", "strength_memoryrevision"}
 
 
 def test_what_stands_above_memories_is_for_who_may_read_it(staff: Callable[..., Client], hub: Hub) -> None:
@@ -714,10 +692,7 @@ def test_what_stands_above_memories_is_for_who_may_read_it(staff: Callable[..., 
     assert 'value="jsonl"' not in page.content.decode()
     refused = browser.post(list_of(Memory), {**fields_of(page), "format": "jsonl"})
     assert not refused.streaming and not AuditEntry.objects.filter(verb="export").exists()
-    assert (
-        "Likes matcha"
-        in body_of(browser.post(list_of(Memory), {**fields_of(page), "format": "csv"})).decode()
-    )
+    assert "Likes matcha" in body_of(browser.post(list_of(Memory), {**fields_of(page), "format": "csv"})).decode()
 
 
 # The page: whence, what changed, where used
@@ -727,14 +702,11 @@ def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, 
     text = text_of(boss, page_of(hub.memory))
     parts = ('id="memory-text"', 'id="id_content"', 'id="id_reason"', 'id="curate"', 'id="strength-chart"',
              "Where it was said", 'id="contexts"', "Technical fields", 'id="revisions"', "Delete for good")  # fmt: skip
-    assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [
-        1,
-        *(True for _ in parts),
-    ]
+    assert [text.count('name="reason"'), *(text.count(part) > 0 for part in parts)] == [1, *(True for _ in parts)]
     assert sorted(parts, key=text.index) == list(parts)
-    assert (
-        "In the one context put together so far." in text and "Unused, it fades below 0.1 on" not in text
-    ), "it has not slept yet"
+    assert "In the one context put together so far." in text and "Unused, it fades below 0.1 on" not in text, (
+        "it has not slept yet"
+    )
     assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
     assert str(hub.session.pk) in text
 
@@ -771,28 +743,15 @@ def test_receipts_and_texts_are_for_those_who_may_see_them(staff: Callable[..., 
     assert browser.get(page_of(hub.memory, "retrieved")).status_code == 403
     assert browser.get(page_of(hub.memory, "text")).status_code == 200
     missing = hub.messages[0]
-    assert (
-        browser.get(page_of(hub.memory, "text").replace(str(hub.memory.pk), str(missing.pk))).status_code
-        == 302
-    )
+    assert browser.get(page_of(hub.memory, "text").replace(str(hub.memory.pk), str(missing.pk))).status_code == 302
 
 
 def test_what_held_when_is_told_from_first_to_last(boss: Client, hub: Hub) -> None:
     second = supersede_memory(
-        memory=hub.memory,
-        new=NewMemory(content="Likes mango"),
-        at=NOW + timedelta(days=1),
-        by=BY,
-        reason="",
-        now=NOW,
+        memory=hub.memory, new=NewMemory(content="Likes mango"), at=NOW + timedelta(days=1), by=BY, reason="", now=NOW
     )
     third = supersede_memory(
-        memory=second,
-        new=NewMemory(content="Likes lemon"),
-        at=NOW + timedelta(days=2),
-        by=BY,
-        reason="",
-        now=NOW,
+        memory=second, new=NewMemory(content="Likes lemon"), at=NOW + timedelta(days=2), by=BY, reason="", now=NOW
     )
     for memory in (hub.memory, second, third):
         chain = text_of(boss, page_of(memory)).split('id="succession"')[1].split("</ol>")[0]
@@ -810,9 +769,13 @@ def test_a_circle_of_memories_ends(boss: Client, hub: Hub) -> None:
 
 def test_a_revision_shows_which_words_went_and_came(boss: Client, hub: Hub) -> None:
     edit_memory(
-        memory=hub.memory, values={"content": "Likes mango ice cream", "tags": [SCRIPT]}, expected_version=None, by=BY,
-        reason="a letter", now=NOW,
-    )  # fmt: skip
+        memory=hub.memory,
+        values={"content": "Likes mango ice cream", "tags": [SCRIPT]},
+        expected_version=None,
+        by=BY,
+        reason="a letter",
+        now=NOW,
+    )
     text = text_of(boss, page_of(hub.memory))
     assert re.search(r"<del[^>]*>matcha </del>", text) and re.search(r"<ins[^>]*>mango </ins>", text)
     assert "a letter" in text and SCRIPT not in text
@@ -822,12 +785,7 @@ def test_a_revision_says_stored_words_in_the_readers_language(boss: Client, hub:
     memory = pending(hub, "waits")
     apply_transition(memory=memory, verb="approve", by=BY, reason="", now=NOW)
     edit_memory(
-        memory=memory,
-        values={"kind": "fact", "valid_from": NOW},
-        expected_version=None,
-        by=BY,
-        reason="",
-        now=NOW,
+        memory=memory, values={"kind": "fact", "valid_from": NOW}, expected_version=None, by=BY, reason="", now=NOW
     )
     changes = {
         each["name"]: (each["before"], each["after"])
@@ -921,9 +879,11 @@ def test_rows_and_pages_of_hostile_texts_are_text(boss: Client, hub: Hub) -> Non
 
 def test_list_and_page_ask_as_much_for_many_as_for_few(boss: Client, hub: Hub) -> None:
     pages = [
-        (list_of(Memory), {}), (list_of(Memory), {"q": "matcha", **MEANING}), (page_of(hub.memory), {}),
+        (list_of(Memory), {}),
+        (list_of(Memory), {"q": "matcha", **MEANING}),
+        (page_of(hub.memory), {}),
         (page_of(hub.memory, "retrieved"), {}),
-    ]  # fmt: skip
+    ]
 
     def queries() -> list[int]:
         counts = []

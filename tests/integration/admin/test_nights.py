@@ -75,11 +75,7 @@ def test_an_older_night_than_the_latest_is_not_offered(boss: Client, hub: Hub) -
 def test_a_night_from_an_import_is_not_offered_for_undo(boss: Client, hub: Hub) -> None:
     run = slept(hub.actor, timezone.now())
     address = reverse("sleep_undo", args=[timezone.localdate().isoformat()])
-    pages = [
-        reverse("admin:index"),
-        reverse("sleep"),
-        reverse("admin:strength_sleeprun_change", args=[run.pk]),
-    ]
+    pages = [reverse("admin:index"), reverse("sleep"), reverse("admin:strength_sleeprun_change", args=[run.pk])]
     own = reverse("admin:strength_sleeprun_undo", args=[run.pk])
     assert [address in text or own in text for text in map(text_of(boss), pages)] == [True, True, True]
     SleepRun.objects.update(before={})  # exports leave it out

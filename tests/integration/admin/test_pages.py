@@ -46,14 +46,7 @@ from strength.models import (
     StrengthPoint,
     UseReport,
 )
-from summaries.models import (
-    DocumentEntry,
-    DocumentVersion,
-    ProjectCursor,
-    Summary,
-    SummaryDraft,
-    SummaryVersion,
-)
+from summaries.models import DocumentEntry, DocumentVersion, ProjectCursor, Summary, SummaryDraft, SummaryVersion
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
 # Shown inside a memory's page, or of no use to people: hashed terms, vectors, clocks, and what counts once.
@@ -125,9 +118,7 @@ def test_screen_opens_and_is_searched_and_filtered(boss: Client, hub: Hub, model
 
 
 @pytest.mark.parametrize("model", REGISTERED, ids=named)
-def test_a_list_sorted_by_any_of_its_columns_holds_the_same_rows(
-    boss: Client, hub: Hub, model: Any, rf: Any
-) -> None:
+def test_a_list_sorted_by_any_of_its_columns_holds_the_same_rows(boss: Client, hub: Hub, model: Any, rf: Any) -> None:
     screen, held = admin.site._registry[model], []
     for number in range(1 + len(screen.list_display)):
         request = rf.get("/", {"o": number} if number else {})
@@ -138,9 +129,7 @@ def test_a_list_sorted_by_any_of_its_columns_holds_the_same_rows(
 
 
 def test_first_page_counts_and_links(boss: Client, hub: Hub) -> None:
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         response = boss.get(reverse("admin:index"))
     figures = {str(tile.title): str(tile.figure) for tile in response.context["tiles"]}
     assert figures["Agents"] == "1" and figures["Messages"] == "3" and figures["Active"] == "1"
@@ -157,9 +146,7 @@ def test_a_question_that_was_broken_off_is_shown_as_that(boss: Client, hub: Hub)
     assert "broken off" in boss.get(list_of(ChatTurn)).content.decode(), "asked long ago, and never answered"
 
 
-def test_first_page_estimates_what_is_dear_to_count(
-    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_page_estimates_what_is_dear_to_count(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memoryhub.admin.dashboard.MAX_COUNT_COST", 0.0)
     tiles = boss.get(reverse("admin:index")).context["tiles"]
     figures = {str(tile.title): tile.figure for tile in tiles}
@@ -167,15 +154,11 @@ def test_first_page_estimates_what_is_dear_to_count(
     assert not figures["Jobs"].is_estimate, "it is counted by itself"
 
 
-def test_first_page_shows_nothing_to_people_without_permissions(
-    staff: Callable[..., Client], hub: Hub
-) -> None:
+def test_first_page_shows_nothing_to_people_without_permissions(staff: Callable[..., Client], hub: Hub) -> None:
     assert staff().get(reverse("admin:index")).context["tiles"] == []
 
 
-@pytest.mark.parametrize(
-    "model", [Agent, Actor, ApiKey, AuditEntry, Session, Message, Receipt, Memory], ids=named
-)
+@pytest.mark.parametrize("model", [Agent, Actor, ApiKey, AuditEntry, Session, Message, Receipt, Memory], ids=named)
 def test_lists_ask_as_much_for_many_rows_as_for_few(boss: Client, hub: Hub, model: Any) -> None:
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
@@ -257,11 +240,7 @@ def test_an_untitled_session_is_called_by_its_first_message_for_who_may_read_it(
     Session.objects.update(title="")
     assert "I moved to Kyoto" in boss.get(list_of(Session)).content.decode()
     stranger = staff("view_session").get(list_of(Session)).content.decode()
-    assert (
-        "I moved to Kyoto" not in stranger
-        and "slack, " in stranger
-        and str(hub.session.pk) + "</a>" not in stranger
-    )
+    assert "I moved to Kyoto" not in stranger and "slack, " in stranger and str(hub.session.pk) + "</a>" not in stranger
 
 
 def test_pages_are_called_what_people_wrote(boss: Client, hub: Hub) -> None:
@@ -375,9 +354,7 @@ def test_people_who_may_look_may_not_change(staff: Callable[..., Client], hub: H
     assert not hub.memory.pinned and hub.memory.version == 1 and hub.key.revoked_at is None
 
 
-def test_sessions_hide_messages_from_people_who_may_not_see_them(
-    staff: Callable[..., Client], hub: Hub
-) -> None:
+def test_sessions_hide_messages_from_people_who_may_not_see_them(staff: Callable[..., Client], hub: Hub) -> None:
     page = staff("view_session").get(page_of(hub.session))
     assert page.status_code == 200 and "Kyoto last spring" not in page.content.decode()
 
@@ -413,9 +390,7 @@ def test_a_page_is_called_by_name_or_words_and_not_by_an_id(boss: Client, hub: H
     with CaptureQueriesContext(connection) as queries:
         text = boss.get(page_of(row)).content.decode()
     head = re.search(r'chevron_right</span>\s*<a href="[^"]*"[^>]*>\s*<bdi>([^<]*)</bdi>', text)
-    assert (
-        head and head[1].lower().startswith(NAMED[model].lower()) and not re.search(r"[0-9a-f]{8}", head[1])
-    )
+    assert head and head[1].lower().startswith(NAMED[model].lower()) and not re.search(r"[0-9a-f]{8}", head[1])
     assert len(queries) <= MOST_QUERIES
 
 

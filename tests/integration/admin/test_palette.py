@@ -39,10 +39,10 @@ def test_nobody_finds_what_he_may_not_see(hub: Hub, staff: Callable[..., Client]
     assert list_of(ApiKey) not in [link for _title, link in found(logged_in(person(CURATOR, "aki")), "key")]
 
 
-@pytest.mark.parametrize(("held", "address"), [
-    (("view_session", "view_message"), "conversations_session"),
-    (("view_message",), "conversations_message"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("held", "address"),
+    [(("view_session", "view_message"), "conversations_session"), (("view_message",), "conversations_message")],
+)
 def test_a_sidebar_entry_opens_the_first_of_its_screens_that_one_may_see(
     staff: Callable[..., Client], hub: Hub, held: tuple[str, ...], address: str
 ) -> None:

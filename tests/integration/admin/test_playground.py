@@ -71,17 +71,11 @@ def test_it_shows_the_context_that_a_call_gets(boss: Client, hub: Hub, format: s
         **{"as": "json"},
     )
     request = ContextRequest(
-        message=QUESTION,
-        session=hub.session,
-        format=format,
-        options={"max_tokens": 3000, "include_clock": False},
+        message=QUESTION, session=hub.session, format=format, options={"max_tokens": 3000, "include_clock": False}
     )
     tenant = tenant_for_reading(BY, hub.agent.pk, SECRET_USER)
     got = assemble_context(tenant=tenant, request=request, by=BY, now=NOW).assembly
-    sent: dict[str, Any] = {
-        "messages": got.messages,
-        **({"system": got.system} if got.system is not None else {}),
-    }
+    sent: dict[str, Any] = {"messages": got.messages, **({"system": got.system} if got.system is not None else {})}
     assert json.loads(without_nonce(told.content.decode())) == json.loads(without_nonce(json.dumps(sent)))
     assert told["Content-Type"] == "application/json" and "no-store" in told["Cache-Control"]
 
@@ -256,9 +250,7 @@ def test_a_receipt_is_compared_with_after_an_error_too(boss: Client, hub: Hub) -
     assert list(refused.context["form"].errors) == ["message"]
     assert run(boss, hub, run=refused.context["run"]).context["budget"]["limit_before"] == 4_000
     erase_user(agent_id=hub.agent.pk, user_id=SECRET_USER, by=BY, now=NOW)
-    assert (
-        SECRET_USER not in boss.get(f"{reverse('playground')}?run={refused.context['run']}").content.decode()
-    )
+    assert SECRET_USER not in boss.get(f"{reverse('playground')}?run={refused.context['run']}").content.decode()
 
 
 def test_the_frame_is_compared_without_what_its_random_code_takes(
@@ -400,9 +392,7 @@ def test_who_may_not_see_a_part_of_it_sees_none_and_no_way_to_it(
         assert reverse("playground") not in browser.get(page).content.decode()
 
 
-def test_it_takes_the_permission_of_each_page_that_it_leads_to(
-    staff: Callable[..., Client], hub: Hub
-) -> None:
+def test_it_takes_the_permission_of_each_page_that_it_leads_to(staff: Callable[..., Client], hub: Hub) -> None:
     sources = {
         "{}.view_{}".format(*name.removeprefix("admin:").removesuffix("_change").split("_"))
         for name in SOURCE_PAGES.values()
@@ -433,9 +423,10 @@ def test_a_session_prefills_the_form(boss: Client, hub: Hub) -> None:
 
 def test_it_opens_in_japanese(boss: Client, hub: Hub) -> None:
     response = boss.post(
-        reverse("playground"), {"agent": hub.agent.pk, "user": SECRET_USER, "message": QUESTION},
+        reverse("playground"),
+        {"agent": hub.agent.pk, "user": SECRET_USER, "message": QUESTION},
         headers={"accept-language": "ja"},
-    )  # fmt: skip
+    )
     assert response.status_code == 200 and response.context["result"]
 
 
@@ -468,9 +459,7 @@ def test_the_lists_of_an_agent_and_user_are_asked_for_alone(boss: Client, hub: H
 def test_runs_that_processes_share_as_files_go_with_any_user(
     hub: Hub, settings: Any, tmp_path: Path, django_capture_on_commit_callbacks: Any
 ) -> None:
-    settings.ENVIRONMENT = read_environment(
-        {"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"}
-    )
+    settings.ENVIRONMENT = read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"})
     shared = FileBasedCache(tmp_path / "web" / "default", {})
     shared.set("playground:1:token", f"{SECRET_USER} said something")
     with django_capture_on_commit_callbacks(execute=True):

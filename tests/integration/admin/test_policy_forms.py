@@ -66,7 +66,11 @@ def test_a_new_agent_has_the_fields_too(boss: Client) -> None:
         ({"policy_system_prompt": "One\r\ntwo "}, {"system_prompt": "One\ntwo "}),
         ({"policy_daily_spend_cap": "2.5"}, {"daily_spend_cap": 2.5}),
         (
-            {"policy_score_weights_similarity": "0.6", "policy_score_weights_strength": "0.2", "policy_score_weights_recency": "0.2"},
+            {
+                "policy_score_weights_similarity": "0.6",
+                "policy_score_weights_strength": "0.2",
+                "policy_score_weights_recency": "0.2",
+            },
             {"score_weights": {"similarity": 0.6, "strength": 0.2, "recency": 0.2}},
         ),
         (
@@ -75,7 +79,7 @@ def test_a_new_agent_has_the_fields_too(boss: Client) -> None:
         ),
         ({"policy_layer_budgets_pinned": "0.3"}, {"layer_budgets": {"pinned": 0.3}}),
     ],
-)  # fmt: skip
+)
 def test_what_is_changed_becomes_an_override(
     boss: Client, hub: Hub, typed: dict[str, str], policy: dict[str, Any]
 ) -> None:
@@ -110,10 +114,16 @@ def test_a_cap_is_taken_off(boss: Client, hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("name", "typed"),
     [
-        ("recall_limit", "101"), ("recall_limit", "many"), ("confidence_floor", "1.5"), ("confidence_floor", "nan"),
-        ("time_zone", "Tokyo"), ("decay_clock", "sun"), ("cache", "perhaps"), ("untrusted_channels", "x" * 256),
+        ("recall_limit", "101"),
+        ("recall_limit", "many"),
+        ("confidence_floor", "1.5"),
+        ("confidence_floor", "nan"),
+        ("time_zone", "Tokyo"),
+        ("decay_clock", "sun"),
+        ("cache", "perhaps"),
+        ("untrusted_channels", "x" * 256),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_value_is_refused_beside_its_field(boss: Client, hub: Hub, name: str, typed: str) -> None:
     response = save(boss, hub.agent, **{f"policy_{name}": typed, "name": "Mine"})
     form = response.context["adminform"].form

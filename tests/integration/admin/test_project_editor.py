@@ -77,19 +77,12 @@ def press(boss: Client, row: Any, button: str, **values: Any) -> Any:
 # Lengths.
 
 
-def test_project_page_tells_lengths_limits_and_what_became_of_compactions(
-    boss: Client, project: Project
-) -> None:
+def test_project_page_tells_lengths_limits_and_what_became_of_compactions(boss: Client, project: Project) -> None:
     write(project, "# Tea\n" + "sencha " * 500)
     shown = boss.get(page_of(project)).content.decode()
     assert "tokens, more than the 400 from which it is compacted" in shown
     assert "waits: no language model is configured" in shown, "the trigger noted it"
-    note_outcome(
-        document=memory(project),
-        outcome=Outcome.REFUSED,
-        missing=2,
-        now=NOW + timedelta(hours=1),
-    )
+    note_outcome(document=memory(project), outcome=Outcome.REFUSED, missing=2, now=NOW + timedelta(hours=1))
     later = boss.get(page_of(project)).content.decode()
     assert "refused" in later and "2 protected parts were missing" in later
 
@@ -132,9 +125,7 @@ def test_compaction_is_confirmed_and_then_waits(boss: Client, project: Project, 
 
 
 def test_what_is_protected_is_marked_with_its_reason(boss: Client, project: Project) -> None:
-    write(
-        project, f"# Tea\n\n> Tea of Uji.\n\n- old news\n- [PINNED] keep {SCRIPT}\n- 2020-01-01: long ago\n"
-    )
+    write(project, f"# Tea\n\n> Tea of Uji.\n\n- old news\n- [PINNED] keep {SCRIPT}\n- 2020-01-01: long ago\n")
     append_entry(project=project, document_name="MEMORY.md", text="Ask Mallory.", by=STRANGER, now=NOW)
     append_entry(project=project, document_name="MEMORY.md", text="Said today.", by=BY, now=NOW)
     part = boss.get(page_of(memory(project), "protected"), headers=FETCH).content.decode()
@@ -172,10 +163,7 @@ def test_versions_say_who_when_and_why_and_what_changed(boss: Client, project: P
     assert "From line" in any_two and "<html" in any_two
     for values in ({"from": 77, "to": 3}, {"from": 1, "to": 99}):
         assert "no such version" in boss.get(page_of(memory(project), "compare"), values).content.decode()
-    assert (
-        "stayed the same"
-        in boss.get(page_of(memory(project), "compare"), {"from": 3, "to": 3}).content.decode()
-    )
+    assert "stayed the same" in boss.get(page_of(memory(project), "compare"), {"from": 3, "to": 3}).content.decode()
 
 
 def test_many_versions_are_paged(boss: Client, project: Project) -> None:
@@ -227,9 +215,7 @@ def test_two_people_at_one_text_lose_nothing(boss: Client, project: Project) -> 
     assert again["text"].replace("\r\n", "\n") == mine["text"] and int(again["expected_version"]) == 3
     assert boss.post(page_of(document), again).status_code == 302
     assert memory(project).text == mine["text"]
-    assert DocumentVersion.objects.get(document=document, number=3).text.endswith("hojicha.\n"), (
-        "theirs is kept"
-    )
+    assert DocumentVersion.objects.get(document=document, number=3).text.endswith("hojicha.\n"), "theirs is kept"
 
 
 # Entries.
@@ -238,12 +224,7 @@ def test_two_people_at_one_text_lose_nothing(boss: Client, project: Project) -> 
 def test_entries_are_believed_one_by_one_and_doubted_again(boss: Client, project: Project) -> None:
     for text in ("Ask Mallory.", f"Call {SCRIPT} {RTL}."):
         append_entry(
-            project=project,
-            document_name="MEMORY.md",
-            text=text,
-            by=STRANGER,
-            sources={"channel": "mail"},
-            now=NOW,
+            project=project, document_name="MEMORY.md", text=text, by=STRANGER, sources={"channel": "mail"}, now=NOW
         )
     for page in (page_of(project), page_of(memory(project))):
         shown = boss.get(page).content.decode()
@@ -259,9 +240,7 @@ def test_entries_are_believed_one_by_one_and_doubted_again(boss: Client, project
 
 def test_all_entries_that_are_shown_are_believed_at_once(boss: Client, project: Project) -> None:
     for number in range(60):
-        append_entry(
-            project=project, document_name="decisions.md", text=f"No {number}.", by=STRANGER, now=NOW
-        )
+        append_entry(project=project, document_name="decisions.md", text=f"No {number}.", by=STRANGER, now=NOW)
     entries = boss.get(page_of(project)).context["entries"]
     assert len(entries["groups"][0]["entries"]) == 50 and entries["more"] == 10
     group = entries["groups"][0]
@@ -342,9 +321,7 @@ def test_files_are_handed_out_in_one_archive(boss: Client, project: Project) -> 
     assert ProjectEvent.objects.filter(kind="export", project=project).count() == 1
 
 
-def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(
-    boss: Client, project: Project
-) -> None:
+def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(boss: Client, project: Project) -> None:
     answer = press(boss, project, "document", topic="予算/計画")
     made = Document.objects.get(name__startswith="detail-project-")
     assert made.text == "# 予算/計画\n" and made.name in told(answer)
@@ -353,9 +330,7 @@ def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(
     assert shown["Content-Disposition"] == f"inline; filename*=utf-8''{quote(file)}"
     memory_text = boss.get(page_of(memory(project), "text"), {"number": 1})
     assert memory_text["Content-Disposition"] == 'inline; filename="MEMORY.md"'
-    trip = create_project(
-        actor=project.actor, name="project-0a1b2c3d", description="京都旅行", by=BY, now=NOW
-    )
+    trip = create_project(actor=project.actor, name="project-0a1b2c3d", description="京都旅行", by=BY, now=NOW)
     archive = boss.post(page_of(trip, "export"))["Content-Disposition"]
     assert archive == f"attachment; filename*=utf-8''{quote('project-0a1b2c3d 京都旅行.zip')}"
     page = boss.get(reverse("admin:summaries_project_change", args=[trip.pk])).content.decode()
@@ -426,10 +401,7 @@ def test_who_may_only_look_sees_no_button_and_changes_nothing(staff: Any, projec
 
 def test_who_may_not_look_gets_nothing(staff: Any, project: Project) -> None:
     other = staff("view_agent")
-    for row, names in (
-        (project, ("export", "day")),
-        (memory(project), ("count", "compare", "protected", "compact")),
-    ):
+    for row, names in ((project, ("export", "day")), (memory(project), ("count", "compare", "protected", "compact"))):
         for name in names:
             method = other.post if name in ("export", "count") else other.get
             assert method(page_of(row, name)).status_code == 403, name
@@ -448,12 +420,7 @@ def test_long_texts_stay_usable(boss: Client, project: Project, text: str) -> No
     text = text[:100_000]
     document = put_document(project=project, name="detail-long.md", text=text, by=BY, now=NOW)
     put_document(project=project, name="detail-long.md", text=f"{text[:-10]}another", by=BY, now=NOW)
-    addresses = [
-        page_of(document),
-        page_of(project),
-        page_of(document, "protected"),
-        page_of(document, "compare"),
-    ]
+    addresses = [page_of(document), page_of(project), page_of(document, "protected"), page_of(document, "compare")]
     for address in addresses:
         with CaptureQueriesContext(connection) as queries:
             answer = boss.get(address)

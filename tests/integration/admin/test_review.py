@@ -48,19 +48,12 @@ def press(browser: Client, verb: str, shown: Any = None, **values: Any) -> Any:
     """Press a button of the queue as it was shown, and go where it leads."""
     shown = shown or queue(browser)
     memory = shown.context.get("memory")
-    sent = {
-        "verb": verb,
-        "item": str(shown.context["item"]),
-        "version": memory.version if memory else "",
-        **values,
-    }
+    sent = {"verb": verb, "item": str(shown.context["item"]), "version": memory.version if memory else "", **values}
     return browser.post(shown.context["here"], sent, follow=True)
 
 
 def undo(browser: Client, shown: Any) -> Any:
-    return browser.post(
-        shown.context["here"], {"verb": "undo", "number": shown.context["done"]["number"]}, follow=True
-    )
+    return browser.post(shown.context["here"], {"verb": "undo", "number": shown.context["done"]["number"]}, follow=True)
 
 
 def told(response: Any) -> str:
@@ -88,18 +81,14 @@ def everything(memory: Memory) -> dict[str, Any]:
     """Return a memory's values but those that count changes."""
     names = [field.attname for field in Memory._meta.fields if field.name not in ("version", "updated_at")]
     return {
-        name: bytes(value) if isinstance(value := getattr(fresh(memory), name), memoryview) else value
-        for name in names
+        name: bytes(value) if isinstance(value := getattr(fresh(memory), name), memoryview) else value for name in names
     }
 
 
 def decisions(hub: Hub) -> list[Any]:
     names = [field.attname for field in Tombstone._meta.fields if field.name != "id"]
     rows = Tombstone.objects.filter(actor=hub.actor).order_by("digest")
-    return [
-        [bytes(each) if isinstance(each, memoryview) else each for each in row]
-        for row in rows.values_list(*names)
-    ]
+    return [[bytes(each) if isinstance(each, memoryview) else each for each in row] for row in rows.values_list(*names)]
 
 
 # Memories that wait
@@ -125,9 +114,7 @@ def test_what_waits_is_shown_with_why_and_whence(boss: Client, hub: Hub) -> None
         ({"needs_approval": True}, BY, "stored as pending"),
     ],
 )
-def test_it_is_told_why_it_waits(
-    boss: Client, hub: Hub, options: dict[str, Any], by: Principal, why: str
-) -> None:
+def test_it_is_told_why_it_waits(boss: Client, hub: Hub, options: dict[str, Any], by: Principal, why: str) -> None:
     write_memory(actor=hub.actor, new=NewMemory(content="Owns a canoe", **options), by=by, now=NOW)
     assert why in queue(boss).content.decode()
 
@@ -158,13 +145,8 @@ def test_rejecting_needs_no_reason_and_keeps_one(boss: Client, hub: Hub) -> None
     first, second = waiting(hub, "Owns a canoe"), waiting(hub, "Has a cat")
     press(boss, "reject")
     press(boss, "reject", reason="A joke.")
-    reasons = (
-        MemoryRevision.objects.filter(verb="reject").order_by("memory_id").values_list("reason", flat=True)
-    )
-    assert [fresh(each).status for each in (first, second)] == ["rejected"] * 2 and list(reasons) == [
-        "",
-        "A joke.",
-    ]
+    reasons = MemoryRevision.objects.filter(verb="reject").order_by("memory_id").values_list("reason", flat=True)
+    assert [fresh(each).status for each in (first, second)] == ["rejected"] * 2 and list(reasons) == ["", "A joke."]
     assert {each.decision for each in Tombstone.objects.all()} == {"rejected"}
 
 
@@ -237,9 +219,7 @@ def test_a_text_that_another_memory_has_is_told_and_not_lost(boss: Client, hub: 
 def test_an_approval_counts_for_the_text_that_was_read(boss: Client, hub: Hub) -> None:
     memory = waiting(hub, "Owns a canoe")
     shown = queue(boss)
-    edit_memory(
-        memory=memory, values={"content": "Owns a rifle"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=memory, values={"content": "Owns a rifle"}, expected_version=None, by=BY, reason="", now=NOW)
     response = press(boss, "approve", shown)
     assert fresh(memory).status == "pending" and "changed since you read it" in told(response)
     assert response.context["memory"] == memory and "Owns a rifle" in response.content.decode()
@@ -258,9 +238,7 @@ def test_without_the_version_nothing_is_approved(boss: Client, hub: Hub) -> None
 def test_two_curators_are_shown_different_items(boss: Client, hub: Hub) -> None:
     other = logged_in(User.objects.create_superuser("second", password="a long password"))
     first, second = waiting(hub, "Owns a canoe"), waiting(hub, "Has a cat")
-    assert queue(boss).context["memory"] == queue(boss).context["memory"] == first, (
-        "it stays the person's own"
-    )
+    assert queue(boss).context["memory"] == queue(boss).context["memory"] == first, "it stays the person's own"
     assert queue(other).context["memory"] == second
     third = logged_in(User.objects.create_superuser("third", password="a long password"))
     end = queue(third)
@@ -281,29 +259,18 @@ def test_a_round_ends_with_what_was_decided(boss: Client, hub: Hub) -> None:
         shown = press(boss, verb)
     undo(boss, shown)
     end = press(boss, "reject", press(boss, "reject"))
-    assert [(str(words), number) for words, number in end.context["tally"]] == [
-        ("approved", 2),
-        ("rejected", 2),
-    ]
+    assert [(str(words), number) for words, number in end.context["tally"]] == [("approved", 2), ("rejected", 2)]
     assert "4 things in this round" in end.content.decode() and "Kept out" in end.content.decode()
 
 
-def test_the_teams_instructions_are_shown_and_audited(
-    boss: Client, staff: Callable[..., Client], hub: Hub
-) -> None:
+def test_the_teams_instructions_are_shown_and_audited(boss: Client, staff: Callable[..., Client], hub: Hub) -> None:
     waiting(hub, "Owns a canoe")
     boss.post(reverse("review"), {"verb": "instruct", "instructions": f"No boats.\r\n{SCRIPT}"})
     text = queue(boss).content.decode()
     assert "No boats." in text and SCRIPT not in text
-    assert (
-        AuditEntry.objects.filter(verb="update", object_kind="reviewinstructions", who_name="boss").count()
-        == 1
-    )
+    assert AuditEntry.objects.filter(verb="update", object_kind="reviewinstructions", who_name="boss").count() == 1
     other = staff("change_memory", "change_merge")
-    assert (
-        "No boats." in queue(other).content.decode()
-        and "instructions-form" not in queue(other).content.decode()
-    )
+    assert "No boats." in queue(other).content.decode() and "instructions-form" not in queue(other).content.decode()
     assert other.post(reverse("review"), {"verb": "instruct", "instructions": "x"}).status_code == 403
 
 
@@ -426,9 +393,7 @@ def test_an_undo_is_done_once(boss: Client, hub: Hub) -> None:
     first = press(boss, "approve")
     undo(boss, first)
     assert "nothing to undo" in told(undo(boss, first))
-    assert "nothing to undo" in told(
-        boss.post(reverse("review"), {"verb": "undo", "number": "x"}, follow=True)
-    )
+    assert "nothing to undo" in told(boss.post(reverse("review"), {"verb": "undo", "number": "x"}, follow=True))
 
 
 # What contradicts an active memory
@@ -453,9 +418,7 @@ def test_what_would_end_another_says_so(boss: Client, hub: Hub) -> None:
     response = queue(boss)
     text = response.content.decode()
     assert response.context["memory"] == new and "contradicts an active memory" in text
-    assert (
-        "A memory that would replace others" in text and "would be replaced" in text and page_of(old) in text
-    )
+    assert "A memory that would replace others" in text and "would be replaced" in text and page_of(old) in text
 
 
 def test_undoing_lets_what_it_ended_hold_again(boss: Client, hub: Hub) -> None:
@@ -537,10 +500,7 @@ def test_other_filters_begin_another_round(boss: Client, hub: Hub) -> None:
     response = press(boss, "approve")
     response = press(boss, "skip", response)
     response = queue(boss, agent="kana")
-    assert response.context["memory"] == second and (
-        response.context["place"],
-        response.context["total"],
-    ) == (1, 1)
+    assert response.context["memory"] == second and (response.context["place"], response.context["total"]) == (1, 1)
     assert response.context["done"]  # what was decided can be taken back all the same
 
 
@@ -548,11 +508,7 @@ def test_many_that_wait_are_not_counted_to_the_end(boss: Client, hub: Hub) -> No
     waiting(hub, "Owns a canoe")
     rows = [
         Memory(
-            actor=hub.actor,
-            content=f"{number}",
-            content_digest=str(number).encode(),
-            namespace="/x/",
-            status="pending",
+            actor=hub.actor, content=f"{number}", content_digest=str(number).encode(), namespace="/x/", status="pending"
         )
         for number in range(1100)
     ]
@@ -570,9 +526,7 @@ def test_a_pair_is_shown_side_by_side_with_what_each_says_alone(boss: Client, hu
     response = queue(boss)
     text = response.content.decode()
     assert response.context["proposal"] == proposal
-    cells = re.findall(
-        r'<div role="cell" class="review-cell review-(one|other)" dir="auto">(.*?)</div>', text
-    )
+    cells = re.findall(r'<div role="cell" class="review-cell review-(one|other)" dir="auto">(.*?)</div>', text)
     own = {side: re.findall(r'<span class="review-own">(.*?)</span>', cell) for side, cell in cells}
     assert own == {"one": ["."], "other": ["actually "]}
     assert "tag0" in text and "tag1" in text and "used 0 times" in text
@@ -625,11 +579,11 @@ def test_what_is_said_of_a_pair_goes_by_who_is_chosen_to_stay(boss: Client, hub:
     for _ in range(2):
         other = hub.remember(f"Something of tea {new_id()}")
         Merge.objects.create(
-            actor=hub.actor, kept=other, kept_version=1, absorbed=proposal.kept, absorbed_version=1, likeness=0.9,
-        )  # fmt: skip
+            actor=hub.actor, kept=other, kept_version=1, absorbed=proposal.kept, absorbed_version=1, likeness=0.9
+        )
     Merge.objects.create(
-        actor=hub.actor, kept=third, kept_version=1, absorbed=proposal.absorbed, absorbed_version=1, likeness=0.9,
-    )  # fmt: skip
+        actor=hub.actor, kept=third, kept_version=1, absorbed=proposal.absorbed, absorbed_version=1, likeness=0.9
+    )
     for address in (f"{reverse('review')}?at=merge:{proposal.pk}", page_of(proposal)):
         response = boss.get(address)
         text = response.content.decode()
@@ -638,9 +592,7 @@ def test_what_is_said_of_a_pair_goes_by_who_is_chosen_to_stay(boss: Client, hub:
         for side in ("one", "other"):
             said = fates(text, side)
             assert len(said) >= 4 and said.count("stays") == said.count("goes")
-        turns = re.findall(
-            r'<input type="radio" name="stays" value="([^"]+)"[^>]* class="review-turns"', text
-        )
+        turns = re.findall(r'<input type="radio" name="stays" value="([^"]+)"[^>]* class="review-turns"', text)
         assert turns == [str(proposal.absorbed_id)] and "review-choice" in text.split(turns[0])[0]
         assert re.search(r'review-stays-so">1 further proposal about.*review-goes-so">2 further', text, re.S)
 
@@ -657,9 +609,7 @@ def test_a_pair_is_kept_apart_and_comes_back_when_undone(boss: Client, hub: Hub)
     assert (fresh(proposal).state, fresh(proposal).reason) == ("dismissed", "Two teas.")
     undo(boss, shown)
     assert fresh(proposal).state == "proposed" and fresh(proposal).decided_at is None
-    verbs = (
-        AuditEntry.objects.filter(object_id=str(proposal.pk)).order_by("pk").values_list("verb", flat=True)
-    )
+    verbs = AuditEntry.objects.filter(object_id=str(proposal.pk)).order_by("pk").values_list("verb", flat=True)
     assert list(verbs) == ["dismiss", "reopen"]
 
 
@@ -668,11 +618,16 @@ def test_undoing_a_merge_lets_the_others_wait_again(boss: Client, hub: Hub) -> N
     third = hub.remember("Something else about tea")
     further = [
         Merge.objects.create(
-            actor=hub.actor, kept=one, kept_version=one.version, absorbed=other, absorbed_version=other.version,
-            likeness=0.9, created_at=NOW + 2 * DAY,
+            actor=hub.actor,
+            kept=one,
+            kept_version=one.version,
+            absorbed=other,
+            absorbed_version=other.version,
+            likeness=0.9,
+            created_at=NOW + 2 * DAY,
         )
         for one, other in ((proposal.absorbed, third), (proposal.kept, third))
-    ]  # fmt: skip
+    ]
     shown = press(boss, "merge")
     assert [fresh(each).state for each in further] == ["withdrawn", "proposed"]
     shown = undo(boss, shown)
@@ -685,9 +640,7 @@ def test_undoing_a_merge_lets_the_others_wait_again(boss: Client, hub: Hub) -> N
 def test_a_pair_of_which_one_was_changed_is_left_to_the_next_sleep(boss: Client, hub: Hub) -> None:
     proposal = proposed(hub)
     shown = queue(boss)
-    edit_memory(
-        memory=proposal.kept, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=proposal.kept, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW)
     response = press(boss, "merge", shown)
     assert "does not wait any more" in told(response) and fresh(proposal).state == "proposed"
     assert response.context["item"] is None
@@ -740,10 +693,7 @@ def test_only_who_may_decide_sees_the_queue(hub: Hub, staff: Callable[..., Clien
 def test_messages_are_shown_to_who_may_read_them(hub: Hub, staff: Callable[..., Client]) -> None:
     waiting(hub, "Owns a canoe", source_message_ids=[hub.messages[1].pk])
     response = queue(staff("change_memory", "change_merge"))
-    assert (
-        "抹茶アイスが好きです" not in response.content.decode()
-        and "may not read it" in response.content.decode()
-    )
+    assert "抹茶アイスが好きです" not in response.content.decode() and "may not read it" in response.content.decode()
 
 
 def test_a_post_needs_its_token(hub: Hub, boss: Client) -> None:
@@ -771,9 +721,7 @@ def test_stored_words_are_said_in_the_readers_language(boss: Client, hub: Hub) -
     in_japanese = boss.get(reverse("review"), headers={"accept-language": "ja"}).content.decode()
     assert "<span>episode</span>" not in in_japanese and "extraction" not in in_japanese
     proposed(hub)
-    in_japanese = boss.get(
-        reverse("review"), {"sort": "merge"}, headers={"accept-language": "ja"}
-    ).content.decode()
+    in_japanese = boss.get(reverse("review"), {"sort": "merge"}, headers={"accept-language": "ja"}).content.decode()
     assert "<td>active" not in in_japanese
 
 
@@ -800,9 +748,7 @@ def test_a_very_long_text_is_cut_and_its_whole_is_linked(boss: Client, hub: Hub)
     memory = waiting(hub, "京" * 100_000)
     response = queue(boss)
     assert len(response.content) < 400_000 and "read the rest on its page" in response.content.decode()
-    assert (
-        page_of(memory) in response.content.decode() and 'id="edit-content"' not in response.content.decode()
-    )
+    assert page_of(memory) in response.content.decode() and 'id="edit-content"' not in response.content.decode()
     press(boss, "approve", response)
     assert fresh(memory).status == "active" and len(fresh(memory).content) == 100_000
 
@@ -810,17 +756,13 @@ def test_a_very_long_text_is_cut_and_its_whole_is_linked(boss: Client, hub: Hub)
 @pytest.mark.parametrize("sort", ["memory", "correction", "merge"])
 def test_the_queue_asks_little(boss: Client, hub: Hub, sort: str) -> None:
     for number in range(30):
-        waiting(
-            hub, f"Owns canoe number {number}", source_message_ids=[hub.messages[0].pk, hub.messages[1].pk]
-        )
+        waiting(hub, f"Owns canoe number {number}", source_message_ids=[hub.messages[0].pk, hub.messages[1].pk])
     correction(hub)
     proposed(hub)
     press(boss, "approve")
     press(boss, "skip")
     queue(boss, sort=sort)
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         response = queue(boss, sort=sort)
     assert len(queries) <= MOST_QUERIES, len(queries)
     assert len(response.content) < 400_000

@@ -32,9 +32,7 @@ from memoryhub.unfold import SCREENS as SCREENS_OF_SIDEBAR
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
 
 PASSWORD = "a long password"
-CODES_OF_TALKS = [
-    f"{verb}_{model}" for verb in ("view", "add", "change", "delete") for model in ("receipt", "session")
-]
+CODES_OF_TALKS = [f"{verb}_{model}" for verb in ("view", "add", "change", "delete") for model in ("receipt", "session")]
 
 # Every model with a screen: what a curator may do there. A new one is decided about here.
 NOTHING, READS, ALL = "nothing", "reads", "all"
@@ -119,9 +117,7 @@ CLOSABLE = [
     each
     for each in addresses()
     if each.name
-    not in FOR_ALL_STAFF
-    | FOR_EVERYBODY
-    | {"own_password", "own_sessions", "own_sign_in", "time_zone", "palette"}
+    not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "own_sessions", "own_sign_in", "time_zone", "palette"}
 ]
 
 
@@ -166,9 +162,7 @@ def test_every_address_is_decided_about() -> None:
         and each.name not in (FOR_ALL_STAFF | FOR_EVERYBODY if each.is_of_site else {*PAGES, *WAYS_IN})
     }
     assert unknown == set(), "Say in SCREENS, PAGES or FOR_ALL_STAFF who may open these."
-    assert set(SCREENS) == {
-        f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry
-    }
+    assert set(SCREENS) == {f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry}
     assert set(PAGES) | WAYS_IN == {each.name for each in addresses() if not each.is_of_site}
 
 
@@ -219,10 +213,7 @@ def test_strangers_are_sent_to_the_login_everywhere(hub: Hub) -> None:
 
 
 def test_staff_without_a_role_see_an_empty_first_page_and_nothing_else(hub: Hub) -> None:
-    browser, keys = (
-        browser_of(User.objects.create_user("kei", password=PASSWORD, is_staff=True)),
-        keys_of_rows(),
-    )
+    browser, keys = (browser_of(User.objects.create_user("kei", password=PASSWORD, is_staff=True)), keys_of_rows())
     page = browser.get(reverse("admin:index"))
     assert page.context["tiles"] == [] and "Ask an administrator for a role" in page.content.decode()
     opened = [
@@ -239,9 +230,7 @@ def test_a_permission_opens_no_other_screen(hub: Hub) -> None:
     kei.user_permissions.add(Permission.objects.get(codename="view_memory"))
     browser, keys = browser_of(kei), keys_of_rows()
     others = [each for each in CLOSABLE if each.screen not in {"", "strength_memory"}]
-    assert {"summaries_summary", "summaries_project", "conversations_session"} <= {
-        each.screen for each in others
-    }
+    assert {"summaries_summary", "summaries_project", "conversations_session"} <= {each.screen for each in others}
     opened = [each.name for each in others if answered(browser, "get", each.url(keys)) not in (403, 405)]
     assert opened == []
 
@@ -283,9 +272,7 @@ def test_the_sidebar_shows_what_the_role_may_open(hub: Hub) -> None:
 @pytest.mark.django_db
 def test_roles_hold_what_the_table_says() -> None:
     for role in ROLES:
-        held = set(
-            Group.objects.get(name=role).permissions.values_list("content_type__app_label", "codename")
-        )
+        held = set(Group.objects.get(name=role).permissions.values_list("content_type__app_label", "codename"))
         every = Permission.objects.values_list("content_type__app_label", "codename")
         assert held == {(app, code) for app, code in every if is_granted(role, app, code)} != set()
     assert roles_out_of_sync() == []
@@ -297,9 +284,7 @@ def test_nobody_gets_what_runs_code_or_reads_sessions() -> None:
         assert not Permission.objects.filter(group__name__in=ROLES, content_type__app_label=app).exists()
     of_talks = {code for code in CODES_OF_TALKS if is_granted(CURATOR, "conversations", code)}
     assert of_talks == {"view_receipt", "view_session", "add_receipt", "change_session"}
-    assert not is_granted(CURATOR, "auth", "view_user") and not is_granted(
-        ADMINISTRATOR, "auth", "add_permission"
-    )
+    assert not is_granted(CURATOR, "auth", "view_user") and not is_granted(ADMINISTRATOR, "auth", "add_permission")
 
 
 @pytest.mark.django_db
@@ -337,9 +322,7 @@ def test_what_a_role_takes_from_a_group_made_by_hand_is_told(caplog: pytest.LogC
 
 
 @pytest.mark.django_db
-def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(caplog: pytest.LogCaptureFixture) -> None:
     group = Group.objects.get(name=CURATOR)
     group.permissions.set(Permission.objects.filter(codename="view_memory"))
     assert _said_while_applying(caplog, ROLES_MIGRATION) == [], "nobody is in it"
@@ -368,13 +351,7 @@ def test_landed_databases_get_their_roles() -> None:
     finally:
         for config in apps.get_app_configs():
             post_migrate.send(
-                sender=config,
-                app_config=config,
-                verbosity=0,
-                interactive=False,
-                using="default",
-                apps=apps,
-                plan=[],
+                sender=config, app_config=config, verbosity=0, interactive=False, using="default", apps=apps, plan=[]
             )
     assert roles_out_of_sync() == []
 
@@ -383,13 +360,7 @@ def test_landed_databases_get_their_roles() -> None:
 
 
 def new_person(browser: Client, **values: Any) -> Any:
-    data = {
-        "username": "mika",
-        "usable_password": "true",
-        "password1": PASSWORD,
-        "password2": PASSWORD,
-        **values,
-    }
+    data = {"username": "mika", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD, **values}
     return browser.post(reverse("admin:auth_user_add"), data, follow=True)
 
 
@@ -510,19 +481,14 @@ def test_accounts_are_changed_and_deleted_and_the_trail_tells(db: None) -> None:
     assert mika.first_name == "Mika" and mika.check_password("another long one")
     browser.post(list_of(User), {"action": "delete_selected", "_selected_action": [mika.pk], "post": "yes"})
     assert [verb for verb, *_ in trail()] == ["update", "update", "delete"]
-    assert not any(
-        "another long one" in str(row) for row in AuditEntry.objects.values_list("details", "reason")
-    )
+    assert not any("another long one" in str(row) for row in AuditEntry.objects.values_list("details", "reason"))
 
 
 def test_people_change_their_own_password_and_the_trail_tells(db: None) -> None:
     kei = person(CURATOR)
     browser, page = logged_in(kei), reverse("admin:password_change")
     assert browser.get(page).status_code == 200
-    assert (
-        browser.post(page, {"old_password": "wrong", "new_password1": "x", "new_password2": "x"}).status_code
-        == 200
-    )
+    assert browser.post(page, {"old_password": "wrong", "new_password1": "x", "new_password2": "x"}).status_code == 200
     assert trail() == []
     new = {"old_password": PASSWORD, "new_password1": "another long one", "new_password2": "another long one"}
     assert browser.post(page, new, follow=True).status_code == 200

@@ -78,13 +78,7 @@ def followed(boss: Client, decision: RoutingDecision) -> str:
 
 def test_that_the_user_was_told_is_said_of_answered_guesses_alone(boss: Client, actor: Actor) -> None:
     session, _ = open_session(actor=actor, session_id=None, channel="slack", by=BY, now=NOW)
-    rows = {
-        "actor": actor,
-        "session": session,
-        "message": "Beans?",
-        "created_at": NOW,
-        "confidence": "medium",
-    }
+    rows = {"actor": actor, "session": session, "message": "Beans?", "created_at": NOW, "confidence": "medium"}
     guess = RoutingDecision.objects.create(**rows, action="route_and_disclose")
     sure = RoutingDecision.objects.create(**{**rows, "confidence": "high"}, action="route")
     assert followed(boss, guess) == "routed, as a guess" and followed(boss, sure) == "routed"
@@ -168,9 +162,7 @@ def test_an_old_way_back_does_not_delete_what_was_confirmed_since(boss: Client, 
     assert said(decision) is None and Project.objects.filter(name="bakery").exists()
 
 
-def test_a_project_made_over_a_former_correction_goes_and_that_one_stands_again(
-    boss: Client, actor: Actor
-) -> None:
+def test_a_project_made_over_a_former_correction_goes_and_that_one_stands_again(boss: Client, actor: Actor) -> None:
     decision = routed(actor, "Let us start a bakery in Kyoto.")
     boss.post(page_of(decision, "correct"), {"project": "tea-shop"})
     done = boss.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"}, follow=True)
@@ -317,10 +309,13 @@ def test_a_correction_that_is_none_cannot_be_taken_back(actor: Actor) -> None:
     ("reason", "shown"),
     [
         ("Its words are those of tea.", "teaの言葉が使われています。"),
-        ("The language model could not be asked (timeout), so words decided. Its words are those of no project.", "どのプロジェクトの言葉とも合いません。"),
+        (
+            "The language model could not be asked (timeout), so words decided. Its words are those of no project.",
+            "どのプロジェクトの言葉とも合いません。",
+        ),
         ("The user asks for beans.", "The user asks for beans."),
     ],
-)  # fmt: skip
+)
 def test_what_the_router_says_itself_is_said_in_the_readers_language(
     boss: Client, hub: Hub, reason: str, shown: str
 ) -> None:

@@ -39,9 +39,14 @@ def server(settings: Any) -> Iterator[OidcServer]:
 
 def provider_of(server: OidcServer, **values: Any) -> Provider:
     usual = {
-        "issuer": server.issuer, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "name": "Example",
-        "scopes": ("openid", "profile", "email"), "groups_claim": "groups", "roles": ROLES,
-    }  # fmt: skip
+        "issuer": server.issuer,
+        "client_id": CLIENT_ID,
+        "client_secret": CLIENT_SECRET,
+        "name": "Example",
+        "scopes": ("openid", "profile", "email"),
+        "groups_claim": "groups",
+        "roles": ROLES,
+    }
     return Provider(**{**usual, **values})
 
 
@@ -75,8 +80,11 @@ def test_somebody_of_a_known_group_gets_an_account_with_its_role(server: OidcSer
     assert (answer.status_code, answer["Location"]) == (302, "/admin/strength/memory/")
     kei = User.objects.get(username="kei")
     assert (kei.email, kei.is_staff, kei.is_superuser, kei.has_usable_password()) == (
-        "kei@example.org", True, False, False,
-    )  # fmt: skip
+        "kei@example.org",
+        True,
+        False,
+        False,
+    )
     assert roles_of("kei") == {"curator"} and who(browser) == "kei"
     assert browser.get("/admin/strength/memory/").status_code == 200
     assert browser.get(reverse("admin:memoryhub_apikey_changelist")).status_code == 403
@@ -159,9 +167,7 @@ def test_who_is_closed_here_stays_closed(server: OidcServer) -> None:
 
 
 @pytest.mark.parametrize("is_verified", [True, False])
-def test_an_e_mail_address_or_a_name_takes_over_nobody_s_account(
-    server: OidcServer, is_verified: bool
-) -> None:
+def test_an_e_mail_address_or_a_name_takes_over_nobody_s_account(server: OidcServer, is_verified: bool) -> None:
     boss = User.objects.create_superuser("Kei", email="kei@example.org", password="a long password")
     server.person["email_verified"] = is_verified
     browser = Client()
@@ -219,14 +225,10 @@ def test_a_state_is_of_one_browser_and_good_once(server: OidcServer) -> None:
 
 
 def test_the_request_has_pkce_a_nonce_and_only_the_scopes_of_the_settings(server: OidcServer) -> None:
-    begun = Client().get(
-        f"{reverse('oidc_begin')}?scope=offline_access&auth_params=prompt%3Dnone&process=connect"
-    )
+    begun = Client().get(f"{reverse('oidc_begin')}?scope=offline_access&auth_params=prompt%3Dnone&process=connect")
     asked = {name: values[0] for name, values in parse_qs(urlsplit(begun["Location"]).query).items()}
     assert set(asked["scope"].split()) == {"openid", "profile", "email"} and "prompt" not in asked
-    assert (
-        asked["code_challenge_method"] == "S256" and len(asked["nonce"]) >= 32 and len(asked["state"]) >= 32
-    )
+    assert asked["code_challenge_method"] == "S256" and len(asked["nonce"]) >= 32 and len(asked["state"]) >= 32
     assert asked["redirect_uri"] == "http://testserver/admin/login/oidc/callback/"
 
 
@@ -256,9 +258,7 @@ def test_a_provider_that_is_away_is_said_and_passwords_go_on(server: OidcServer)
     assert Client().post(reverse("admin:login"), form).status_code == 302
 
 
-@pytest.mark.parametrize(
-    "wanted", ["//elsewhere.example/", "https://elsewhere.example/", "javascript:alert(1)"]
-)
+@pytest.mark.parametrize("wanted", ["//elsewhere.example/", "https://elsewhere.example/", "javascript:alert(1)"])
 def test_the_way_back_leads_to_no_other_site(server: OidcServer, wanted: str) -> None:
     answer = sign_in(Client(), f"{reverse('oidc_begin')}?next={wanted}")
     assert answer["Location"] == reverse("admin:index")
@@ -270,15 +270,9 @@ def test_a_sign_in_is_begun_by_this_site_alone(server: OidcServer) -> None:
     assert not Session.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("language", "words"), [("en", "Sign in with Example"), ("ja", "Exampleでサインイン")]
-)
-def test_the_login_page_has_the_button_and_keeps_the_way(
-    server: OidcServer, language: str, words: str
-) -> None:
-    page = Client().get(
-        f"{reverse('admin:login')}?next=/admin/review/", headers={"accept-language": language}
-    )
+@pytest.mark.parametrize(("language", "words"), [("en", "Sign in with Example"), ("ja", "Exampleでサインイン")])
+def test_the_login_page_has_the_button_and_keeps_the_way(server: OidcServer, language: str, words: str) -> None:
+    page = Client().get(f"{reverse('admin:login')}?next=/admin/review/", headers={"accept-language": language})
     assert words in page.content.decode()
     assert f"{reverse('oidc_begin')}?next=%2Fadmin%2Freview%2F" in page.content.decode()
 
@@ -345,9 +339,7 @@ def test_a_person_connects_the_own_account_and_nobody_else_s(server: OidcServer)
     assert User.objects.get(username="boss").is_superuser
     stranger.post(page, {"what": "disconnect"})
     assert not SocialAccount.objects.exists()
-    fields = [
-        row.details["fields"] for row in AuditEntry.objects.filter(verb="update", object_id=str(boss.pk))
-    ]
+    fields = [row.details["fields"] for row in AuditEntry.objects.filter(verb="update", object_id=str(boss.pk))]
     assert fields.count(["Single sign-on"]) == 2
 
 
@@ -376,8 +368,7 @@ def test_expired_sign_ins_do_not_come_back(server: OidcServer) -> None:
     session = browser.session
     states = session["socialaccount_states"]
     session["socialaccount_states"] = {
-        key: (state, at - timedelta(minutes=11).total_seconds(), of)
-        for key, (state, at, of) in states.items()
+        key: (state, at - timedelta(minutes=11).total_seconds(), of) for key, (state, at, of) in states.items()
     }
     session.save()
     assert browser.get(f"{back.path}?{back.query}").status_code == 400

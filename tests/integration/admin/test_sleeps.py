@@ -88,9 +88,7 @@ def test_a_sleep_tells_how_strong_was_what_it_archived(boss: Client, hub: Hub) -
     assert "0.050 →" in boss.get(page_of(run)).content.decode()
     boss.post(page_of(weak, "curate"), {"verb": "reactivate"})
     changes = {each["memory_id"]: each for each in boss.get(page_of(run)).context["changes"]}
-    assert "before" not in changes[str(weak.pk)] and "before" in changes[str(other.pk)], (
-        "it has another by now"
-    )
+    assert "before" not in changes[str(weak.pk)] and "before" in changes[str(other.pk)], "it has another by now"
 
 
 def test_a_memory_is_kept_from_the_preview(boss: Client, hub: Hub) -> None:
@@ -137,8 +135,13 @@ def test_thousands_of_changes_are_paged(boss: Client, hub: Hub) -> None:
         for _ in range(2500)
     ]
     run.save()
-    asked = [({}, 40), ({"kind": "decay"}, 100), ({"kind": "decay", "page": "25"}, 100),
-             ({"kind": "decay", "page": "99"}, 0), ({"kind": "x"}, 40)]  # fmt: skip
+    asked = [
+        ({}, 40),
+        ({"kind": "decay"}, 100),
+        ({"kind": "decay", "page": "25"}, 100),
+        ({"kind": "decay", "page": "99"}, 0),
+        ({"kind": "x"}, 40),
+    ]
     for query, count in asked:
         with CaptureQueriesContext(connection) as queries:
             response = boss.get(page_of(run), query)
@@ -172,9 +175,7 @@ def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
     assert "0 sleep runs" in told(boss.post(again, follow=True))
 
 
-def test_a_whole_agent_is_previewed_step_by_step(
-    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_agent_is_previewed_step_by_step(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strength.admin.sleep.STEP", 1)
     actors(1)
     page = boss.get(begin(boss)["Location"])
@@ -185,9 +186,7 @@ def test_a_whole_agent_is_previewed_step_by_step(
 
 def test_rounds_are_for_who_may_decide(hub: Hub, staff: Callable[..., Client]) -> None:
     reader = staff("view_sleeprun")
-    addresses = [
-        reverse(f"admin:strength_sleeprun_{name}", args=[new_id()]) for name in ("round", "undo_round")
-    ]
+    addresses = [reverse(f"admin:strength_sleeprun_{name}", args=[new_id()]) for name in ("round", "undo_round")]
     assert [reader.post(address).status_code for address in addresses] == [403, 403]
     assert reader.get(addresses[0]).status_code == 403
 
@@ -214,9 +213,14 @@ def test_what_a_person_merged_since_is_no_merge_of_the_run(boss: Client, hub: Hu
     other = hub.remember("Likes matcha icecream")
     run = slept(hub)
     proposal = Merge.objects.create(
-        actor=hub.actor, run=run, kept=hub.memory, kept_version=hub.memory.version, absorbed=other,
-        absorbed_version=other.version, likeness=0.9,
-    )  # fmt: skip
+        actor=hub.actor,
+        run=run,
+        kept=hub.memory,
+        kept_version=hub.memory.version,
+        absorbed=other,
+        absorbed_version=other.version,
+        likeness=0.9,
+    )
     boss.post(page_of(proposal, "decide"), {"verb": "accept"})
     response = boss.get(page_of(run))
     [group] = [each for each in response.context["groups"] if each["kind"] == "propose_merge"]

@@ -24,9 +24,15 @@ pytestmark = pytest.mark.usefixtures("one_day")
 
 def call(agent_id: str = "kana", *, days_ago: int = 0, **values: Any) -> LedgerEntry:
     defaults: dict[str, Any] = {
-        "operation": "chat", "provider": "anthropic", "model": "claude-x", "latency_ms": 1.0, "input_tokens": 100,
-        "output_tokens": 20, "estimated_tokens": 120, "cost": Decimal("0.25"),
-    }  # fmt: skip
+        "operation": "chat",
+        "provider": "anthropic",
+        "model": "claude-x",
+        "latency_ms": 1.0,
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "estimated_tokens": 120,
+        "cost": Decimal("0.25"),
+    }
     at = timezone.now() - timedelta(days=days_ago)
     return LedgerEntry.objects.create(agent_id=agent_id, created_at=at, **{**defaults, **values})
 
@@ -58,8 +64,10 @@ def test_days_are_bars_with_words_and_rows_by_agent(boss: Client) -> None:
         ("50.0", "0.5000 USD, 120 tokens"),
     ]
     assert [(row["agent"], row["cost"]) for row in context["rows"]] == [
-        ("kana", "0.2500 USD"), ("yuno", "0.7500 USD"), ("kana", "0.5000 USD")
-    ]  # fmt: skip
+        ("kana", "0.2500 USD"),
+        ("yuno", "0.7500 USD"),
+        ("kana", "0.5000 USD"),
+    ]
     assert context["total"] == "1.5000 USD, 360 tokens"
 
 
@@ -85,8 +93,9 @@ def test_agents_are_added_up_and_sums_are_those_of_what_is_shown(boss: Client) -
     context = response.context
     assert [row["cost"] for row in context["rows"]] == ["0.0001 USD"] * 6
     assert [(row["agent"], row["cost"], row["calls"]) for row in context["agents"]] == [
-        ("kana", "0.0003 USD", 3), ("yuno", "0.0003 USD", 3)
-    ]  # fmt: skip
+        ("kana", "0.0003 USD", 3),
+        ("yuno", "0.0003 USD", 3),
+    ]
     assert context["total"].startswith("0.0006 USD")
     assert [bar["words"] for bar in context["bars"]] == ["0.0002 USD, 240 tokens"] * 3
 
@@ -153,21 +162,24 @@ def test_caps_stand_beside_what_today_used(boss: Client) -> None:
     Agent.objects.create(agent_id="free")
     call(cost=Decimal("0.5"))
     response = spending(boss)
-    assert [(cap["agent"], cap["percent"]) for cap in response.context["caps"]] == [
-        ("kana", 50),
-        ("none", 100),
-    ]
+    assert [(cap["agent"], cap["percent"]) for cap in response.context["caps"]] == [("kana", 50), ("none", 100)]
     assert "none has reached its daily token cap" in response.content.decode()
 
 
 def test_the_table_is_cut_and_says_so_and_the_file_holds_all(boss: Client) -> None:
     LedgerEntry.objects.bulk_create(
         LedgerEntry(
-            agent_id=f"agent-{number}", created_at=timezone.now(), operation="chat", provider="x", model="y",
-            latency_ms=1.0, input_tokens=1, estimated_tokens=1,
+            agent_id=f"agent-{number}",
+            created_at=timezone.now(),
+            operation="chat",
+            provider="x",
+            model="y",
+            latency_ms=1.0,
+            input_tokens=1,
+            estimated_tokens=1,
         )
         for number in range(MAX_ROWS + 5)
-    )  # fmt: skip
+    )
     with CaptureQueriesContext(connection) as captured:
         response = spending(boss)
     assert len(response.context["rows"]) == MAX_ROWS and "There are more" in response.content.decode()

@@ -82,10 +82,7 @@ def nights(hub: Hub, boss: Client) -> Nights:
         tenant=tenant, actor=hub.actor, query="What does the user drink?", perspective="cook", by=BY, now=NOW
     ).task
     complete_task(
-        task=task,
-        completion=Completion(result={"answer": "tea"}, used_memory_ids=[one.pk, uuid4()]),
-        by=BY,
-        now=NOW,
+        task=task, completion=Completion(result={"answer": "tea"}, used_memory_ids=[one.pk, uuid4()]), by=BY, now=NOW
     )
     run = wake(hub, NOW + DAY)
     return Nights(hub, one, other, run, Merge.objects.get(), Tombstone.objects.get(), Task.objects.get())
@@ -161,9 +158,7 @@ def test_thousands_of_points_are_few_values_and_lose_no_event() -> None:
 
 
 def test_the_legend_has_what_there_is() -> None:
-    chart = chart_of(
-        [point(NOW, 1, PointKind.CREATED), point(NOW + DAY, 1), point(NOW + DAY, 2, PointKind.USED)]
-    )
+    chart = chart_of([point(NOW, 1, PointKind.CREATED), point(NOW + DAY, 1), point(NOW + DAY, 2, PointKind.USED)])
     assert set(chart) == {"labels", "created", "slept", "used", "strength", "archived at 0.1 or below"}
     assert chart["slept"][-1] == 0.0 and chart["used"][-1] == 2
 
@@ -212,9 +207,7 @@ def test_use_is_reported_by_a_button(boss: Client, nights: Nights) -> None:
     assert AuditEntry.objects.filter(verb="use", who_name="boss", object_id=str(nights.one.pk)).count() == 2
 
 
-@pytest.mark.parametrize(
-    ("impact", "value"), [("user_positive", 2.0), ("task_success", 1.5), ("prevented_error", 2.0)]
-)
+@pytest.mark.parametrize(("impact", "value"), [("user_positive", 2.0), ("task_success", 1.5), ("prevented_error", 2.0)])
 def test_impact_is_reported_by_a_button(boss: Client, nights: Nights, impact: str, value: float) -> None:
     assert levels(press(boss, nights.one, "impact", impact=impact)) == ["success"]
     assert numbers(nights.one).impact_score == pytest.approx(value)
@@ -222,9 +215,7 @@ def test_impact_is_reported_by_a_button(boss: Client, nights: Nights, impact: st
     assert noted.details == {"impact": impact}
 
 
-def test_what_is_refused_or_reported_by_clients_leaves_no_line_in_the_trail(
-    boss: Client, nights: Nights
-) -> None:
+def test_what_is_refused_or_reported_by_clients_leaves_no_line_in_the_trail(boss: Client, nights: Nights) -> None:
     press(boss, nights.hub.remember("waits", confidence=0.1), "use")
     use_memory(memory=nights.one, perspective=None, task=None, by=BY, now=NOW)
     impact_memory(memory=nights.one, impact=Impact.TASK_SUCCESS, by=BY, now=NOW)
@@ -280,8 +271,7 @@ def test_sleep_page_tells_what_it_did_and_why(boss: Client, nights: Nights) -> N
 def test_sleep_page_shows_the_first_of_each_kind(boss: Client, nights: Nights) -> None:
     nights.run.dry_run, nights.run.number = True, None
     nights.run.changes = [
-        {"memory_id": str(new_id()), "change": "decay", "why": "faded", "before": 1.0, "after": 0.9}
-        for _ in range(230)
+        {"memory_id": str(new_id()), "change": "decay", "why": "faded", "before": 1.0, "after": 0.9} for _ in range(230)
     ]
     nights.run.errors = [f"{SCRIPT} {number}" for number in range(80)]
     nights.run.save()
@@ -315,9 +305,7 @@ def test_a_preview_changes_nothing_and_offers_the_sleep(boss: Client, nights: Ni
 
 
 def test_memory_sleeps_now_for_the_agent_itself_or_for_all(boss: Client, nights: Nights) -> None:
-    write_memory(
-        actor=actor_for_writing(BY, "kana", None, now=NOW), new=NewMemory(content="x"), by=BY, now=NOW
-    )
+    write_memory(actor=actor_for_writing(BY, "kana", None, now=NOW), new=NewMemory(content="x"), by=BY, now=NOW)
     begin(boss, user_id="", verb="sleep")
     assert SleepRun.objects.filter(actor__user_id="", dry_run=False).count() == 1
     SleepRun.objects.update(processed_at=NOW)  # long ago
@@ -405,11 +393,7 @@ def test_merges_are_listed_that_wait(boss: Client, nights: Nights) -> None:
 
     assert (listed(), listed(state="all"), listed(state="merged")) == (1, 1, 0)
     text = text_of(boss, list_of(Merge))
-    assert (
-        SAME[0] in text
-        and SAME[1] in text
-        and f"{100 * nights.proposal.likeness:.0f}\N{NO-BREAK SPACE}%" in text
-    )
+    assert SAME[0] in text and SAME[1] in text and f"{100 * nights.proposal.likeness:.0f}\N{NO-BREAK SPACE}%" in text
     press(boss, nights.proposal, "decide", verb="dismiss")
     assert (listed(), listed(state="all"), listed(state="dismissed"), listed(state="x")) == (0, 1, 1, 0)
     assert listed(state="all", q=str(nights.other.pk)) == 1
@@ -429,11 +413,7 @@ def test_a_merge_is_accepted_and_parted_again(boss: Client, nights: Nights) -> N
     nights.proposal.refresh_from_db()
     nights.other.refresh_from_db()
     assert "were merged" in told(response) and response.redirect_chain[-1][0] == list_of(Merge)
-    assert (nights.proposal.state, nights.proposal.decided_by, nights.proposal.reason) == (
-        "merged",
-        "boss",
-        "the same",
-    )
+    assert (nights.proposal.state, nights.proposal.decided_by, nights.proposal.reason) == ("merged", "boss", "the same")
     assert nights.other.superseded_by_id == nights.one.pk
 
     assert [verb for verb, _ in boss.get(page_of(nights.proposal)).context["verbs"]] == ["undo"]
@@ -469,24 +449,25 @@ def test_a_chain_that_was_merged_at_once_is_taken_back_whole(boss: Client, night
     Merge.objects.all().delete()
     for at, (kept, absorbed) in enumerate((memories[:2], memories[1:])):
         Merge.objects.create(
-            actor=nights.hub.actor, kept=kept, absorbed=absorbed, kept_version=kept.version,
-            absorbed_version=absorbed.version, likeness=1.0, created_at=NOW + at * DAY,
-        )  # fmt: skip
+            actor=nights.hub.actor,
+            kept=kept,
+            absorbed=absorbed,
+            kept_version=kept.version,
+            absorbed_version=absorbed.version,
+            likeness=1.0,
+            created_at=NOW + at * DAY,
+        )
     for order in ("", "?o=-6", "?o=6"):
-        chosen = {
-            "action": "accept",
-            "_selected_action": [each.pk for each in Merge.objects.all()],
-            "confirmed": "1",
-        }
+        chosen = {"action": "accept", "_selected_action": [each.pk for each in Merge.objects.all()], "confirmed": "1"}
         made = boss.post(list_of(Merge) + order, chosen, follow=True)
         states = set(Merge.objects.values_list("state", flat=True))
         undo = re.search(r'action="([^"]*undo-many[^"]*)"', made.content.decode())
         assert undo and "merged" in states, order
         boss.post(html.unescape(undo.group(1)))
         assert set(Merge.objects.values_list("state", flat=True)) == {"proposed"}, order
-        assert set(
-            Memory.objects.filter(pk__in=[each.pk for each in memories]).values_list("status", flat=True)
-        ) == {"active"}
+        assert set(Memory.objects.filter(pk__in=[each.pk for each in memories]).values_list("status", flat=True)) == {
+            "active"
+        }
 
 
 def test_enter_in_the_reason_of_a_pair_decides_nothing(boss: Client, nights: Nights) -> None:
@@ -534,9 +515,7 @@ def test_many_are_taken_back_by_what_was_decided_at_once(
     for rows in ([one], others):
         chosen = {"action": "dismiss", "_selected_action": [each.pk for each in rows], "confirmed": "1"}
         response = boss.post(list_of(Merge), chosen, follow=True)
-        undo += [
-            each.extra_tags.removeprefix("undo:") for each in response.context["messages"] if each.extra_tags
-        ]
+        undo += [each.extra_tags.removeprefix("undo:") for each in response.context["messages"] if each.extra_tags]
     assert Merge.objects.filter(state="dismissed", decided_at=moment, decided_by="boss").count() == 3
     assert "1 pair waits again" in told(boss.post(undo[0], follow=True))
     assert [each.pk for each in Merge.objects.filter(state="proposed")] == [one.pk]
@@ -545,9 +524,7 @@ def test_many_are_taken_back_by_what_was_decided_at_once(
     assert "2 pairs wait again" in told(boss.post(undo[1], follow=True))
 
 
-def test_too_many_pairs_at_once_are_told(
-    boss: Client, nights: Nights, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_pairs_at_once_are_told(boss: Client, nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strength.admin.merges.MAX_SELECTED", 0)
     chosen = {"action": "accept", "_selected_action": [nights.proposal.pk]}
     assert "at most 0 pairs" in told(boss.post(list_of(Merge), chosen, follow=True))
@@ -555,9 +532,7 @@ def test_too_many_pairs_at_once_are_told(
 
 
 def test_a_pair_that_was_changed_since_is_told_and_not_merged(boss: Client, nights: Nights) -> None:
-    edit_memory(
-        memory=nights.other, values={"content": "black tea"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=nights.other, values={"content": "black tea"}, expected_version=None, by=BY, reason="", now=NOW)
     response = boss.get(page_of(nights.proposal))
     assert "was changed since they were compared" in response.content.decode()
     assert [verb for verb, _ in response.context["verbs"]] == ["dismiss"]
@@ -594,12 +569,7 @@ def test_decision_is_told_without_its_text_and_lifted(boss: Client, nights: Nigh
 
 def test_decision_links_to_what_stands_in_its_place(boss: Client, nights: Nights) -> None:
     edit_memory(
-        memory=nights.one,
-        values={"content": "No tea at all"},
-        expected_version=None,
-        by=BY,
-        reason="",
-        now=NOW,
+        memory=nights.one, values={"content": "No tea at all"}, expected_version=None, by=BY, reason="", now=NOW
     )
     edited = Tombstone.objects.get(decision="edited")
     assert page_of(nights.one) in text_of(boss, list_of(Tombstone))
@@ -628,9 +598,7 @@ def test_tasks_are_read_only(boss: Client, nights: Nights) -> None:
 
 def test_a_task_that_failed_says_why(boss: Client, nights: Nights) -> None:
     tenant = tenant_for_reading(BY, "kana", SECRET_USER)
-    task = begin_task(
-        tenant=tenant, actor=nights.hub.actor, query=SCRIPT, perspective=None, by=BY, now=NOW
-    ).task
+    task = begin_task(tenant=tenant, actor=nights.hub.actor, query=SCRIPT, perspective=None, by=BY, now=NOW).task
     fail_task(task=task, reason=f"It raised {SCRIPT}", now=NOW)
     text = text_of(boss, page_of(task))
     assert "failed" in text and "It raised" in text and SCRIPT not in text
@@ -678,9 +646,7 @@ def stored(*tables: str) -> str:
 
 
 def everything() -> str:
-    tables = [
-        name for name in connection.introspection.table_names() if name.startswith(("strength", "memoryhub"))
-    ]
+    tables = [name for name in connection.introspection.table_names() if name.startswith(("strength", "memoryhub"))]
     return stored(*tables)
 
 
@@ -711,19 +677,12 @@ def test_posts_need_a_csrf_token(boss: Client, nights: Nights) -> None:
 
 
 def test_every_form_carries_its_token(boss: Client, nights: Nights) -> None:
-    for page in (
-        *map(page_of, nights.rows()),
-        page_of(nights.one),
-        page_of(nights.run, "undo"),
-        reverse(BEGIN),
-    ):
+    for page in (*map(page_of, nights.rows()), page_of(nights.one), page_of(nights.run, "undo"), reverse(BEGIN)):
         forms = re.findall(r"<form[^>]*method=\"post\".*?</form>", text_of(boss, page), re.DOTALL)
         assert forms and all("csrfmiddlewaretoken" in form for form in forms)
 
 
-def test_who_may_only_look_sees_no_buttons_and_can_press_none(
-    staff: Callable[..., Client], nights: Nights
-) -> None:
+def test_who_may_only_look_sees_no_buttons_and_can_press_none(staff: Callable[..., Client], nights: Nights) -> None:
     browser = staff("view_memory", *(f"view_{model._meta.model_name}" for model in SCREENS))
     before = everything()
     for row in (*nights.rows(), nights.one):
@@ -772,9 +731,7 @@ def test_who_may_change_the_model_presses_its_buttons(
     assert LogEntry.objects.get().user.username == "kei"
 
 
-def test_texts_of_memories_are_for_those_who_may_read_them(
-    staff: Callable[..., Client], nights: Nights
-) -> None:
+def test_texts_of_memories_are_for_those_who_may_read_them(staff: Callable[..., Client], nights: Nights) -> None:
     browser = staff(*(f"change_{model._meta.model_name}" for model in SCREENS))
     for page in (*map(page_of, nights.rows()), *map(list_of, SCREENS)):
         text = text_of(browser, page)

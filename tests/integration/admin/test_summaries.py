@@ -31,12 +31,7 @@ def undo_of(answer: Any) -> str:
 def edited(hub: Hub, text: str) -> Summary:
     summary = Summary.objects.get()
     return SUMMARIES.edit(
-        summary,
-        values={"text": text},
-        expected_version=None,
-        by=BY,
-        reason=f"Now {text[:9]}",
-        now=NOW,
+        summary, values={"text": text}, expected_version=None, by=BY, reason=f"Now {text[:9]}", now=NOW
     )
 
 
@@ -77,9 +72,7 @@ def test_versions_are_compared_and_restored_and_that_is_taken_back(boss: Client,
     boss.post(undo_of(back))
     assert Summary.objects.get().text == first
     missing = {"number": 99, "version": Summary.objects.get().version, "exactly": 1}
-    assert "No version 99 of this summary" in told(
-        boss.post(page_of(hub.summary, "restore"), missing, follow=True)
-    )
+    assert "No version 99 of this summary" in told(boss.post(page_of(hub.summary, "restore"), missing, follow=True))
 
 
 def test_page_leads_to_the_session(boss: Client, hub: Hub) -> None:

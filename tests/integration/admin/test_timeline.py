@@ -65,11 +65,16 @@ def write_many(actor: Actor) -> Session:
     session = Session.objects.create(actor=actor, channel="api", started_at=NOW, message_count=5_000)
     Message.objects.bulk_create(
         Message(
-            actor=actor, session=session, seq=number, role="user" if number % 2 else "assistant",
-            content=f"number-{number}. " + '"<' * 1_000, token_count=9, created_at=NOW + timedelta(hours=number),
+            actor=actor,
+            session=session,
+            seq=number,
+            role="user" if number % 2 else "assistant",
+            content=f"number-{number}. " + '"<' * 1_000,
+            token_count=9,
+            created_at=NOW + timedelta(hours=number),
         )
         for number in range(1, 5_001)
-    )  # fmt: skip
+    )
     return session
 
 
@@ -100,9 +105,7 @@ def test_memories_that_an_answer_used_are_told_at_the_answer(boss: Client, hub: 
     answer = add_messages(
         session=hub.session, batch=[NewMessage(role=Role.ASSISTANT, content="Matcha.")], by=BY, now=NOW
     ).messages[0]
-    ChatTurn.objects.update(
-        answer=answer, receipt=hub.receipt, state="answered", use_noted_at=NOW, finished_at=NOW
-    )
+    ChatTurn.objects.update(answer=answer, receipt=hub.receipt, state="answered", use_noted_at=NOW, finished_at=NOW)
     assert "The answer used a memory" not in events(timeline(boss, hub.session))
     task = hashlib.sha256(f"chat:{ChatTurn.objects.get().pk}".encode()).hexdigest()
     UseReport.objects.create(actor=hub.actor, memory=hub.memory, task=task)
@@ -193,8 +196,7 @@ def test_a_search_meets_every_message_once_in_both_directions(
 
 
 @pytest.mark.parametrize(
-    "values",
-    [{"q": "x", "before": "1"}, {"q": "x", "after": "999999999"}, {"q": "x", "date": "2099-01-01"}],
+    "values", [{"q": "x", "before": "1"}, {"q": "x", "after": "999999999"}, {"q": "x", "date": "2099-01-01"}]
 )
 def test_a_search_from_beyond_the_ends_opens_all_the_same(boss: Client, hub: Hub, values: Any) -> None:
     assert timeline(boss, hub.session, **values).status_code == 200
@@ -207,9 +209,7 @@ def test_events_are_told_in_words(boss: Client, hub: Hub) -> None:
     Memory.objects.update(status="pending")
     address = reverse("admin:conversations_session_timeline", args=[hub.session.pk])
     told = [
-        event
-        for each in events(boss.get(address, headers={"accept-language": "ja"})).values()
-        for _seq, event in each
+        event for each in events(boss.get(address, headers={"accept-language": "ja"})).values() for _seq, event in each
     ]
     (born,) = [event for event in told if event.page == page_of(hub.memory)]
     (route,) = [event for event in told if event.page and "routingdecision" in event.page]
@@ -222,8 +222,7 @@ def test_events_are_told_in_words(boss: Client, hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [{"after": "x"}, {"before": "0"}, {"at": "x"}, {"date": "2026-13-45"}, {"show": "x"}],
+    "values", [{"after": "x"}, {"before": "0"}, {"at": "x"}, {"date": "2026-13-45"}, {"show": "x"}]
 )
 def test_addresses_that_cannot_be_read_open_all_the_same(boss: Client, hub: Hub, values: Any) -> None:
     assert timeline(boss, hub.session, **values).status_code == 200
@@ -286,9 +285,7 @@ def test_a_summary_is_ordered_by_its_button(boss: Client, hub: Hub, staff: Calla
     assert staff("view_session", "view_message").post(address).status_code == 403
     before = Job.objects.count()
     answer = boss.post(address, follow=True)
-    assert (
-        "will be written in the background" in answer.content.decode() and Job.objects.count() == before + 1
-    )
+    assert "will be written in the background" in answer.content.decode() and Job.objects.count() == before + 1
     hub.summary.refresh_from_db()
     SUMMARIES.edit(hub.summary, values={"locked": True}, expected_version=None, by=BY, reason="", now=NOW)
     assert "unlock it first" in boss.post(address, follow=True).content.decode()
@@ -348,9 +345,7 @@ def test_calls_of_tools_and_their_results_stand_with_their_messages(boss: Client
     assert "search(to: &quot;京都&quot;, note: &quot;&lt;script&gt;&quot;)" in page
     assert f"→ [1] {'x' * 196}…" in page
     assert "image plan.png" in page
-    shown = boss.get(
-        reverse("admin:conversations_message_change", args=[added.messages[0].pk])
-    ).content.decode()
+    shown = boss.get(reverse("admin:conversations_message_change", args=[added.messages[0].pk])).content.decode()
     assert "tool_use" in shown and "aGVsbG8" not in shown
 
 

@@ -72,9 +72,7 @@ def test_an_unknown_zone_is_the_installations(boss: Client, hub: Hub, zone: str,
         assert "1 Mar 2026, 17:30 IST" in boss.get(list_of(Memory)).content.decode()
 
 
-def test_a_zone_that_somebody_chose_does_not_stay_for_the_next_request(
-    boss: Client, hub: Hub, client: Client
-) -> None:
+def test_a_zone_that_somebody_chose_does_not_stay_for_the_next_request(boss: Client, hub: Hub, client: Client) -> None:
     boss.post(reverse("time_zone"), {"time_zone": "Asia/Tokyo"})
     boss.get(list_of(Memory))
     client.get("/api/v1/health")
@@ -82,12 +80,9 @@ def test_a_zone_that_somebody_chose_does_not_stay_for_the_next_request(
 
 
 @pytest.mark.parametrize(
-    ("zone", "moment"),
-    [("Pacific/Kiritimati", "9999-12-31T23:59:59Z"), ("America/New_York", "0001-01-01T00:00:00Z")],
+    ("zone", "moment"), [("Pacific/Kiritimati", "9999-12-31T23:59:59Z"), ("America/New_York", "0001-01-01T00:00:00Z")]
 )
-def test_pages_show_the_ends_of_the_calendar_in_every_zone(
-    boss: Client, hub: Hub, zone: str, moment: str
-) -> None:
+def test_pages_show_the_ends_of_the_calendar_in_every_zone(boss: Client, hub: Hub, zone: str, moment: str) -> None:
     at = datetime.fromisoformat(moment)
     memory = hub.remember("Tea")
     Memory.objects.filter(pk=memory.pk).update(valid_to=at)

@@ -27,8 +27,14 @@ from tests.integration.admin.verbs import verbs_given_to
 
 
 def entry(**values: Any) -> AuditEntry:
-    defaults = {"at": timezone.now(), "who_kind": "curator", "who_id": "1", "who_name": "aya", "verb": "pin",
-                "object_kind": "memory"}  # fmt: skip
+    defaults = {
+        "at": timezone.now(),
+        "who_kind": "curator",
+        "who_id": "1",
+        "who_name": "aya",
+        "verb": "pin",
+        "object_kind": "memory",
+    }
     return AuditEntry.objects.create(**{**defaults, **values})
 
 
@@ -151,9 +157,7 @@ Posted = Callable[[Client, Hub], Any]
 
 
 def _saved(row: Any, **values: Any) -> Posted:
-    return lambda browser, hub: browser.post(
-        page_of(row(hub)), {**form_of(browser.get(page_of(row(hub)))), **values}
-    )
+    return lambda browser, hub: browser.post(page_of(row(hub)), {**form_of(browser.get(page_of(row(hub)))), **values})
 
 
 def _pressed(row: Any, button: str, **values: Any) -> Posted:
@@ -179,28 +183,26 @@ CHANGES: dict[str, tuple[Posted, str, str]] = {
         lambda browser, hub: browser.post(
             list_of(Agent, "add"), {"agent_id": "yuno", "name": "Yuno", "language": "ja"}
         ),
-        "create", "agent",
+        "create",
+        "agent",
     ),
-    "edit a user's policy": (
-        _saved(lambda hub: hub.actor, policy='{"working_memory_limit": 5}'), "update", "actor"
-    ),
+    "edit a user's policy": (_saved(lambda hub: hub.actor, policy='{"working_memory_limit": 5}'), "update", "actor"),
     "issue a key": (
         lambda browser, hub: browser.post(list_of(ApiKey, "add"), {"name": "phone", "scopes": ["read"]}),
-        "issue", "api_key",
+        "issue",
+        "api_key",
     ),
     "revoke a key": (
         lambda browser, hub: browser.post(
-            list_of(ApiKey),
-            {"action": "revoke", "_selected_action": [hub.key.pk], "confirmed": "1", "reason": "lost"},
+            list_of(ApiKey), {"action": "revoke", "_selected_action": [hub.key.pk], "confirmed": "1", "reason": "lost"}
         ),
-        "revoke", "api_key",
+        "revoke",
+        "api_key",
     ),
     "send a job back": (_pressed(_dead_job, "retry"), "retry", "job"),
     "take a job out": (_pressed(_waiting_job, "cancel"), "cancel", "job"),
-    "add a group": (
-        lambda browser, hub: browser.post(list_of(Group, "add"), {"name": "readers"}), "create", "group"
-    ),
-}  # fmt: skip
+    "add a group": (lambda browser, hub: browser.post(list_of(Group, "add"), {"name": "readers"}), "create", "group"),
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -65,23 +65,15 @@ def verbs_given_to(takers: Collection[Callable[..., Any]], closed: Mapping[str, 
 @cache
 def _modules() -> dict[str, ast.Module]:
     paths = [path for app in APPS for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts]
-    return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text()) for path in paths
-    }
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text()) for path in paths}
 
 
 @cache
 def _all_calls() -> list[tuple[str, tuple[Function, ...], ast.Call]]:
-    return [
-        (module, inside, call)
-        for module, tree in _modules().items()
-        for inside, call in _calls_within(tree, ())
-    ]
+    return [(module, inside, call) for module, tree in _modules().items() for inside, call in _calls_within(tree, ())]
 
 
-def _calls_within(
-    node: ast.AST, inside: tuple[Function, ...]
-) -> Iterator[tuple[tuple[Function, ...], ast.Call]]:
+def _calls_within(node: ast.AST, inside: tuple[Function, ...]) -> Iterator[tuple[tuple[Function, ...], ast.Call]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call):
             yield inside, child
@@ -110,9 +102,7 @@ def _given(call: ast.Call, taking: Taking) -> ast.expr | None:
     return call.args[place] if place is not None and place < len(call.args) else None
 
 
-def _parameter(
-    inside: tuple[Function, ...], given: ast.expr | None
-) -> tuple[str, int | None, ast.expr | None] | None:
+def _parameter(inside: tuple[Function, ...], given: ast.expr | None) -> tuple[str, int | None, ast.expr | None] | None:
     """Return the name, the place and the default of the parameter that is handed on, where it is one."""
     if not inside or not isinstance(given, ast.Name):
         return None

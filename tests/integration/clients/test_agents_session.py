@@ -67,9 +67,7 @@ def test_many_items_and_many_writers(hub: Memoryhub) -> None:
         await session.add_items(numbered)
         assert await session.get_items() == numbered
         others = [MemoryhubSession("long", hub) for _ in range(4)]
-        await asyncio.gather(
-            *(each.add_items([{"role": "user", "content": f"w{n}"}]) for n, each in enumerate(others))
-        )
+        await asyncio.gather(*(each.add_items([{"role": "user", "content": f"w{n}"}]) for n, each in enumerate(others)))
         assert len(await session.get_items()) == 1005
 
     asyncio.run(run())

@@ -65,11 +65,7 @@ def test_story_leaves_the_same_rows_and_erasure_none(door: str, web: Web, key: s
     found = [each.get("memory") or each["message"] for each in told["search"]["results"]]
     assert [each["content"] for each in found] == ["Hiroki's cat is called Mimi", "My cat is called Momo."]
     erased = told["erased"]
-    assert (erased["conversations_session"], erased["conversations_message"], erased["strength_memory"]) == (
-        2,
-        1,
-        1,
-    )
+    assert (erased["conversations_session"], erased["conversations_message"], erased["strength_memory"]) == (2, 1, 1)
     assert left_behind() == {}
     assert not Actor.objects.filter(user_id="hiroki").exists()
 

@@ -34,12 +34,14 @@ def blocks(page: Path, heading: str, language: str = "python") -> list[str]:
 def run(code: str, web: Web, key: str, **environment: str) -> str:
     """Run a recipe as a person would, in a process of its own; return what it prints."""
     values = {
-        "PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT / "clients" / "python" / "src"), "MEMORYHUB_URL": web.url,
-        "MEMORYHUB_KEY": key, "PYTHONIOENCODING": "utf-8", **environment,
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=values, capture_output=True, text=True, timeout=300
-    )
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(CHECKOUT / "clients" / "python" / "src"),
+        "MEMORYHUB_URL": web.url,
+        "MEMORYHUB_KEY": key,
+        "PYTHONIOENCODING": "utf-8",
+        **environment,
+    }
+    done = subprocess.run([sys.executable, "-c", code], env=values, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -48,21 +50,21 @@ def claudes(content: list[dict[str, Any]]) -> dict[str, Any]:
     """Return an answer of Anthropic's API with this content."""
     stop = "tool_use" if content[0]["type"] == "tool_use" else "end_turn"
     return {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": content,
-        "stop_reason": stop, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
-    }  # fmt: skip
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "fake",
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
 
 
 def openais(text: str) -> dict[str, Any]:
     """Return an answer of OpenAI's responses API with this text."""
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    message = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": content,
-    }
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content}
     return {
         "id": "resp_1", "object": "response", "created_at": 1, "model": "fake", "status": "completed", "output": [message],
         "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],

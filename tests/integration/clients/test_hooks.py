@@ -47,9 +47,13 @@ def hook(web: Web, key: str, tmp_path: Path, repository: Path) -> Hook:
         }  # fmt: skip
         about = {"session_id": SESSION, "cwd": str(repository), **event}
         done = subprocess.run(
-            [sys.executable, str(HOOK), agent], input=json.dumps(about), env=values, capture_output=True, text=True,
+            [sys.executable, str(HOOK), agent],
+            input=json.dumps(about),
+            env=values,
+            capture_output=True,
+            text=True,
             timeout=300,
-        )  # fmt: skip
+        )
         assert (done.returncode, done.stderr) == (0, "") or "MEMORYHUB_DEBUG" in environment, done.stderr
         return json.loads(done.stdout) if done.stdout else None
 
@@ -75,9 +79,13 @@ def written(path: Path, *records: dict[str, Any]) -> str:
 def line(number: int, role: str, content: Any, **more: Any) -> dict[str, Any]:
     """Return a line as Claude Code writes it."""
     return {
-        "type": role, "uuid": f"00000000-0000-4000-8000-{number:012}", "sessionId": SESSION,
-        "timestamp": f"2026-03-01T12:00:{number:02}.000Z", "message": {"role": role, "content": content}, **more,
-    }  # fmt: skip
+        "type": role,
+        "uuid": f"00000000-0000-4000-8000-{number:012}",
+        "sessionId": SESSION,
+        "timestamp": f"2026-03-01T12:00:{number:02}.000Z",
+        "message": {"role": role, "content": content},
+        **more,
+    }
 
 
 def stored() -> list[tuple[str, str]]:
@@ -88,9 +96,7 @@ def test_prompt_is_answered_with_what_is_remembered(hook: Hook, hub: Memoryhub) 
     hub.memories_create(content="Tests of the tea shop run with make check", kind="fact")
     event = {"hook_event_name": "UserPromptSubmit", "prompt": "How do I run the tests of the tea shop?"}
     assert hook({"hook_event_name": "UserPromptSubmit", "prompt": "yes, go on"}) is None
-    assert (
-        hook({"hook_event_name": "UserPromptSubmit", "prompt": "/compact the tests of the tea shop"}) is None
-    )
+    assert hook({"hook_event_name": "UserPromptSubmit", "prompt": "/compact the tests of the tea shop"}) is None
     assert not Receipt.objects.exists()
     text = told(hook(event))
     assert "\n1. Tests of the tea shop run with make check" in text
@@ -101,9 +107,7 @@ def test_prompt_is_answered_with_what_is_remembered(hook: Hook, hub: Memoryhub) 
     assert hook({**event, "prompt": "Write a haiku about the sea"}) is None
 
 
-def test_what_was_said_is_recalled_in_another_session_and_erased(
-    hook: Hook, hub: Memoryhub, tmp_path: Path
-) -> None:
+def test_what_was_said_is_recalled_in_another_session_and_erased(hook: Hook, hub: Memoryhub, tmp_path: Path) -> None:
     path = written(tmp_path / "t.jsonl", line(1, "user", "Our deploy key lives in the vault called Momo."))
     hook({"hook_event_name": "Stop", "transcript_path": path})
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": "Where does our deploy key live?"}
@@ -124,10 +128,7 @@ def test_remembered_text_cannot_leave_its_block(hook: Hook, hub: Memoryhub) -> N
 def test_start_tells_what_is_pinned_and_makes_the_repositorys_project(hook: Hook, hub: Memoryhub) -> None:
     start = {"hook_event_name": "SessionStart", "source": "startup"}
     assert hook(start) is None
-    assert (Project.objects.get().name, Project.objects.get().description) == (
-        "tea-shop",
-        "The repository tea-shop",
-    )
+    assert (Project.objects.get().name, Project.objects.get().description) == ("tea-shop", "The repository tea-shop")
     hub.memories_create(content="Hiroki wants short answers", kind="preference", pinned=True)
     hub.document_entries_create("tea-shop", "MEMORY.md", text="The build needs make 4.4")
     text = told(hook(start))
@@ -142,11 +143,7 @@ def test_turn_is_stored_once_and_only_its_new_tail_is_sent(hook: Hook, tmp_path:
         tmp_path / "transcript.jsonl",
         {"type": "summary", "summary": "Tea"},
         line(1, "user", reminded),
-        line(
-            2,
-            "assistant",
-            [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Green tea. 緑茶"}],
-        ),
+        line(2, "assistant", [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Green tea. 緑茶"}]),
         line(3, "assistant", [{"type": "tool_use", "id": "1", "name": "Bash", "input": {}}]),
         line(4, "user", [{"type": "tool_result", "tool_use_id": "1", "content": "secret output"}]),
         line(5, "user", "<command-name>/clear</command-name>"),
@@ -160,11 +157,7 @@ def test_turn_is_stored_once_and_only_its_new_tail_is_sent(hook: Hook, tmp_path:
     first = [("user", "Which tea?"), ("assistant", "Green tea. 緑茶")]
     assert stored() == first
     session = Session.objects.get()
-    assert (str(session.pk), session.channel, session.metadata) == (
-        SESSION,
-        "claude-code",
-        {"project": "tea-shop"},
-    )
+    assert (str(session.pk), session.channel, session.metadata) == (SESSION, "claude-code", {"project": "tea-shop"})
     written(Path(path), line(9, "user", "And in winter?"))
     (offset,) = (tmp_path / ".local" / "state" / "memoryhub").iterdir()
     assert int(offset.read_text()) < Path(path).stat().st_size

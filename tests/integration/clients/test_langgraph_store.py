@@ -72,8 +72,12 @@ def test_items_are_those_of_the_store_in_memory(hub: Memoryhub) -> None:
         item.key for item in ours.search((), limit=99)
     ][1:3]
     for prefix, suffix, depth in (
-        (None, None, None), (("docs", "*"), None, None), (None, ("日本",), 1), (("docs",), None, 2), (("doc",), None, None),
-    ):  # fmt: skip
+        (None, None, None),
+        (("docs", "*"), None, None),
+        (None, ("日本",), 1),
+        (("docs",), None, 2),
+        (("doc",), None, None),
+    ):
         names = {"prefix": prefix, "suffix": suffix, "max_depth": depth}
         assert ours.list_namespaces(**names) == theirs.list_namespaces(**names), names
     with pytest.raises(InvalidNamespaceError):
@@ -85,9 +89,7 @@ def test_items_are_memories_that_people_see_and_correct(hub: Memoryhub) -> None:
     place = ("facts", "hiroki")
     store.put(place, "home", {"content": "Hiroki lives in Osaka.", "sure": True})
     memory = Memory.objects.get()
-    assert (memory.content, memory.kind, memory.namespace) == (
-        "Hiroki lives in Osaka.", "fact", "/facts/hiroki/home/",
-    )  # fmt: skip
+    assert (memory.content, memory.kind, memory.namespace) == ("Hiroki lives in Osaka.", "fact", "/facts/hiroki/home/")
     hub.memory_update(str(memory.pk), content="Hiroki lives in Kyoto.")
     assert (store.get(place, "home")).value == {"content": "Hiroki lives in Kyoto.", "sure": True}
     written = hub.memories_create(content="Hiroki has a cat.", kind="fact", metadata={"seen": 2})
@@ -122,9 +124,7 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(hub: Memoryhub) -
     assert "lives in Kyoto" in str(hub.context_assemble(message="Where does Hiroki live?")["messages"])
     later.delete(place, "home")
     assert later.get(place, "home") is None
-    assert "lives in Kyoto" not in str(
-        hub.context_assemble(message="Where does Hiroki live now?")["messages"]
-    )
+    assert "lives in Kyoto" not in str(hub.context_assemble(message="Where does Hiroki live now?")["messages"])
     hub.actor_erase(user_id="hiroki")
     assert left_behind() == {}
 
@@ -157,19 +157,11 @@ def test_expired_items_are_gone_and_reads_put_it_off(hub: Memoryhub) -> None:
     assert Memory.objects.get(content="soon over").valid_to is None
 
 
-def test_batches_read_before_they_write_and_other_users_see_nothing(
-    hub: Memoryhub, web: Web, key: str
-) -> None:
+def test_batches_read_before_they_write_and_other_users_see_nothing(hub: Memoryhub, web: Web, key: str) -> None:
     store = MemoryhubStore(hub)
     put = PutOp(("ns",), "k", {"content": "first"})
     results = store.batch(
-        [
-            GetOp(("ns",), "k"),
-            put,
-            put._replace(value={"content": "last"}),
-            SearchOp(("ns",)),
-            ListNamespacesOp(),
-        ]
+        [GetOp(("ns",), "k"), put, put._replace(value={"content": "last"}), SearchOp(("ns",)), ListNamespacesOp()]
     )
     assert results == [None, None, None, [], []]
     assert asyncio.run(store.asearch(()))[0].value == {"content": "last"}

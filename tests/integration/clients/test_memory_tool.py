@@ -84,9 +84,7 @@ def test_async_tool_answers_the_same(tool: MemoryTool) -> None:
     async def run() -> list[Any]:
         answers = [await slow.call(each) for each in (created, replaced, renamed)]
         answers.append(
-            await slow.call(
-                {"command": "insert", "path": "/memories/b.txt", "insert_line": 1, "insert_text": "x"}
-            )
+            await slow.call({"command": "insert", "path": "/memories/b.txt", "insert_line": 1, "insert_text": "x"})
         )
         answers.append(await slow.call({"command": "view", "path": "/memories/b.txt"}))
         answers.append(await slow.call({"command": "delete", "path": "/memories/b.txt"}))
@@ -99,9 +97,7 @@ def test_async_tool_answers_the_same(tool: MemoryTool) -> None:
 
 
 def test_concurrent_edits_are_all_kept(tool: MemoryTool) -> None:
-    tool.call(
-        {"command": "create", "path": "/memories/log.txt", "file_text": "".join(f"<{n}>\n" for n in range(4))}
-    )
+    tool.call({"command": "create", "path": "/memories/log.txt", "file_text": "".join(f"<{n}>\n" for n in range(4))})
     edits = [
         {"command": "str_replace", "path": "/memories/log.txt", "old_str": f"<{n}>", "new_str": f"done {n}"}
         for n in range(4)
@@ -116,19 +112,14 @@ def test_clearing_leaves_what_people_wrote_beside(tool: MemoryTool, web: Web) ->
     tool.call({"command": "create", "path": "/memories/a.txt", "file_text": "one"})
     tool.hub.document_put("memories", "decisions.md", text="- By people.\n")
     assert tool.clear_all_memory() == "All memory cleared"
-    assert [each["name"] for each in tool.hub.project_get("memories")["documents"]] == [
-        "MEMORY.md",
-        "decisions.md",
-    ]
+    assert [each["name"] for each in tool.hub.project_get("memories")["documents"]] == ["MEMORY.md", "decisions.md"]
     assert tool.call({"command": "view", "path": "/memories"}).__str__().endswith("0B\t/memories")
 
 
 def test_other_tenants_and_refusals_are_told_to_the_model(tool: MemoryTool, web: Web) -> None:
     tool.call({"command": "create", "path": "/memories/a.txt", "file_text": "one"})
     with Memoryhub(web.url, new_key(), agent_id="kana", user_id="maya") as hub:
-        assert told(MemoryTool(hub), {"command": "view", "path": "/memories/a.txt"}).endswith(
-            "provide a valid path."
-        )
+        assert told(MemoryTool(hub), {"command": "view", "path": "/memories/a.txt"}).endswith("provide a valid path.")
     with Memoryhub(web.url, new_key(scopes=["read"]), agent_id="kana", user_id="hiroki") as hub:
         refused = told(MemoryTool(hub), {"command": "create", "path": "/memories/b.txt", "file_text": "x"})
     assert refused.startswith("error: The memory could not be reached or changed: 403 permission_denied")
@@ -145,14 +136,7 @@ def test_other_tenants_and_refusals_are_told_to_the_model(tool: MemoryTool, web:
 
 
 def test_sizes_are_readable() -> None:
-    assert [readable(size) for size in (0, 5, 1024, 1536, 5 << 20, 3 << 30)] == [
-        "0B",
-        "5B",
-        "1K",
-        "1.5K",
-        "5M",
-        "3G",
-    ]
+    assert [readable(size) for size in (0, 5, 1024, 1536, 5 << 20, 3 << 30)] == ["0B", "5B", "1K", "1.5K", "5M", "3G"]
 
 
 def test_story_is_told_recalled_corrected_forgotten_and_erased(tool: MemoryTool, web: Web, key: str) -> None:
@@ -162,12 +146,7 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(tool: MemoryTool,
         assert "called Momo" in told(other, {"command": "view", "path": "/memories/cat.md"})
         context = hub.context_assemble(message="What is the cat called?", project="memories")
         assert "called Momo" in str(context["messages"])
-        correction = {
-            "command": "str_replace",
-            "path": "/memories/cat.md",
-            "old_str": "Momo",
-            "new_str": "Mimi",
-        }
+        correction = {"command": "str_replace", "path": "/memories/cat.md", "old_str": "Momo", "new_str": "Mimi"}
         assert "called Mimi" in told(other, correction)
         tool.call({"command": "delete", "path": "/memories/cat.md"})
         assert "called" not in str(hub.context_assemble(message="What is the cat named?", project="memories"))

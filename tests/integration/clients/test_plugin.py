@@ -115,13 +115,21 @@ def pasted(web: Web, key: str, home: Path, **environment: str) -> str:
     """Paste the recipe of the page into a shell, with the key, and `claude` from a folder of its own."""
     [recipe] = [each for each in blocks(PAGE, "Claude Code", "sh") if "--plugin-dir" in each]
     values = {
-        **environment, "PATH": f"{home / 'bin'}:{os.environ['PATH']}", "HOME": str(home), "MEMORYHUB_URL": web.url,
+        **environment,
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "MEMORYHUB_URL": web.url,
         "MEMORYHUB_HOOK_SECONDS": "30",
-    }  # fmt: skip
+    }
     done = subprocess.run(
-        ["sh", "-ec", recipe.replace("mh_...", key)], env=values, cwd=CHECKOUT, capture_output=True, text=True,
-        timeout=300, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        ["sh", "-ec", recipe.replace("mh_...", key)],
+        env=values,
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 

@@ -94,9 +94,7 @@ async def life(store: ConversationStore, seed: int) -> list[Any]:
     chance, seen, held = random.Random(seed), [], {}  # type: ignore[var-annotated]
     for step in range(24):
         name = f"talk {chance.randrange(3)}"
-        verb = chance.choice(
-            ["load", "say", "say", "rewrite", "stale", "branch", "fork", "delete", "list", "read"]
-        )
+        verb = chance.choice(["load", "say", "say", "rewrite", "stale", "branch", "fork", "delete", "list", "read"])
         known = held.get(name) or Conversation(conversation_id=name)
         if verb == "load":
             held[name] = await store.load(name, limit=chance.choice([None, 0, 2]))

@@ -39,7 +39,9 @@ def sent_texts(answer: Any) -> list[tuple[str, str]]:
     ]
 
 
-QUESTION = "What should I do about the {number}th guest, who comes on Friday at seven and eats no fish, no nuts and no meat?"
+QUESTION = (
+    "What should I do about the {number}th guest, who comes on Friday at seven and eats no fish, no nuts and no meat?"
+)
 ANSWER = (
     "For the {number}th guest I would plan a mild curry of pumpkin and chickpeas, with rice and a salad of cucumber beside it. "
     "It takes forty minutes, most of which it cooks by itself, and what is left over is good on Saturday too. Buy the "
@@ -52,21 +54,14 @@ ANSWER = (
 def test_a_cached_talk_begins_alike_from_turn_to_turn(client: APIClient, earlier: int) -> None:
     client.post(f"{API}/agents", {"agent_id": "kana", "system_prompt": "You are Kana. " * 20})
     for number in range(8):
-        client.post(
-            f"{API}/memories", {**NAMES, "content": f"Guest {number} likes pumpkin curry on Fridays."}
-        )
+        client.post(f"{API}/memories", {**NAMES, "content": f"Guest {number} likes pumpkin curry on Fridays."})
     before, session = opened(client), opened(client)
     for number in range(earlier):
         say(client, before, f"An old remark, number {number}.", role=("user", "assistant")[number % 2])
     alike = total = 0
     last: list[tuple[str, str]] = []
     for number in range(20):
-        body = {
-            **NAMES,
-            "session_id": session,
-            "message": QUESTION.format(number=number),
-            "options": {"cache": True},
-        }
+        body = {**NAMES, "session_id": session, "message": QUESTION.format(number=number), "options": {"cache": True}}
         now = sent_texts(client.post(f"{API}/context", body).json())
         figures = prefix_share(last, now) if last else (0, 0)
         alike, total, last = alike + figures[0], total + figures[1], now

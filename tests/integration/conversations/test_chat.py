@@ -26,9 +26,7 @@ NAMES = {"agent_id": "kana", "user_id": "hiroki"}
 CHAT = f"{API}/chat"
 
 
-def ask(
-    client: APIClient, message: str = "What tea do I like?", *, headers: Any = None, **values: Any
-) -> Any:
+def ask(client: APIClient, message: str = "What tea do I like?", *, headers: Any = None, **values: Any) -> Any:
     return client.post(CHAT, {**NAMES, "message": message, **values}, headers=headers)
 
 
@@ -58,8 +56,10 @@ def test_chat_stores_both_and_answers_with_its_context(client: APIClient, llm: L
     assert receipt["query"] == "What tea do I like?"
     turn = ChatTurn.objects.get()
     assert (turn.state, str(turn.question_id), str(turn.answer_id)) == (
-        "answered", answer["message_id"], answer["answer_id"],
-    )  # fmt: skip
+        "answered",
+        answer["message_id"],
+        answer["answer_id"],
+    )
 
 
 def test_chat_goes_on_in_its_session(client: APIClient, llm: LLMServer) -> None:
@@ -85,11 +85,7 @@ def test_chat_without_memory_sends_the_message_alone(client: APIClient, llm: LLM
 def test_chat_says_that_no_model_is_configured_and_keeps_the_question(client: APIClient) -> None:
     response = ask(client)
     problem = response.json()
-    assert (response.status_code, problem["code"], problem["reason"]) == (
-        503,
-        "llm_unavailable",
-        "not_configured",
-    )
+    assert (response.status_code, problem["code"], problem["reason"]) == (503, "llm_unavailable", "not_configured")
     assert problem["retryable"] is False
     assert "ANTHROPIC_API_KEY" in problem["detail"]
     assert spoken(problem["session_id"]) == [("user", "What tea do I like?")]
@@ -150,9 +146,7 @@ def test_a_repeat_gets_the_first_answer(client: APIClient, llm: LLMServer) -> No
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
 
 
-def test_a_repeat_after_a_failure_asks_again_and_keeps_one_question(
-    client: APIClient, llm: LLMServer
-) -> None:
+def test_a_repeat_after_a_failure_asks_again_and_keeps_one_question(client: APIClient, llm: LLMServer) -> None:
     llm.then(Reply(failure="401"), Reply("Green tea."))
     key = {"Idempotency-Key": "one"}
     failed = ask(client, headers=key)
@@ -228,9 +222,7 @@ def test_the_answer_strengthens_what_it_used_once(client: APIClient, llm: LLMSer
         run_jobs()
         ChatTurn.objects.update(use_noted_at=None)
         enqueue(
-            "note_use",
-            actor_id=ChatTurn.objects.get().actor_id,
-            payload={"session_id": str(Session.objects.get().pk)},
+            "note_use", actor_id=ChatTurn.objects.get().actor_id, payload={"session_id": str(Session.objects.get().pk)}
         )
     used = {key: client.get(f"{API}/memories/{key}").json()["access_count"] for key in (tea, coffee)}
     assert used == {tea: 1, coffee: 0}
@@ -240,9 +232,7 @@ def test_more_answers_than_one_attempt_has_time_for_are_looked_through_in_parts(
     client: APIClient, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strength.tasks.DETECTION_SECONDS", 10_000.0)
-    tea = client.post(f"{API}/memories", {**NAMES, "content": "Hiroki likes green tea from Uji."}).json()[
-        "id"
-    ]
+    tea = client.post(f"{API}/memories", {**NAMES, "content": "Hiroki likes green tea from Uji."}).json()["id"]
     llm.answer(Reply("You like green tea, the one from Uji."))
     first = told(ask(client, "Which tea do I like?"))
     for _ in range(2):
@@ -256,9 +246,7 @@ def test_more_answers_than_one_attempt_has_time_for_are_looked_through_in_parts(
 
 
 def test_an_untrusted_question_strengthens_nothing(client: APIClient, llm: LLMServer) -> None:
-    tea = client.post(f"{API}/memories", {**NAMES, "content": "Hiroki likes green tea from Uji."}).json()[
-        "id"
-    ]
+    tea = client.post(f"{API}/memories", {**NAMES, "content": "Hiroki likes green tea from Uji."}).json()["id"]
     client.patch(f"{API}/agents/kana", {"policy": {"untrusted_channels": ["slack"]}})
     llm.answer(Reply("You like green tea, the one from Uji."))
     told(ask(client, "Which green tea do I like?", channel="slack"))
@@ -283,9 +271,7 @@ def events(response: httpx2.Response) -> Iterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-def stream(
-    web: Web, client: APIClient, message: str = "What tea do I like?", **values: Any
-) -> list[tuple[str, Any]]:
+def stream(web: Web, client: APIClient, message: str = "What tea do I like?", **values: Any) -> list[tuple[str, Any]]:
     body = {**NAMES, "message": message, "stream": True, **values}
     with httpx2.stream("POST", web.url + CHAT, json=body, headers=key_of(client), timeout=60) as response:
         assert response.status_code == 200, response.read()
@@ -307,9 +293,7 @@ def test_a_streamed_answer_comes_in_pieces_and_is_stored(web: Web, llm: LLMServe
 
 
 @pytest.mark.parametrize("failure", ["cut_stream", "dropped", "overload_in_stream", "refusal"])
-def test_a_broken_stream_ends_in_an_error_and_stores_nothing_partial(
-    failure: str, web: Web, llm: LLMServer
-) -> None:
+def test_a_broken_stream_ends_in_an_error_and_stores_nothing_partial(failure: str, web: Web, llm: LLMServer) -> None:
     client = client_with_key()
     llm.answer(Reply("Half an answer that is long enough to be cut", failure=failure))
     heard = stream(web, client)
@@ -381,18 +365,13 @@ def test_a_repeated_stream_tells_the_stored_answer(web: Web, llm: LLMServer) -> 
 
 def test_a_chat_whose_client_goes_away_is_finished_and_stored(web: Web, llm: LLMServer) -> None:
     client = client_with_key()
-    llm.answer(
-        Reply("one two three four", pieces=["one ", "two ", "three ", "four"], piece_delay_seconds=0.3)
-    )
+    llm.answer(Reply("one two three four", pieces=["one ", "two ", "three ", "four"], piece_delay_seconds=0.3))
     body = {**NAMES, "message": "Count.", "stream": True}
     with httpx2.stream("POST", web.url + CHAT, json=body, headers=key_of(client), timeout=60) as response:
         heard = events(response)
         assert [next(heard)[0], next(heard)[0]] == ["session", "delta"]
     wait_until(lambda: ChatTurn.objects.get().state == "answered")
-    assert spoken(str(ChatTurn.objects.get().session_id)) == [
-        ("user", "Count."),
-        ("assistant", "one two three four"),
-    ]
+    assert spoken(str(ChatTurn.objects.get().session_id)) == [("user", "Count."), ("assistant", "one two three four")]
 
 
 def test_twenty_streams_at_once_get_their_own_answers(web: Web, llm: LLMServer) -> None:
@@ -484,14 +463,10 @@ def test_a_key_stands_for_one_question_of_one_user_on_one_channel(client: APICli
     assert len(llm.asked) == 1
 
 
-def test_a_key_is_free_again_after_a_day_whatever_became_of_its_question(
-    client: APIClient, llm: LLMServer
-) -> None:
+def test_a_key_is_free_again_after_a_day_whatever_became_of_its_question(client: APIClient, llm: LLMServer) -> None:
     key = {"Idempotency-Key": "one"}
     told(ask(client, headers=key))
-    ChatTurn.objects.update(
-        state="answering", until="2026-01-01T00:00:00Z", created_at="2026-01-01T00:00:00Z"
-    )
+    ChatTurn.objects.update(state="answering", until="2026-01-01T00:00:00Z", created_at="2026-01-01T00:00:00Z")
     told(ask(client, "Something else?", headers=key))
     assert ChatTurn.objects.count() == 2
 

@@ -32,9 +32,7 @@ def remember(client: APIClient, content: str, **values: Any) -> Any:
 
 def talk(client: APIClient, *texts: str, **values: Any) -> str:
     session = client.post(f"{API}/sessions", {**NAMES, **values}).json()
-    batch = [
-        {"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)
-    ]
+    batch = [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
     assert client.post(f"{API}/sessions/{session['id']}/messages", {"messages": batch}).status_code == 201
     return str(session["id"])
 
@@ -117,10 +115,7 @@ def test_effective_policy_is_user_then_agent_then_default(client: APIClient) -> 
     assert context(client, options={"max_tokens": 4_000})["metadata"]["token_limit"] == 2_000
     shown = client.get(f"{API}/actors", NAMES).json()
     assert shown["policy"] == {"max_tokens": 20_000}
-    assert (shown["effective_policy"]["max_tokens"], shown["effective_policy"]["token_safety_margin"]) == (
-        20_000,
-        0.5,
-    )
+    assert (shown["effective_policy"]["max_tokens"], shown["effective_policy"]["token_safety_margin"]) == (20_000, 0.5)
     assert shown["effective_policy"]["recall_limit"] == 50
     other = client.get(f"{API}/actors", {"agent_id": "kana", "user_id": "aoi"}).json()
     assert (other["policy"], other["effective_policy"]["max_tokens"]) == ({}, 10_000)
@@ -148,9 +143,9 @@ def test_layers_can_be_switched_off(client: APIClient) -> None:
     on = context(client)["metadata"]
     assert (on["semantic_memory_count"], on["pinned_count"]) == (1, 1)
     assert on["recall_count"] >= 1
-    off = context(
-        client, options={"include_semantic_memory": False, "include_pinned": False, "include_recall": False}
-    )["metadata"]
+    off = context(client, options={"include_semantic_memory": False, "include_pinned": False, "include_recall": False})[
+        "metadata"
+    ]
     assert (off["semantic_memory_count"], off["pinned_count"], off["recall_count"]) == (0, 0, 0)
 
 
@@ -159,9 +154,7 @@ def test_placement_and_cache_marks(client: APIClient) -> None:
     session = talk(client, "hello", "hi there")
     before = context(client, session_id=session)["messages"]
     assert "likes green tea" in str(before[0])
-    beside = context(
-        client, session_id=session, options={"memory_placement": "with_user_message", "cache": True}
-    )
+    beside = context(client, session_id=session, options={"memory_placement": "with_user_message", "cache": True})
     assert "likes green tea" in str(beside["messages"][-1])
     assert text_of(beside["messages"][-1]) == "What tea do I like?"
     assert beside["system"][0]["cache_control"] == {"type": "ephemeral"}
@@ -253,9 +246,7 @@ def test_embedder_away_degrades_and_words_go_on(client: APIClient, monkeypatch: 
     session = talk(client, "we spoke of green tea", "yes")
     monkeypatch.setattr(spaces, "provider_of", lambda space: Away())
     later = remember(client, "buys green tea in Uji")
-    searched = client.post(
-        f"{API}/memories/search", {**NAMES, "query": "green tea", "include_messages": True}
-    ).json()
+    searched = client.post(f"{API}/memories/search", {**NAMES, "query": "green tea", "include_messages": True}).json()
     assert searched["degraded"] == ["embedder"]
     assert {"likes green tea", "buys green tea in Uji"} <= {
         each["memory"]["content"] for each in searched["results"] if "memory" in each
@@ -293,9 +284,7 @@ def test_perspective_counts_in_contexts(client: APIClient) -> None:
     assert item["score_breakdown"]["strength_raw"] == 1.8
 
 
-@pytest.mark.parametrize(
-    ("days", "left"), [(400, {"young"}), (0, {"young", "old", "older"}), (402, {"young", "old"})]
-)
+@pytest.mark.parametrize(("days", "left"), [(400, {"young"}), (0, {"young", "old", "older"}), (402, {"young", "old"})])
 def test_receipts_are_forgotten_when_nobody_asks_any_more(
     client: APIClient, settings: Any, monkeypatch: pytest.MonkeyPatch, days: int, left: set[str]
 ) -> None:
@@ -360,7 +349,5 @@ def test_memories_that_share_the_same_words_with_a_message_are_rivals(client: AP
     for text in (food, vet, port):
         remember(client, text)
 
-    message = (
-        "Our Goma has no duck kibble left, is salmon flavour fine, and which port has our staging server?"
-    )
+    message = "Our Goma has no duck kibble left, is salmon flavour fine, and which port has our staging server?"
     assert set(entered(client, message)) == {food, port}

@@ -55,9 +55,7 @@ def test_a_message_from_the_future_keeps_no_session_open(client: APIClient) -> N
     idle = Session.objects.idle(in_two_hours, default_minutes=60)
     assert [each.pk for each in idle] == [session]
     message = client.get(f"{API}/sessions/{session}/messages").data["results"][0]
-    assert datetime.fromisoformat(message["created_at"]) > in_two_hours, (
-        "the message keeps what it was sent with"
-    )
+    assert datetime.fromisoformat(message["created_at"]) > in_two_hours, "the message keeps what it was sent with"
 
 
 def test_a_session_in_which_nothing_was_said_ends_too(client: APIClient) -> None:
@@ -70,9 +68,13 @@ def test_a_session_in_which_nothing_was_said_ends_too(client: APIClient) -> None
 
 @pytest.mark.parametrize(
     ("agent_policy", "user_policy", "ends"),
-    [({}, {}, False), ({"session_idle_minutes": 5}, {}, True), ({"session_idle_minutes": 5}, {"session_idle_minutes": 20}, False),
-     ({}, {"session_idle_minutes": 5}, True)],
-)  # fmt: skip
+    [
+        ({}, {}, False),
+        ({"session_idle_minutes": 5}, {}, True),
+        ({"session_idle_minutes": 5}, {"session_idle_minutes": 20}, False),
+        ({}, {"session_idle_minutes": 5}, True),
+    ],
+)
 def test_user_goes_before_agent_before_default(
     client: APIClient, agent_policy: dict[str, Any], user_policy: dict[str, Any], ends: bool
 ) -> None:

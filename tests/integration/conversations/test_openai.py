@@ -22,7 +22,7 @@ DOOR = f"{API}/openai"
 TOOL = {
     "type": "function",
     "function": {"name": "search", "description": "Find flights.", "parameters": {"type": "object", "properties": {}}},
-}  # fmt: skip
+}
 
 
 def key_of(**options: Any) -> str:
@@ -113,22 +113,11 @@ def test_models_are_the_agents_of_the_key(web: Web) -> None:
         assert [model.id for model in bound.models.list()] == ["yuno"]
 
 
-def test_a_conversation_is_one_session_and_nothing_is_stored_twice(
-    sdk: openai.OpenAI, echo: LLMServer
-) -> None:
+def test_a_conversation_is_one_session_and_nothing_is_stored_twice(sdk: openai.OpenAI, echo: LLMServer) -> None:
     talk = Talk(sdk)
     sessions = {session_of(talk.say(text)) for text in ("hi", "yes", "yes", "yes")}
     assert len(sessions) == 1
-    assert stored(sessions.pop()) == [
-        "hi",
-        "hi! (1)",
-        "yes",
-        "yes! (2)",
-        "yes",
-        "yes! (3)",
-        "yes",
-        "yes! (4)",
-    ]
+    assert stored(sessions.pop()) == ["hi", "hi! (1)", "yes", "yes! (2)", "yes", "yes! (3)", "yes", "yes! (4)"]
     history = [each["content"] for each in echo.asked[-1].messages]
     assert history[:-1] == ["hi", "hi! (1)", "yes", "yes! (2)", "yes", "yes! (3)"]
 
@@ -140,9 +129,7 @@ def test_two_conversations_that_begin_alike_stay_two(sdk: openai.OpenAI, echo: L
     assert session_of(one.say("tea")) == session_of(first)
     assert session_of(other.say("coffee")) == session_of(second)
     assert session_of(one.say("green")) == session_of(first)
-    assert "coffee" not in str(
-        [each["content"] for each in echo.asked[-1].messages if each["role"] == "assistant"]
-    )
+    assert "coffee" not in str([each["content"] for each in echo.asked[-1].messages if each["role"] == "assistant"])
 
 
 def test_two_conversations_with_the_same_answers_are_told_apart(sdk: openai.OpenAI, llm: LLMServer) -> None:
@@ -156,9 +143,7 @@ def test_two_conversations_with_the_same_answers_are_told_apart(sdk: openai.Open
     assert stored(second) == ["hi", "Hello!", "coffee", "Hello!", "black", "Hello!"]
 
 
-def test_a_regenerated_answer_does_not_see_the_one_that_it_replaces(
-    sdk: openai.OpenAI, echo: LLMServer
-) -> None:
+def test_a_regenerated_answer_does_not_see_the_one_that_it_replaces(sdk: openai.OpenAI, echo: LLMServer) -> None:
     talk = Talk(sdk)
     talk.say("I am Hiroki.")
     before = talk.messages
@@ -197,8 +182,11 @@ def test_an_edited_question_leaves_the_branch_that_it_came_from(sdk: openai.Open
     assert "Black?" not in str(echo.asked[-1].messages[:-1]) and "Hello." in str(echo.asked[-1].messages)
     talk.say("Green?")
     assert [each["content"] for each in echo.asked[-1].messages][:-1] == [
-        "Hello.", "Hello.! (1)", "Which tea?", "Which tea?! (4)",
-    ]  # fmt: skip
+        "Hello.",
+        "Hello.! (1)",
+        "Which tea?",
+        "Which tea?! (4)",
+    ]
 
 
 def test_a_conversation_from_elsewhere_is_stored_once_in_order(sdk: openai.OpenAI, echo: LLMServer) -> None:
@@ -283,21 +271,12 @@ def test_other_tenants_conversations_are_unknown(sdk: openai.OpenAI, web: Web, e
         assert found != session and Session.objects.get(pk=found).actor.user_id == "aoi"
         with pytest.raises(openai.PermissionDeniedError):
             Talk(other, model="yuno").say("hi")
-    assert (
-        list(Message.objects.filter(session_id=session).order_by("pk").values_list("pk", flat=True)) == before
-    )
+    assert list(Message.objects.filter(session_id=session).order_by("pk").values_list("pk", flat=True)) == before
 
 
 def test_a_stream_has_openais_chunks(sdk: openai.OpenAI, llm: LLMServer) -> None:
-    llm.answer(
-        Reply("Green tea, 緑茶。", pieces=["Green ", "tea, ", "緑茶。"], input_tokens=9, output_tokens=3)
-    )
-    options: Any = {
-        "model": "kana",
-        "user": "hiroki",
-        "messages": [said("user", "Which tea?")],
-        "stream": True,
-    }
+    llm.answer(Reply("Green tea, 緑茶。", pieces=["Green ", "tea, ", "緑茶。"], input_tokens=9, output_tokens=3))
+    options: Any = {"model": "kana", "user": "hiroki", "messages": [said("user", "Which tea?")], "stream": True}
     chunks = list(sdk.chat.completions.create(**options, stream_options={"include_usage": True}))
 
     assert chunks[0].choices[0].delta.role == "assistant"
@@ -323,9 +302,7 @@ def test_a_broken_stream_is_an_error_of_the_sdk(failure: str, sdk: openai.OpenAI
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_tools_are_called_and_answered(stream: bool, sdk: openai.OpenAI, llm: LLMServer) -> None:
-    llm.then(
-        Reply("I look.", calls=[("c1", "search", {"to": "京都"}), ("c2", "search", {})]), Reply("Three flights."),
-    )  # fmt: skip
+    llm.then(Reply("I look.", calls=[("c1", "search", {"to": "京都"}), ("c2", "search", {})]), Reply("Three flights."))
     options: Any = {"model": "kana", "user": "hiroki", "tools": [TOOL], "tool_choice": "auto"}
     messages: list[Any] = [said("user", "Flights to Kyoto?")]
     if stream:
@@ -339,9 +316,7 @@ def test_tools_are_called_and_answered(stream: bool, sdk: openai.OpenAI, llm: LL
     assert calls is not None and [each.id for each in calls] == ["c1", "c2"]
     assert json.loads(calls[0].function.arguments) == {"to": "京都"}
     messages.append(choice.message.model_dump(exclude_none=True))
-    messages += [
-        {"role": "tool", "tool_call_id": each.id, "content": f"result of {each.id}"} for each in calls
-    ]
+    messages += [{"role": "tool", "tool_call_id": each.id, "content": f"result of {each.id}"} for each in calls]
     talk = Talk(sdk, tools=[TOOL])
     last = talk.send(messages)
 
@@ -351,8 +326,13 @@ def test_tools_are_called_and_answered(stream: bool, sdk: openai.OpenAI, llm: LL
     assert sent.count("Flights to Kyoto?") == 1
     talk.say("Thank you.")
     assert [each.role for each in Message.objects.order_by("seq")] == [
-        "user", "assistant", "tool", "assistant", "user", "assistant",
-    ]  # fmt: skip
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+    ]
     again = Talk(sdk, tools=[TOOL]).send(messages)
     assert session_of(again) == session_of(last)
     assert "Three flights." not in str(llm.asked[-1].messages), "a regenerated answer to results"
@@ -394,16 +374,14 @@ def test_images_are_shown_to_the_model(sdk: openai.OpenAI, llm: LLMServer) -> No
         ({"tools": [TOOL, TOOL]}, "tools"),
         ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
     ],
-)  # fmt: skip
+)
 def test_what_would_mean_something_else_is_refused(
     values: dict[str, Any], param: str, sdk: openai.OpenAI, llm: LLMServer
 ) -> None:
     options: Any = {"model": "kana", "user": "hiroki", "messages": [said("user", "hi")], **values}
     with pytest.raises(openai.BadRequestError) as refused:
         sdk.chat.completions.create(**options)
-    assert refused.value.param == param or str(refused.value.param).startswith(f"{param}."), (
-        refused.value.body
-    )
+    assert refused.value.param == param or str(refused.value.param).startswith(f"{param}."), refused.value.body
     assert refused.value.code == "invalid" and not Message.objects.exists() and not llm.asked
 
 
@@ -413,19 +391,19 @@ def test_what_asks_for_nothing_is_ignored(sdk: openai.OpenAI, llm: LLMServer) ->
         "presence_penalty": 0, "service_tier": "auto", "store": True, "tools": [TOOL], "tool_choice": "none",
         "extra_body": {"keep_alive": "5m", "user_tier": None, "max_tokens": None},
     }  # fmt: skip
-    Talk(sdk, **ignored).send([
-        {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
-        {"role": "user", "content": "hi", "name": "Hiroki", "id": "m1"},
-        {"role": "assistant", "content": "", "refusal": None, "annotations": []},
-        said("user", "hello?"),
-    ])  # fmt: skip
+    Talk(sdk, **ignored).send(
+        [
+            {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+            {"role": "user", "content": "hi", "name": "Hiroki", "id": "m1"},
+            {"role": "assistant", "content": "", "refusal": None, "annotations": []},
+            said("user", "hello?"),
+        ]
+    )
     assert "Be brief." in llm.asked[0].system and "tools" not in llm.asked[0].body
     assert [each.content for each in Message.objects.order_by("seq")][:2] == ["hi", "hello?"]
 
 
-@pytest.mark.parametrize(
-    ("failure", "kind", "status"), [("401", "server_error", 502), ("529", "server_error", 502)]
-)
+@pytest.mark.parametrize(("failure", "kind", "status"), [("401", "server_error", 502), ("529", "server_error", 502)])
 def test_a_model_that_fails_is_not_asked_again_by_the_sdk(
     failure: str, kind: str, status: int, sdk: openai.OpenAI, llm: LLMServer
 ) -> None:
@@ -464,8 +442,8 @@ def test_a_repeat_with_an_idempotency_key_gets_the_first_answer(sdk: openai.Open
     assert (first.id, first.choices) == (second.id, second.choices)
     assert (len(echo.asked), Message.objects.count()) == (2, 4)
     streamed = sdk.chat.completions.create(
-        model="kana", user="hiroki", messages=[*talk.messages, said("user", "tea")], **once,
-    )  # fmt: skip
+        model="kana", user="hiroki", messages=[*talk.messages, said("user", "tea")], **once
+    )
     assert streamed.id == first.id
     with pytest.raises(openai.UnprocessableEntityError):
         Talk(sdk, **once).say("coffee")

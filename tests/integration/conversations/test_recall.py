@@ -60,9 +60,7 @@ def test_message_is_found_by_its_date(client: APIClient, contents: tuple[str, ..
     found = recalled(query)
 
     assert next(iter(found)) == contents[0]
-    assert all(
-        found[contents[0]] > relevance for content, relevance in found.items() if content != contents[0]
-    )
+    assert all(found[contents[0]] > relevance for content, relevance in found.items() if content != contents[0])
 
 
 def test_message_without_a_date_of_its_own_is_found_by_today(client: APIClient) -> None:
@@ -82,11 +80,7 @@ def test_reply_outranks_the_question_it_answers(client: APIClient) -> None:
 
 
 def test_breakdown_tells_own_relevance_from_what_neighbours_gave(client: APIClient) -> None:
-    say(
-        client,
-        {"content": "Where did you buy the green lamp?"},
-        {"role": "assistant", "content": "At a fair."},
-    )
+    say(client, {"content": "Where did you buy the green lamp?"}, {"role": "assistant", "content": "At a fair."})
     body = {**WHO, "query": "green lamp buy", "include_messages": True}
 
     found = client.post(f"{API}/memories/search", body).json()["results"]
@@ -267,12 +261,7 @@ def test_index_row_says_how_the_message_stands_in_its_session(client: APIClient)
             name: getattr(row, name) for name in ("session_id", "seq", "trust", "author", "asks")
         }
     first, second = MessageIndex.objects.order_by("seq")
-    assert (str(first.session_id), first.trust, first.author, first.asks) == (
-        session,
-        "untrusted",
-        "Ann",
-        True,
-    )
+    assert (str(first.session_id), first.trust, first.author, first.asks) == (session, "untrusted", "Ann", True)
     assert (second.author, second.asks) == ("", False)
 
 

@@ -23,9 +23,7 @@ def opened(client: APIClient, **values: Any) -> Any:
 
 
 def say(client: APIClient, session: Any, *messages: Any) -> list[Any]:
-    batch = [
-        message if isinstance(message, dict) else {"role": "user", "content": message} for message in messages
-    ]
+    batch = [message if isinstance(message, dict) else {"role": "user", "content": message} for message in messages]
     response = client.post(f"{API}/sessions/{session['id']}/messages", {"messages": batch})
     assert response.status_code == 201, response.content
     return list(response.json()["results"])
@@ -39,9 +37,7 @@ def context(client: APIClient, message: str, **values: Any) -> Any:
 
 def layer(client: APIClient, assembled: Any, name: str, *, included: bool = True) -> list[str]:
     receipt = client.get(f"{API}/receipts/{assembled['receipt_id']}").json()
-    return [
-        item["excerpt"] for item in receipt["items"] if item["layer"] == name and item["included"] is included
-    ]
+    return [item["excerpt"] for item in receipt["items"] if item["layer"] == name and item["included"] is included]
 
 
 # C1
@@ -49,13 +45,14 @@ def layer(client: APIClient, assembled: Any, name: str, *, included: bool = True
 
 def test_session_has_what_was_given(client: APIClient) -> None:
     chosen = str(uuid4())
-    session = opened(
-        client, session_id=chosen, channel="slack-thread", title="Tea", metadata={"thread": "1.2"}
-    )
+    session = opened(client, session_id=chosen, channel="slack-thread", title="Tea", metadata={"thread": "1.2"})
     assert session["id"] == chosen
     assert {key: session[key] for key in ("agent_id", "user_id", "channel", "title", "metadata")} == {
-        **NAMES, "channel": "slack-thread", "title": "Tea", "metadata": {"thread": "1.2"},
-    }  # fmt: skip
+        **NAMES,
+        "channel": "slack-thread",
+        "title": "Tea",
+        "metadata": {"thread": "1.2"},
+    }
     assert (session["message_count"], session["ended_at"], session["last_message_at"]) == (0, None, None)
     assert client.get(f"{API}/sessions/{chosen}").json() == session
 
@@ -86,9 +83,7 @@ def test_unknown_keys_are_refused(client: APIClient) -> None:
     ]
 
 
-def test_a_field_that_resembles_none_is_answered_with_those_there_are_and_what_is_missing(
-    client: APIClient,
-) -> None:
+def test_a_field_that_resembles_none_is_answered_with_those_there_are_and_what_is_missing(client: APIClient) -> None:
     refused = client.post(f"{API}/sessions", {"agent_id": "kana", "user": "hiroki", "zzz": 1}).json()
     assert refused["errors"][0]["detail"] == "is not a known field. Did you mean user_id?"
     assert refused["errors"][1]["detail"].startswith("is not a known field. There are: agent_id, user_id,")
@@ -136,9 +131,14 @@ def test_stats_of_a_session(client: APIClient) -> None:
     say(client, session, *({"role": "user", "content": "x", "created_at": at.isoformat()} for at in times))
     stats = client.get(f"{API}/sessions/{session['id']}/stats").json()
     assert stats == {
-        "session_id": session["id"], "message_count": 2, "first_message_time": "2026-01-01T09:00:00Z",
-        "last_message_time": "2026-01-01T09:01:30Z", "duration_seconds": 90, "has_summary": False, "last_summary_time": None,
-    }  # fmt: skip
+        "session_id": session["id"],
+        "message_count": 2,
+        "first_message_time": "2026-01-01T09:00:00Z",
+        "last_message_time": "2026-01-01T09:01:30Z",
+        "duration_seconds": 90,
+        "has_summary": False,
+        "last_summary_time": None,
+    }
 
 
 # C2
@@ -147,10 +147,16 @@ def test_stats_of_a_session(client: APIClient) -> None:
 @pytest.mark.parametrize(
     ("sent", "author", "role", "kept_author"),
     [
-        ("user", "", "user", ""), ("user", "ann", "user", "ann"), ("assistant", "", "assistant", ""), ("kana", "", "assistant", "kana"),
-        ("yuno", "", "assistant", "yuno"), ("yuno", "Y.", "assistant", "Y."), ("system", "", "system", ""), ("tool", "", "tool", ""),
+        ("user", "", "user", ""),
+        ("user", "ann", "user", "ann"),
+        ("assistant", "", "assistant", ""),
+        ("kana", "", "assistant", "kana"),
+        ("yuno", "", "assistant", "yuno"),
+        ("yuno", "Y.", "assistant", "Y."),
+        ("system", "", "system", ""),
+        ("tool", "", "tool", ""),
     ],
-)  # fmt: skip
+)
 def test_roles_of_older_clients_are_mapped(
     client: APIClient, sent: str, author: str, role: str, kept_author: str
 ) -> None:
@@ -159,18 +165,20 @@ def test_roles_of_older_clients_are_mapped(
 
 
 def test_unknown_role_is_refused(client: APIClient) -> None:
-    refused = client.post(
-        f"{API}/sessions/{opened(client)['id']}/messages", {"role": "developer", "content": "x"}
-    )
+    refused = client.post(f"{API}/sessions/{opened(client)['id']}/messages", {"role": "developer", "content": "x"})
     assert refused.status_code == 400
 
 
 def test_one_message_has_all_fields(client: APIClient) -> None:
     session = opened(client)
     body = {
-        "role": "user", "content": "  kept as it is \n", "author": "ann", "client_message_id": "c1",
-        "created_at": "2026-01-01T09:00:00+09:00", "metadata": {"a": [1]},
-    }  # fmt: skip
+        "role": "user",
+        "content": "  kept as it is \n",
+        "author": "ann",
+        "client_message_id": "c1",
+        "created_at": "2026-01-01T09:00:00+09:00",
+        "metadata": {"a": [1]},
+    }
     response = client.post(f"{API}/sessions/{session['id']}/messages", body)
     assert response.status_code == 201
     (row,) = response.json()["results"]
@@ -189,23 +197,26 @@ def test_repeated_client_message_id_returns_the_first_row(client: APIClient) -> 
     again = client.post(address, {"role": "user", "content": "first", "client_message_id": "c"})
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json() == first.json()
-    mixed = client.post(address, {"messages": [
-        {"role": "user", "content": "first", "client_message_id": "c"}, {"role": "user", "content": "new", "client_message_id": "d"},
-        {"role": "user", "content": "new", "client_message_id": "d"},
-    ]})  # fmt: skip
+    mixed = client.post(
+        address,
+        {
+            "messages": [
+                {"role": "user", "content": "first", "client_message_id": "c"},
+                {"role": "user", "content": "new", "client_message_id": "d"},
+                {"role": "user", "content": "new", "client_message_id": "d"},
+            ]
+        },
+    )
     assert mixed.status_code == 201
     assert [row["seq"] for row in mixed.json()["results"]] == [1, 2, 2]
     elsewhere = client.post(
-        f"{API}/sessions/{opened(client)['id']}/messages",
-        {"role": "user", "content": "x", "client_message_id": "c"},
+        f"{API}/sessions/{opened(client)['id']}/messages", {"role": "user", "content": "x", "client_message_id": "c"}
     )
     assert elsewhere.status_code == 201, "an id counts within its session"
 
 
 @pytest.mark.parametrize("changed", [{"content": "other"}, {"role": "assistant"}])
-def test_client_message_id_with_another_text_or_role_is_a_conflict(
-    client: APIClient, changed: dict[str, str]
-) -> None:
+def test_client_message_id_with_another_text_or_role_is_a_conflict(client: APIClient, changed: dict[str, str]) -> None:
     address = f"{API}/sessions/{opened(client)['id']}/messages"
     said = {"role": "user", "content": "first", "client_message_id": "c"}
     assert client.post(address, said).status_code == 201
@@ -274,9 +285,7 @@ def test_message_of_images_alone_is_stored(client: APIClient) -> None:
     ],
 )
 def test_wrong_blocks_are_refused(client: APIClient, blocks: list[Any]) -> None:
-    refused = client.post(
-        f"{API}/sessions/{opened(client)['id']}/messages", {"role": "user", "content": blocks}
-    )
+    refused = client.post(f"{API}/sessions/{opened(client)['id']}/messages", {"role": "user", "content": blocks})
     assert refused.status_code == 400
 
 
@@ -316,36 +325,16 @@ def test_young_session_is_filled_up_from_earlier_ones(client: APIClient) -> None
         ),
     )
     today = opened(client)
-    say(
-        client,
-        today,
-        {"role": "user", "content": "today", "created_at": (START + timedelta(days=2)).isoformat()},
-    )
+    say(client, today, {"role": "user", "content": "today", "created_at": (START + timedelta(days=2)).isoformat()})
     options = {"working_memory_limit": 5, "include_recall": False}
     assembled = context(client, "go on", session_id=today["id"], options=options)
-    assert layer(client, assembled, "working") == [
-        "old 2",
-        "yesterday 0",
-        "yesterday 1",
-        "yesterday 2",
-        "today",
-    ]
+    assert layer(client, assembled, "working") == ["old 2", "yesterday 0", "yesterday 1", "yesterday 2", "today"]
     without = context(client, "go on", options=options)
-    assert layer(client, without, "working") == [
-        "old 2",
-        "yesterday 0",
-        "yesterday 1",
-        "yesterday 2",
-        "today",
-    ]
+    assert layer(client, without, "working") == ["old 2", "yesterday 0", "yesterday 1", "yesterday 2", "today"]
     back_then = context(client, "go on", session_id=yesterday["id"], options=options)
-    assert layer(client, back_then, "working") == [
-        "old 1",
-        "old 2",
-        "yesterday 0",
-        "yesterday 1",
-        "yesterday 2",
-    ], "nothing later than the session"
+    assert layer(client, back_then, "working") == ["old 1", "old 2", "yesterday 0", "yesterday 1", "yesterday 2"], (
+        "nothing later than the session"
+    )
 
 
 def test_system_and_tool_messages_stay_out_of_contexts(client: APIClient) -> None:
@@ -360,9 +349,11 @@ def test_system_and_tool_messages_stay_out_of_contexts(client: APIClient) -> Non
     assembled = context(client, "zebra?", session_id=session["id"])
     assert "rules" not in str(assembled["messages"]) and "output" not in str(assembled["messages"])
     assert assembled["metadata"]["working_memory_count"] == 1
-    assert [
-        row["role"] for row in client.get(f"{API}/sessions/{session['id']}/messages").json()["results"]
-    ] == ["system", "tool", "user"]
+    assert [row["role"] for row in client.get(f"{API}/sessions/{session['id']}/messages").json()["results"]] == [
+        "system",
+        "tool",
+        "user",
+    ]
 
 
 # C4
@@ -381,9 +372,7 @@ def test_messages_are_recalled_at_once_in_a_new_session(client: APIClient) -> No
     assert best == "My cat is called Momo and hates rain."
     assert set(beside) <= {"filler 0", "filler 1"}, "only what was said right after it"
     assert assembled["metadata"]["recall_count"] == 1 + len(beside)
-    off = context(
-        client, "What is my cat called?", options={"include_recall": False, "working_memory_limit": 1}
-    )
+    off = context(client, "What is my cat called?", options={"include_recall": False, "working_memory_limit": 1})
     assert off["metadata"]["recall_count"] == 0
     assert "Momo" not in str(off["messages"])
 
@@ -417,8 +406,7 @@ def test_remembered_text_is_not_recalled_twice(client: APIClient) -> None:
 @pytest.mark.parametrize("way", ["channel", "key"])
 def test_untrusted_messages_stay_in_their_own_session(client: APIClient, way: str) -> None:
     client.post(
-        f"{API}/agents",
-        {"agent_id": "kana", "policy": {"untrusted_channels": ["email"]} if way == "channel" else {}},
+        f"{API}/agents", {"agent_id": "kana", "policy": {"untrusted_channels": ["email"]} if way == "channel" else {}}
     )
     writer = client if way == "channel" else client_with_key(is_trusted=False)
     own = opened(client, channel="email" if way == "channel" else "api")
@@ -446,14 +434,10 @@ def test_owner_mode_files_everything_under_one_user(client: APIClient) -> None:
     for sent in ({"user_id": "phone"}, {"user_id": "laptop"}, {}):
         session = client.post(f"{API}/sessions", {"agent_id": "tonari", **sent}).json()
         assert session["user_id"] == "tonari-owner"
-    memory = client.post(
-        f"{API}/memories", {"agent_id": "tonari", "user_id": "phone", "content": "likes tea"}
-    ).json()
+    memory = client.post(f"{API}/memories", {"agent_id": "tonari", "user_id": "phone", "content": "likes tea"}).json()
     assert memory["user_id"] == "tonari-owner"
     assert memory["namespace"] == "/notes/tonari-owner/"
-    found = client.post(
-        f"{API}/memories/search", {"agent_id": "tonari", "user_id": "laptop", "query": "tea"}
-    ).json()
+    found = client.post(f"{API}/memories/search", {"agent_id": "tonari", "user_id": "laptop", "query": "tea"}).json()
     assert len(found["results"]) == 1
     assert Session.objects.filter(actor__user_id="tonari-owner").count() == 3
 
@@ -464,7 +448,4 @@ def test_owner_mode_keeps_other_users_keys_out(client: APIClient) -> None:
     stranger = client_with_key(agent_ids=["tonari"], user_id="somebody", scopes=[Scope.READ, Scope.WRITE])
     assert stranger.post(f"{API}/memories/search", {"agent_id": "tonari", "query": "tea"}).status_code == 403
     owner = client_with_key(agent_ids=["tonari"], user_id="tonari-owner")
-    assert (
-        len(owner.post(f"{API}/memories/search", {"agent_id": "tonari", "query": "tea"}).json()["results"])
-        == 1
-    )
+    assert len(owner.post(f"{API}/memories/search", {"agent_id": "tonari", "query": "tea"}).json()["results"]) == 1

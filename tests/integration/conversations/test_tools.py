@@ -65,9 +65,7 @@ def store(client: APIClient, session: str, *messages: Any) -> Any:
 
 
 def context(client: APIClient, session: str, **values: Any) -> Any:
-    return told(
-        client.post(f"{API}/context", {**NAMES, "session_id": session, "message": "And now?", **values})
-    )
+    return told(client.post(f"{API}/context", {**NAMES, "session_id": session, "message": "And now?", **values}))
 
 
 ANTHROPIC_TALK = (
@@ -82,12 +80,16 @@ ANTHROPIC_TALK = (
 )  # fmt: skip
 OPENAI_TALK = (
     {"role": "user", "content": "Flights to Kyoto?"},
-    {"role": "assistant", "content": None, "tool_calls": [
-        {"id": "toolu_1", "type": "function", "function": {"name": "search", "arguments": '{"to": "京都"}'}},
-    ]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "toolu_1", "type": "function", "function": {"name": "search", "arguments": '{"to": "京都"}'}}
+        ],
+    },
     {"role": "tool", "tool_call_id": "toolu_1", "content": THREE},
     {"role": "assistant", "content": "Three."},
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("talk", [ANTHROPIC_TALK, OPENAI_TALK], ids=["anthropic", "openai"])
@@ -119,9 +121,7 @@ def test_a_result_is_never_without_its_call(client: APIClient) -> None:
     told(store(client, session, *talk[2:]), 201)
 
     for limit in range(1, 8):
-        sent = context(client, session, options={"working_memory_limit": limit, "recall_limit": 0})[
-            "messages"
-        ]
+        sent = context(client, session, options={"working_memory_limit": limit, "recall_limit": 0})["messages"]
         calls = [
             block["id"]
             for each in sent
@@ -129,9 +129,11 @@ def test_a_result_is_never_without_its_call(client: APIClient) -> None:
             if isinstance(block, dict) and block["type"] == "tool_use"
         ]
         results = [
-            block["tool_use_id"] for each in sent for block in each["content"]
+            block["tool_use_id"]
+            for each in sent
+            for block in each["content"]
             if isinstance(block, dict) and block["type"] == "tool_result"
-        ]  # fmt: skip
+        ]
         assert calls == results
         assert len(calls) == min(2, limit // 2)
 
@@ -197,9 +199,7 @@ def test_chat_calls_tools_and_goes_on_from_their_results(
     last = told(ask(client, session_id=session, tools=[tool], tool_results=[failed]))
 
     assert (last["status"], last["text"], last["tool_calls"]) == ("ok", "Three flights.", [])
-    assert [each.body["tools"] for each in llm.asked] == [
-        [TOOL if vendor == "anthropic" else OPENAI_TOOL]
-    ] * 3
+    assert [each.body["tools"] for each in llm.asked] == [[TOOL if vendor == "anthropic" else OPENAI_TOOL]] * 3
     roles = [each["role"] for each in llm.asked[2].messages]
     assert roles == ["user", *(["assistant", "user" if vendor == "anthropic" else "tool"] * 2)]
     assert str(llm.asked[2].messages).count("Flights to Kyoto?") == 1
@@ -246,9 +246,7 @@ def test_a_result_that_never_came_is_told_so(vendor: str, client: APIClient, llm
     assert str(llm.asked[1].messages).count("(no result)") == 2
 
 
-def test_arguments_that_are_no_json_are_no_answer(
-    client: APIClient, llm: LLMServer, settings: Settings
-) -> None:
+def test_arguments_that_are_no_json_are_no_answer(client: APIClient, llm: LLMServer, settings: Settings) -> None:
     settings.LLM = LLMConfig("openai", base_url=llm.base_url, api_key=llm.key)
     registry.reset()
     llm.answer(Reply(calls=[("a", "search", '{"to": ')]))
@@ -329,15 +327,11 @@ def test_results_of_untrusted_keys_stay_in_their_own_session(client: APIClient) 
 
 def test_a_window_does_not_begin_with_an_answer(client: APIClient) -> None:
     session = session_of(client)
-    talk = [
-        {"role": role, "content": f"{role} {number}"} for number in range(3) for role in ("user", "assistant")
-    ]
+    talk = [{"role": role, "content": f"{role} {number}"} for number in range(3) for role in ("user", "assistant")]
     told(store(client, session, {"role": "assistant", "content": "Welcome!"}, *talk), 201)
 
     def first(limit: int) -> Any:
-        sent = context(client, session, options={"working_memory_limit": limit, "include_recall": False})[
-            "messages"
-        ]
+        sent = context(client, session, options={"working_memory_limit": limit, "include_recall": False})["messages"]
         return sent[0]["content"], sent[1]["content"]
 
     assert first(3) == first(2)[:1] + first(3)[1:] == ("user 2", "assistant 2")

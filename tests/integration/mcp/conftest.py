@@ -38,10 +38,7 @@ class Calls:
 
 @asynccontextmanager
 async def connected(url: str, key: str, mode: str = MODES[0], **headers: str) -> AsyncIterator[Calls]:
-    headers = {
-        "Authorization": f"Bearer {key}",
-        **{name.replace("_", "-"): headers[name] for name in headers},
-    }
+    headers = {"Authorization": f"Bearer {key}", **{name.replace("_", "-"): headers[name] for name in headers}}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, cache=None) as client,

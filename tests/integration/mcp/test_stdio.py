@@ -43,7 +43,9 @@ def test_a_story_over_stdio(web: Web, key: str, mode: str) -> None:
 
 
 def test_what_fails_is_answered(web: Web, key: str) -> None:
-    lines = b'nonsense\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
+    lines = (
+        b'nonsense\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
+    )
 
     def answers(url: str, key: str) -> list[dict]:
         command = [sys.executable, "-m", "memoryhub_client.mcp_proxy", "--url", url, "--key", key]

@@ -113,13 +113,9 @@ def rows() -> dict[str, Any]:
     )
     return {
         "memory": {name: getattr(memory, name) for name in fields},
-        "revisions": [
-            (each.verb, each.who_kind, each.changed_before, each.changed_after) for each in revisions
-        ],
+        "revisions": [(each.verb, each.who_kind, each.changed_before, each.changed_after) for each in revisions],
         "counts": {kind.__name__: kind.objects.filter(actor_id=memory.actor_id).count() for kind in owned()},
-        "audit": sorted(
-            AuditEntry.objects.exclude(verb="issue").values_list("verb", "object_kind", "who_kind")
-        ),
+        "audit": sorted(AuditEntry.objects.exclude(verb="issue").values_list("verb", "object_kind", "who_kind")),
     }
 
 
@@ -144,9 +140,7 @@ def test_every_door_leaves_the_same_rows(door: str, web: Web, key: str, told: di
 
 def erase(web: Web, key: str) -> None:
     headers = {"Authorization": f"Bearer {key}"}
-    erased = httpx2.delete(
-        f"{web.url}/api/v1/actors?agent_id={AGENT}&user_id={USER}", headers=headers, timeout=60
-    )
+    erased = httpx2.delete(f"{web.url}/api/v1/actors?agent_id={AGENT}&user_id={USER}", headers=headers, timeout=60)
     assert erased.status_code in (200, 204)
     assert not Memory.objects.exists()
     assert left_behind() == {}

@@ -29,12 +29,7 @@ def test_a_memory_is_told_found_corrected_and_forgotten(web: Web, key: str, mode
             assert (again["id"], again["new"]) == (told["id"], False)
         async with connected(web.url + PATH, key, mode) as call:
             [found] = (await call("recall", query="Where does Ann live?"))["memories"]
-            assert found == {
-                "id": told["id"],
-                "kind": "fact",
-                "content": "Ann lives in Lisbon.",
-                "on": found["on"],
-            }
+            assert found == {"id": told["id"], "kind": "fact", "content": "Ann lives in Lisbon.", "on": found["on"]}
             assert "Lisbon" in (await call("context", message="In which town does Ann live?"))["remembered"]
             fixed = await call("correct", memory_id=told["id"], content="Ann lives in Porto.", reason="typo")
             moved = await call("correct", memory_id=fixed["id"], content="Ann lives in Faro.", changed=True)
@@ -46,10 +41,7 @@ def test_a_memory_is_told_found_corrected_and_forgotten(web: Web, key: str, mode
         return told["id"], moved["id"]
 
     first, second = asyncio.run(story())
-    assert {str(each.pk): each.actor.user_id for each in Memory.objects.all()} == {
-        first: "ann",
-        second: "ann",
-    }
+    assert {str(each.pk): each.actor.user_id for each in Memory.objects.all()} == {first: "ann", second: "ann"}
     revision = MemoryRevision.objects.filter(memory_id=first, verb="edit").get()
     assert (revision.who_kind, revision.reason) == ("key", "typo")
 
@@ -99,9 +91,7 @@ def test_project_files_are_viewed_and_edited(web: Web, key: str, mode: str) -> N
             await call("project_file", command="append", text="ivy beside the tulips", **file)
             text = (await call("project_file", command="view", **file))["text"]
             assert "tulips" in text and "ivy" in text and "roses" not in text
-            refused = await call.refused(
-                "project_file", command="str_replace", old_text="tulips", text="x", **file
-            )
+            refused = await call.refused("project_file", command="str_replace", old_text="tulips", text="x", **file)
             assert refused.endswith("old_text: stands 2 times in the file.")
             files = (await call("project_file", command="view", project="garden"))["files"]
             assert set(files) == {"MEMORY.md", "detail-plan.md"}

@@ -42,10 +42,15 @@ def test_rows_are_stored_as_they_were_given() -> None:
     space = active_space()
     vector = [0.25, -1.0, 6e-8] + [0.0] * (space.dimension - 3)
     row = {
-        "actor_id": actor.pk, "memory_id": memory.pk, "space_id": space.pk, "vector": HalfVector(vector),
-        "words": SparseVector({0: 0.5, DIMENSION - 1: 0.75}, DIMENSION), "length": 7, "words_version": 3,
+        "actor_id": actor.pk,
+        "memory_id": memory.pk,
+        "space_id": space.pk,
+        "vector": HalfVector(vector),
+        "words": SparseVector({0: 0.5, DIMENSION - 1: 0.75}, DIMENSION),
+        "length": 7,
+        "words_version": 3,
         **MemoryIndex.repeated(memory),
-    }  # fmt: skip
+    }
     copy_rows(MemoryIndex, [row])
     index = MemoryIndex.objects.get(memory_id=memory.pk)
     assert index.vector is not None

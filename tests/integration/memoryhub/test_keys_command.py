@@ -51,12 +51,7 @@ def test_issued_key_stands_alone_on_stdout_and_works(kana: None) -> None:
     row = ApiKey.objects.get()
     assert end == "\n" and text.startswith(f"mh_{row.prefix}_") and not set(text) & set(" \n")
     assert text not in notes and row.prefix in notes
-    assert (row.name, row.scopes, row.agent_ids, row.user_id) == (
-        "deploy",
-        ["read", "write"],
-        ["kana"],
-        "hiroki",
-    )
+    assert (row.name, row.scopes, row.agent_ids, row.user_id) == ("deploy", ["read", "write"], ["kana"], "hiroki")
     assert row.is_trusted and row.expires_at == datetime(2999, 12, 31, tzinfo=UTC)
     client = client_of(text)
     assert read(client, "kana", "hiroki").status_code == 200
@@ -70,8 +65,12 @@ def test_issue_and_revocation_are_in_the_trail_as_those_of_the_admin_are(kana: N
 
     revoked, issued = AuditEntry.objects.filter(object_kind="api_key")
     assert (issued.verb, issued.who_kind, issued.who_name, issued.object_id, issued.details) == (
-        "issue", "command", "keys", str(row.pk), {"prefix": row.prefix},
-    )  # fmt: skip
+        "issue",
+        "command",
+        "keys",
+        str(row.pk),
+        {"prefix": row.prefix},
+    )
     assert (revoked.verb, revoked.object_id, revoked.reason) == ("revoke", str(row.pk), "laptop lost")
     assert read(client_of(out.strip()), "kana", "hiroki").status_code == 401
 
@@ -130,8 +129,10 @@ def test_list_shows_state_and_last_use_and_no_secret(kana: None) -> None:
     out, _ = keys("list", "--json")
     rows = {row["name"]: row for row in map(json.loads, out.splitlines())}
     assert {name: row["state"] for name, row in rows.items()} == {
-        "phone": "usable", "old": "expired", "gone": "revoked",
-    }  # fmt: skip
+        "phone": "usable",
+        "old": "expired",
+        "gone": "revoked",
+    }
     assert rows["phone"]["agents"] == ["kana"] and rows["phone"]["last_used_at"] is not None
     assert rows["old"] == {
         "prefix": f"mh_{old.prefix}", "name": "old", "state": "expired", "agents": None, "user": None,
@@ -140,12 +141,14 @@ def test_list_shows_state_and_last_use_and_no_secret(kana: None) -> None:
     }  # fmt: skip
     table, _ = keys("list")
     head, *lines = table.splitlines()
-    assert head.split() == [
-        "prefix", "name", "state", "agents", "user", "scopes", "trusted", "last", "used", "expires",
-    ]  # fmt: skip
+    assert head.split() == ["prefix", "name", "state", "agents", "user", "scopes", "trusted", "last", "used", "expires"]
     assert next(line for line in lines if "gone" in line).split()[2:7] == [
-        "revoked", "all", "hiroki", "read,write,curate,admin", "no",
-    ]  # fmt: skip
+        "revoked",
+        "all",
+        "hiroki",
+        "read,write,curate,admin",
+        "no",
+    ]
     assert text.rsplit("_", 1)[-1] not in out + table
 
 
@@ -171,9 +174,14 @@ def test_two_keys_of_one_prefix_are_told_apart_by_their_ids(db: None) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_shell_takes_the_key_from_the_commands_output() -> None:
     done = subprocess.run(
-        [sys.executable, "manage.py", "keys", "issue", "shell"], cwd=CHECKOUT, env=environment(),
-        capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
+        [sys.executable, "manage.py", "keys", "issue", "shell"],
+        cwd=CHECKOUT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
     assert done.stdout.count("\n") == 1
     assert read(client_of(done.stdout.strip()), "kana", "hiroki").status_code == 200
 

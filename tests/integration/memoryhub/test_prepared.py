@@ -176,9 +176,7 @@ def test_the_server_keeps_a_statement_by_its_shape(fresh_connection: None) -> No
         assert prepared.rows(Q(id__in=[new_id()] * (number + 1))) == []
     assert len(kept_by_the_server()) == 1
 
-    assert (
-        PreparedQuery(lambda: Actor.objects.order_by("-id"), server_prepared=False).rows(Q(pk=new_id())) == []
-    )
+    assert PreparedQuery(lambda: Actor.objects.order_by("-id"), server_prepared=False).rows(Q(pk=new_id())) == []
     assert len(kept_by_the_server()) == 1
 
 
@@ -194,9 +192,7 @@ def test_the_server_keeps_nothing_where_the_url_says_so(
 ) -> None:
     environment = read_environment({"DATABASE_URL": "postgresql://u:p@h/n?prepare_threshold=none"})
     options: Any = database_settings(environment)["OPTIONS"]
-    monkeypatch.setitem(
-        connection.settings_dict["OPTIONS"], "prepare_threshold", options["prepare_threshold"]
-    )
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "prepare_threshold", options["prepare_threshold"])
     assert PreparedQuery(lambda: Actor.objects.order_by("id")).rows(Q(pk=new_id())) == []
     assert kept_by_the_server() == []
 
@@ -212,9 +208,7 @@ def test_statements_are_found_again_after_an_error(fresh_connection: None) -> No
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_statements_are_found_again_after_a_column_has_another_type(
-    fresh_connection: None, inside: bool
-) -> None:
+def test_statements_are_found_again_after_a_column_has_another_type(fresh_connection: None, inside: bool) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMPORARY TABLE shelf (name varchar(20))")
         cursor.execute("INSERT INTO shelf VALUES ('tea')")

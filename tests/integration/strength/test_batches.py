@@ -81,10 +81,15 @@ def test_batch_answers_for_each_item_in_order(client: APIClient) -> None:
         {"content": "x", "nonsense": 1},
         "nothing",
         {"content": "was born in Osaka in the spring"},
-        {"content": "drives a car", "confidence": 0.5, "valid_from": "2026-02-01T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"},
+        {
+            "content": "drives a car",
+            "confidence": 0.5,
+            "valid_from": "2026-02-01T00:00:00Z",
+            "valid_to": "2026-01-01T00:00:00Z",
+        },
         {"content": "was born in Osaka in spring", "source": "task"},
         {"content": "has two cats"},
-    )  # fmt: skip
+    )
     assert [(each["result"], each["status"]) for each in results] == [
         ("created", "active"), ("refused", None), ("reinforced", "active"), ("reinforced", "active"), ("refused", None),
         ("refused", None), ("created", "pending"), ("refused", None), ("refused", None), ("created", "active"),
@@ -93,8 +98,12 @@ def test_batch_answers_for_each_item_in_order(client: APIClient) -> None:
     assert results[3]["id"] == results[0]["id"]
     errors = [(each["errors"][0]["field"], each["errors"][0]["code"]) for each in results if each["errors"]]
     assert errors == [
-        ("content", "blank"), ("nonsense", "invalid"), ("body", "invalid"), ("valid_to", "invalid"), (None, "decided_against"),
-    ]  # fmt: skip
+        ("content", "blank"),
+        ("nonsense", "invalid"),
+        ("body", "invalid"),
+        ("valid_to", "invalid"),
+        (None, "decided_against"),
+    ]
     for wrong in ([], [{"content": "x"}] * 1_001):
         assert client.post(f"{API}/memories/batch", {**NAMES, "memories": wrong}).status_code == 400
 
@@ -125,11 +134,7 @@ def count(client: APIClient, **query: Any) -> int:
 
 
 def test_memories_are_archived_by_a_filter_and_brought_back_as_one_batch(client: APIClient) -> None:
-    batch(
-        client,
-        *({"content": f"tea {n}", "tags": ["tea"]} for n in range(3)),
-        {"content": "coffee", "pinned": True},
-    )
+    batch(client, *({"content": f"tea {n}", "tags": ["tea"]} for n in range(3)), {"content": "coffee", "pinned": True})
     client.post(f"{API}/memories", {**NAMES, "user_id": "aoi", "content": "tea of another", "tags": ["tea"]})
     plan = bulk(client, "archive", 200, tag=["tea"], dry_run=True)
     assert (plan["count"], plan["batch"], {each["tags"][0] for each in plan["sample"]}) == (3, None, {"tea"})
@@ -144,8 +149,13 @@ def test_memories_are_archived_by_a_filter_and_brought_back_as_one_batch(client:
     client.patch(f"{API}/memories/{edited['id']}", {"content": "tea of Uji"})
     run_jobs()
     assert client.get(address).json() == {
-        "batch": ordered["batch"], "verb": "archive", "state": "done", "done": 3, "total": 3, "changed": 2,
-    }  # fmt: skip
+        "batch": ordered["batch"],
+        "verb": "archive",
+        "state": "done",
+        "done": 3,
+        "total": 3,
+        "changed": 2,
+    }
     kept = client.get(f"{API}/memories", NAMES).json()["results"]
     assert {each["content"] for each in kept} == {"coffee", "tea of Uji", late["content"]}
     archived = client.get(f"{API}/memories", {**NAMES, "status": "archived"}).json()["results"][0]
@@ -160,12 +170,7 @@ def test_memories_are_archived_by_a_filter_and_brought_back_as_one_batch(client:
 
 
 def test_memories_are_deleted_by_a_filter_once_their_number_is_stated(client: APIClient) -> None:
-    batch(
-        client,
-        {"content": "tea", "tags": ["tea"]},
-        {"content": "more tea", "tags": ["tea"]},
-        {"content": "coffee"},
-    )
+    batch(client, {"content": "tea", "tags": ["tea"]}, {"content": "more tea", "tags": ["tea"]}, {"content": "coffee"})
     refused = bulk(client, "delete", 400, tag=["tea"])
     assert refused["errors"][0]["field"] == "expected_count"
     assert bulk(client, "approve", 400)["errors"][0]["field"] == "verb"
@@ -238,9 +243,7 @@ def test_feed_tells_an_agent_what_an_erased_user_took_along(client: APIClient) -
     committed()
     told = feed(client, all_users="true", after=cursor)["results"]
     assert {each["memory_id"] for each in told} == ids
-    assert {(each["change"], each["agent_id"], each["user_id"]) for each in told} == {
-        ("erased", "kana", None)
-    }
+    assert {(each["change"], each["agent_id"], each["user_id"]) for each in told} == {("erased", "kana", None)}
     assert {each["user_id"] for each in feed(client, all_users="true")["results"]} == {None, "aoi"}
     assert feed(client)["results"] == [] == feed(client, agent_id="mira", all_users="true")["results"]
 
@@ -326,12 +329,8 @@ def news_of(messages: list[Any]) -> list[NewMemory]:
         NewMemory(content="lives in Kobe.", **extracted, source_message_ids=keys[:1]),
         NewMemory(content="lives in Kobe", **of_fact, namespace="/elsewhere/"),
         NewMemory(content="really lives in Kobe", **extracted, source_message_ids=keys[2:]),
-        NewMemory(
-            content="owns a blue boat in the harbour of Kobe", **extracted, source_message_ids=keys[2:]
-        ),
-        NewMemory(
-            content="owns a blue boat in the harbour of Kobe, too", **extracted, source_message_ids=keys[1:]
-        ),
+        NewMemory(content="owns a blue boat in the harbour of Kobe", **extracted, source_message_ids=keys[2:]),
+        NewMemory(content="owns a blue boat in the harbour of Kobe, too", **extracted, source_message_ids=keys[1:]),
         NewMemory(content="sold the red bicycle to a friend", **extracted),
         NewMemory(content="sold a red bicycle to the friend", **extracted),
         NewMemory(content="perhaps rides horses", **of_fact),
@@ -348,9 +347,7 @@ def news_of(messages: list[Any]) -> list[NewMemory]:
 
 def state_of(actor: Any) -> list[Any]:
     """Return what may differ between two ways of writing the same."""
-    rows = (
-        Memory.objects.of([actor.pk]).joined_with_numbers().order_by("content", "kind", "namespace", "status")
-    )
+    rows = Memory.objects.of([actor.pk]).joined_with_numbers().order_by("content", "kind", "namespace", "status")
     return [
         (row.content, row.kind, row.namespace.replace(actor.user_id, "*"), row.status, row.version,
          row.numbers.access_count, round(row.strength, 9), row.numbers.last_accessed_at,
@@ -390,9 +387,7 @@ def test_repetitions_cost_no_statement_each(db: None, django_assert_max_num_quer
     session = talk(actor, "I said it all.")
     said = Message.objects.of([actor.pk]).get(session=session)
     extracted: dict[str, Any] = {"source": Source.EXTRACTION, "source_message_ids": [said.pk]}
-    words = [
-        f"{first} {second} near the {third}" for first in COLOURS for second in THINGS for third in PLACES
-    ]
+    words = [f"{first} {second} near the {third}" for first in COLOURS for second in THINGS for third in PLACES]
     news = [NewMemory(content=f"The user owns a {words}") for words in words]
     news += [NewMemory(content=f"The user sold a {words}", **extracted) for words in words]
     with django_assert_max_num_queries(60):

@@ -23,14 +23,7 @@ from strength.actions.usage import apply_impact, mark_candidates, set_strengths,
 from strength.domain.memories import WrongState
 from strength.domain.sleep import MergeState, Trigger
 from strength.domain.strength import Impact
-from strength.models import (
-    Memory,
-    MemoryNumbers,
-    Merge,
-    PerspectiveStrength,
-    SleepRun,
-    SleepState,
-)
+from strength.models import Memory, MemoryNumbers, Merge, PerspectiveStrength, SleepRun, SleepState
 from strength.sql import FRAGMENTS
 from tests.examples import examples
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write, numbers, numbers_of, seen
@@ -55,9 +48,7 @@ def test_a_night_writes_no_memory_that_merely_fades(write: Write, sleep_at: Slee
     before = places()
     first = sleep_at(NOW + DAY)
     assert (first.decayed_count, first.archived_count) == (3, 1)
-    assert {memory.pk for memory in (idle, busy, weak) if places()[memory.pk] != before[memory.pk]} == {
-        weak.pk
-    }
+    assert {memory.pk for memory in (idle, busy, weak) if places()[memory.pk] != before[memory.pk]} == {weak.pk}
     used(busy, NOW + 1.5 * DAY)
     before = places()
 
@@ -72,9 +63,7 @@ def test_a_night_writes_no_memory_that_merely_fades(write: Write, sleep_at: Slee
     assert {change["memory_id"] for change in changes_of(run)} == {str(idle.pk), str(busy.pk)}
 
 
-def test_what_is_archived_on_the_clock_stands_still_and_comes_back_with_undo(
-    write: Write, sleep_at: Sleep
-) -> None:
+def test_what_is_archived_on_the_clock_stands_still_and_comes_back_with_undo(write: Write, sleep_at: Sleep) -> None:
     memory = write("tea", strength=0.12)
     for day in (1, 2, 3):
         sleep_at(NOW + day * DAY)
@@ -87,14 +76,10 @@ def test_what_is_archived_on_the_clock_stands_still_and_comes_back_with_undo(
     assert numbers(memory).strength == pytest.approx(0.12 * 0.95**3, rel=1e-12)
     sleep_at(NOW + 5 * DAY)
     sleep_at(NOW + 6 * DAY)
-    assert numbers(memory).strength == pytest.approx(
-        0.12 * 0.95**5, rel=1e-12
-    )  # archived in the night before
+    assert numbers(memory).strength == pytest.approx(0.12 * 0.95**5, rel=1e-12)  # archived in the night before
 
 
-def test_what_is_crowded_out_is_chosen_by_what_the_clock_says(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_what_is_crowded_out_is_chosen_by_what_the_clock_says(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     """Strong once, and faded for long: the stored strength of the first is the greatest."""
     old = write("old", strength=1.0)
     for day in range(1, 11):
@@ -110,9 +95,7 @@ def test_what_is_crowded_out_is_chosen_by_what_the_clock_says(
     assert not MemoryNumbers.objects.get(memory=old).fades
 
 
-def test_thresholds_that_change_bring_another_level_and_its_rate(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_thresholds_that_change_bring_another_level_and_its_rate(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     memory = write("tea")
     for _ in range(3):
         used(memory, NOW)
@@ -142,9 +125,7 @@ def test_what_ends_leaves_the_clock_where_it_stood(actor: Actor, write: Write, s
     for day in range(1, 6):
         sleep_at(NOW + day * DAY)
     assert numbers(memory).strength == pytest.approx(0.95**2, rel=1e-12)
-    edit_memory(
-        memory=memory, values={"valid_to": None}, expected_version=None, by=BY, reason="", now=NOW + 7 * DAY
-    )
+    edit_memory(memory=memory, values={"valid_to": None}, expected_version=None, by=BY, reason="", now=NOW + 7 * DAY)
     # The sleep has archived what ended.
     apply_transition(memory=memory, verb="reactivate", by=BY, reason="", now=NOW + 7 * DAY)
     sleep_at(NOW + 8 * DAY)
@@ -182,9 +163,7 @@ def test_numbers_of_a_former_release_come_in_and_fade_from_when_they_did() -> No
     assert (row.strength, row.began_at.day, row.began_task, row.slept_in) == (0.7, 1, 3, None)
 
 
-def test_an_actors_first_night_after_an_import_begins_where_its_memories_did(
-    write: Write, sleep_at: Sleep
-) -> None:
+def test_an_actors_first_night_after_an_import_begins_where_its_memories_did(write: Write, sleep_at: Sleep) -> None:
     early, late = write("early"), write("late", at=NOW + DAY)
     SleepState.objects.all().delete()
     sleep_at(NOW + 2 * DAY)
@@ -259,9 +238,7 @@ def test_a_sleep_that_is_broken_off_in_the_middle_and_gone_on_with(
     assert numbers(memories[1]).strength == pytest.approx((0.106 + 1 / 100) * 0.95 + 0.1, rel=1e-12)
 
 
-def test_a_policy_that_changes_holds_for_the_night_that_follows(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_a_policy_that_changes_holds_for_the_night_that_follows(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     """What began in the middle of the interval fades by the night's policy too, from when it began."""
     early = write("early", strength_by_perspective={"cost": 0.8})
     sleep_at(NOW + DAY)
@@ -279,9 +256,7 @@ def test_a_policy_that_changes_holds_for_the_night_that_follows(
     assert seen(late.perspectives.get()) == pytest.approx(0.8 * 0.5**1.5, rel=1e-12)
 
 
-def test_what_is_at_a_level_that_keeps_everything_has_not_faded(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_what_is_at_a_level_that_keeps_everything_has_not_faded(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     idle, busy = write("idle"), write("busy")
     actor.agent.policy = {"daily_decay_targets": {str(level): 0.95 if level else 1.0 for level in range(6)}}
     actor.agent.save()
@@ -295,9 +270,7 @@ def test_what_is_at_a_level_that_keeps_everything_has_not_faded(
     assert numbers(busy).strength == pytest.approx(1.5 * 0.95**2, rel=1e-12)
 
 
-def test_levels_that_a_night_refreshed_come_back_with_its_undo(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_levels_that_a_night_refreshed_come_back_with_its_undo(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     memory = write("tea", strength_by_perspective={"cost": 0.8})
     for _ in range(3):
         used(memory, NOW)
@@ -346,10 +319,12 @@ def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:
         write_memory(actor=actor, new=NewMemory(content=text, **more), by=BY, now=NOW)[0]
         for text, more in [
             *((f"memory number {place}", {"strength": 0.11 + 0.3 * place}) for place in range(6)),
-            (SAME[0], {"strength_by_perspective": {"cost": 0.6}}), (SAME[1], {}),
-            ("for a while", {"valid_to": NOW + 12.2 * DAY}), ("later", {"valid_from": NOW + 6.7 * DAY}),
+            (SAME[0], {"strength_by_perspective": {"cost": 0.6}}),
+            (SAME[1], {}),
+            ("for a while", {"valid_to": NOW + 12.2 * DAY}),
+            ("later", {"valid_from": NOW + 6.7 * DAY}),
         ]
-    ]  # fmt: skip
+    ]
     evenings = []
     for day in range(1, 31):
         now = NOW + day * DAY
@@ -435,8 +410,7 @@ def _world(actor: Actor, memories: list[Memory]) -> list[Any]:
 def test_a_life_by_the_clock_is_a_life_of_nights_that_write_everything(seed: int) -> None:
     actors = [actor_for_writing(BY, f"kana-{way}", "hiroki", now=NOW) for way in ("clock", "nights")]
     by_clock, written = (
-        life(actor, random.Random(seed), by_clock=way)
-        for actor, way in zip(actors, (True, False), strict=True)
+        life(actor, random.Random(seed), by_clock=way) for actor, way in zip(actors, (True, False), strict=True)
     )
     for day, (one, other) in enumerate(zip(by_clock, written, strict=True), start=1):
         assert one[0] == other[0], f"day {day}"
@@ -464,9 +438,7 @@ def test_an_undone_night_leaves_no_rates_behind() -> None:
     assert strengths[0] < 0.7
 
 
-def test_an_undo_gives_a_perspective_back_where_the_memory_itself_had_nothing(
-    write: Write, sleep_at: Sleep
-) -> None:
+def test_an_undo_gives_a_perspective_back_where_the_memory_itself_had_nothing(write: Write, sleep_at: Sleep) -> None:
     memory = write("weightless", strength=0.0, strength_by_perspective={"cost": 0.8})
     run = sleep_at(NOW + DAY)
     assert run.archived_count == 1

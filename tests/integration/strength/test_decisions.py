@@ -64,9 +64,7 @@ def active() -> set[str]:
 
 @pytest.mark.parametrize("decide", ["delete", "reject"])
 @pytest.mark.parametrize(("text", "again"), PAIRS)
-def test_what_was_refused_does_not_come_back(
-    actor: Actor, write: Write, decide: str, text: str, again: str
-) -> None:
+def test_what_was_refused_does_not_come_back(actor: Actor, write: Write, decide: str, text: str, again: str) -> None:
     if decide == "delete":
         delete_memory(memory=write(text), expected_version=None, by=PERSON, reason="", now=NOW + DAY)
     else:
@@ -85,9 +83,7 @@ def test_what_was_refused_does_not_come_back(
 def test_what_was_put_right_stays_so(actor: Actor, write: Write, text: str, again: str) -> None:
     memory = write(text)
     right = "The user prefers water." if text.isascii() else "ユーザーは水が好きです。"
-    edit_memory(
-        memory=memory, values={"content": right}, expected_version=None, by=PERSON, reason="", now=NOW + DAY
-    )
+    edit_memory(memory=memory, values={"content": right}, expected_version=None, by=PERSON, reason="", now=NOW + DAY)
 
     answered, is_new = extract(actor, again)
 
@@ -143,9 +139,7 @@ def test_jobs_leave_no_decisions_and_rewrite_nothing_locked(actor: Actor, write:
     memory, other = write("tea"), write("coffee")
     delete_memory(memory=other, expected_version=None, by=JOB, reason="", now=NOW)
     assert not Tombstone.objects.exists()
-    edit_memory(
-        memory=memory, values={"content": "green tea"}, expected_version=None, by=PERSON, reason="", now=NOW
-    )
+    edit_memory(memory=memory, values={"content": "green tea"}, expected_version=None, by=PERSON, reason="", now=NOW)
     with pytest.raises(LockedByPerson):
         edit_memory(memory=memory, values={"content": "x"}, expected_version=None, by=JOB, reason="", now=NOW)
     assert Memory.objects.get(pk=memory.pk).content == "green tea"
@@ -155,9 +149,13 @@ def test_restoring_a_text_turns_the_decision_round(actor: Actor, write: Write) -
     memory = write("The user likes green tea.")
     first = MemoryRevision.objects.get(memory=memory)
     edit_memory(
-        memory=memory, values={"content": "The user likes coffee."}, expected_version=None, by=PERSON, reason="",
+        memory=memory,
+        values={"content": "The user likes coffee."},
+        expected_version=None,
+        by=PERSON,
+        reason="",
         now=NOW,
-    )  # fmt: skip
+    )
     restore_revision(memory=memory, revision=first, expected_version=None, by=PERSON, reason="", now=NOW)
     standing = Tombstone.objects.get()
     assert (standing.decision, standing.memory_id) == (TombstoneReason.EDITED, memory.pk)
@@ -174,30 +172,18 @@ def test_tombstones_hold_no_text(actor: Actor, write: Write) -> None:
 # Supersession
 
 
-def test_what_no_longer_holds_is_kept_and_can_be_asked_for(
-    actor: Actor, write: Write, client: APIClient
-) -> None:
+def test_what_no_longer_holds_is_kept_and_can_be_asked_for(actor: Actor, write: Write, client: APIClient) -> None:
     old = write("The user lives in Osaka.", tags=["home"])
     moved = NOW + 10 * DAY
     new = supersede_memory(
-        memory=old,
-        new=NewMemory(content="The user lives in Kyoto."),
-        at=moved,
-        by=JOB,
-        reason="moved",
-        now=moved,
+        memory=old, new=NewMemory(content="The user lives in Kyoto."), at=moved, by=JOB, reason="moved", now=moved
     )
     stored = Memory.objects.get(pk=old.pk)
     assert (stored.valid_to, stored.superseded_by_id, stored.status) == (moved, new.pk, "active")
     assert (new.valid_from, new.tags, new.namespace) == (moved, ["home"], old.namespace)
 
     def found(**filters: Any) -> list[str]:
-        body = {
-            "agent_id": "kana",
-            "user_id": "hiroki",
-            "query": "Where does the user live?",
-            "filters": filters,
-        }
+        body = {"agent_id": "kana", "user_id": "hiroki", "query": "Where does the user live?", "filters": filters}
         results = client.post("/api/v1/memories/search", body).json()["results"]
         return [each["memory"]["content"] for each in results]
 
@@ -208,16 +194,10 @@ def test_what_no_longer_holds_is_kept_and_can_be_asked_for(
 def test_a_job_does_not_end_what_a_person_put_right(actor: Actor, write: Write) -> None:
     old = write("The user lives in Tokyo.")
     edit_memory(
-        memory=old, values={"content": "The user lives in Osaka."}, expected_version=None, by=PERSON, reason="",
-        now=NOW,
-    )  # fmt: skip
+        memory=old, values={"content": "The user lives in Osaka."}, expected_version=None, by=PERSON, reason="", now=NOW
+    )
     new = supersede_memory(
-        memory=old,
-        new=NewMemory(content="The user lives in Kyoto."),
-        at=NOW + DAY,
-        by=JOB,
-        reason="",
-        now=NOW + DAY,
+        memory=old, new=NewMemory(content="The user lives in Kyoto."), at=NOW + DAY, by=JOB, reason="", now=NOW + DAY
     )
     assert new.status == "pending"
     assert Memory.objects.get(pk=old.pk).valid_to is None
@@ -227,12 +207,7 @@ def test_a_memory_is_not_superseded_by_itself(actor: Actor, write: Write) -> Non
     old = write("The user lives in Osaka.")
     with pytest.raises(MemoryRefused, match="says already"):
         supersede_memory(
-            memory=old,
-            new=NewMemory(content="The user lives in Osaka."),
-            at=NOW + DAY,
-            by=BY,
-            reason="",
-            now=NOW,
+            memory=old, new=NewMemory(content="The user lives in Osaka."), at=NOW + DAY, by=BY, reason="", now=NOW
         )
     assert Memory.objects.get(pk=old.pk).valid_to is None
 
@@ -259,9 +234,7 @@ def test_a_successor_that_was_decided_against_is_counted_and_ends_nothing(client
     client.delete(f"/api/v1/memories/{refused['id']}")
     body = {"content": "The user really likes green tea", "source": "extraction"}
     for _ in range(2):
-        answer = client.post(
-            f"/api/v1/memories/{old['id']}/supersede", body, headers={"Idempotency-Key": "k"}
-        )
+        answer = client.post(f"/api/v1/memories/{old['id']}/supersede", body, headers={"Idempotency-Key": "k"})
         assert (answer.status_code, answer.json()["code"]) == (409, "decided_against")
     assert Tombstone.objects.get().held_back == 2
     assert (Memory.objects.get().valid_to, Memory.objects.get().version) == (None, old["version"])
@@ -292,8 +265,7 @@ def test_nothing_from_an_untrusted_channel_enters_a_context_before_approval(clie
         for mark in marks[::20]
     ]
     searches = [
-        client.post("/api/v1/memories/search", {**names, "query": mark}).content.decode()
-        for mark in marks[::20]
+        client.post("/api/v1/memories/search", {**names, "query": mark}).content.decode() for mark in marks[::20]
     ]
     asked = {mark: marks[::20].index(mark) for mark in marks[::20]}
     for place, text in enumerate(contexts + searches):

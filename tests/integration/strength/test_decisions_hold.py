@@ -17,12 +17,7 @@ from memoryhub.auth.domain import curator
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from strength.actions.contradictions import (
-    ExtractedMemory,
-    compare_pending,
-    resolve_extracted,
-    write_extracted,
-)
+from strength.actions.contradictions import ExtractedMemory, compare_pending, resolve_extracted, write_extracted
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.revisions import undo_revision
@@ -38,16 +33,16 @@ PERSON = curator(1, "Ann")
 SET = json.loads((Path(__file__).parents[3] / "bench" / "decisions.json").read_text())
 CASES = SET["rejected"]
 REWORDED = [
-    *(case for case in CASES if "rewordings" in case), *SET["rejected_held_out"], *SET["rejected_written_later"]
-]  # fmt: skip
+    *(case for case in CASES if "rewordings" in case),
+    *SET["rejected_held_out"],
+    *SET["rejected_written_later"],
+]
 PREFERENCES = "/preferences/{actorId}/"
 
 
 def decide(memory: Memory, decision: str, right: str) -> None:
     if decision == "edit":
-        edit_memory(
-            memory=memory, values={"content": right}, expected_version=None, by=PERSON, reason="", now=NOW
-        )
+        edit_memory(memory=memory, values={"content": right}, expected_version=None, by=PERSON, reason="", now=NOW)
     else:
         apply_transition(memory=memory, verb=decision, by=PERSON, reason="", now=NOW)
 
@@ -62,9 +57,7 @@ def extract_all(actor: Actor, texts: list[str], *, is_trusted: bool = True) -> C
     ]
     before = set(Memory.objects.values_list("pk", flat=True))
     resolved = resolve_extracted(actor=actor, extracted=extracted, now=NOW)
-    outcomes = write_extracted(
-        actor=actor, extracted=extracted, resolutions=resolved, channel="", by=JOB, now=NOW
-    )
+    outcomes = write_extracted(actor=actor, extracted=extracted, resolutions=resolved, channel="", by=JOB, now=NOW)
     new = Memory.objects.of([actor.id]).exclude(pk__in=before)
     return Counter(new.values_list("status", flat=True)) + Counter(blocked=outcomes["blocked"])
 
@@ -163,9 +156,13 @@ def test_what_waits_for_a_person_as_well_is_not_let_in_by_a_model(
     actor: Actor, write: Write, llm: LLMServer, other: str
 ) -> None:
     memory = write(
-        "The user plays chess.", kind="preference", namespace=PREFERENCES, is_uncompared=True,
-        confidence=0.1 if other == "unsure" else None, needs_approval=other == "requested",
-    )  # fmt: skip
+        "The user plays chess.",
+        kind="preference",
+        namespace=PREFERENCES,
+        is_uncompared=True,
+        confidence=0.1 if other == "unsure" else None,
+        needs_approval=other == "requested",
+    )
     if other == "untrusted":
         Memory.objects.filter(pk=memory.pk).update(trust="untrusted")
     if other == "edited":
@@ -199,9 +196,7 @@ def test_a_judge_that_fails_lets_nothing_in_that_waits(actor: Actor, write: Writ
         assert texts(actor) == []
 
 
-def test_once_nothing_is_decided_against_nothing_waits_for_a_model(
-    actor: Actor, write: Write, llm: LLMServer
-) -> None:
+def test_once_nothing_is_decided_against_nothing_waits_for_a_model(actor: Actor, write: Write, llm: LLMServer) -> None:
     write("The user plays chess.", kind="preference", namespace=PREFERENCES, is_uncompared=True)
     compare_pending(actor=actor, by=JOB, now=NOW, step=transaction.atomic)
     assert (texts(actor), llm.asked) == (["The user plays chess."], [])
@@ -217,9 +212,7 @@ def test_what_a_judge_calls_different_is_written(actor: Actor, write: Write, llm
     assert extract_all(actor, [news]) == {"active": 1}
 
 
-def test_what_waits_says_what_it_looks_like(
-    actor: Actor, write: Write, llm: LLMServer, admin_client: Any
-) -> None:
+def test_what_waits_says_what_it_looks_like(actor: Actor, write: Write, llm: LLMServer, admin_client: Any) -> None:
     Model(llm, {})
     decide(write("The user likes spicy food.", kind="preference", namespace=PREFERENCES), "reject", "")
     assert extract_all(actor, ["The user is fond of spicy cuisine."]) == {"pending": 1}
@@ -248,10 +241,7 @@ def test_an_untrusted_text_that_was_rejected_blocks_no_trusted_one_but_lets_it_w
 @pytest.mark.parametrize("status", ["active", "archived", "pending"])
 def test_reject_works_on_every_state_and_is_undone(actor: Actor, write: Write, status: str) -> None:
     memory = write(
-        "Likes tea",
-        kind="preference",
-        pinned=status == "active",
-        confidence=0.1 if status == "pending" else None,
+        "Likes tea", kind="preference", pinned=status == "active", confidence=0.1 if status == "pending" else None
     )
     if status == "archived":
         decide(memory, "archive", "")
@@ -265,9 +255,7 @@ def test_reject_works_on_every_state_and_is_undone(actor: Actor, write: Write, s
     assert memory.status == status
 
 
-def test_what_was_rejected_does_not_come_back_from_its_messages_in_any_words(
-    actor: Actor, write: Write
-) -> None:
+def test_what_was_rejected_does_not_come_back_from_its_messages_in_any_words(actor: Actor, write: Write) -> None:
     key = Message.objects.get(session_id=talk(actor, "I got divorced.").pk).pk
     values: dict[str, Any] = {"kind": "fact", "source": Source.EXTRACTION, "source_message_ids": [key]}
     decide(write("The user is divorced.", **values), "reject", "")
@@ -303,9 +291,7 @@ def test_an_archived_text_that_is_said_again_is_no_second_row(
 def test_near_words_of_an_archived_text_are_no_second_row(actor: Actor, write: Write) -> None:
     memory = write("The user likes green tea in the morning.", kind="preference")
     decide(memory, "archive", "")
-    again = write(
-        "In the morning the user really likes green tea.", kind="preference", source=Source.EXTRACTION
-    )
+    again = write("In the morning the user really likes green tea.", kind="preference", source=Source.EXTRACTION)
     assert (again.pk, again.status) == (memory.pk, "pending")
 
 

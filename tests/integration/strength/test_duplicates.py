@@ -48,9 +48,7 @@ def memories(write: Write) -> list[Memory]:
 def test_the_most_relevant_are_those_of_a_search(memories: list[Memory], actor: Actor, hours: int) -> None:
     space, now = active_space(), NOW + timedelta(hours=hours)
     vectors = dict(MemoryIndex.objects.filter(space=space).values_list("memory_id", "vector"))
-    duplicate_query = [
-        DuplicateQuery(each.content, each.namespace, vectors[each.pk], [each.pk]) for each in memories
-    ]
+    duplicate_query = [DuplicateQuery(each.content, each.namespace, vectors[each.pk], [each.pk]) for each in memories]
     found = _nearest(duplicate_query, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
     for each, near in zip(duplicate_query, found, strict=True):
         where = (Q(valid_to=None) | Q(valid_to__gt=now)) & Q(
@@ -59,17 +57,17 @@ def test_the_most_relevant_are_those_of_a_search(memories: list[Memory], actor: 
         alone = nearest_memories(
             where & ~Q(memory_id__in=each.excluded_ids),
             build_query(QueryText.of(each.text), each.vector, space=space),
-            limit=MAX_CANDIDATES, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR,
-        )  # fmt: skip
+            limit=MAX_CANDIDATES,
+            similarity_threshold=SIMILARITY_FLOOR,
+            word_floor=WORD_FLOOR,
+        )
         assert [memory.pk for memory in near] == [memory.pk for memory, _relevance in alone], each.text
     assert any(len(near) == MAX_CANDIDATES for near in found) and [] in found
 
 
 def test_pairs_of_a_batch_are_those_of_its_memories(memories: list[Memory], actor: Actor) -> None:
     def named(batch: list[Memory]) -> list[tuple[Any, Any, float]]:
-        return [
-            (pair.kept.pk, pair.absorbed.pk, pair.likeness) for pair in duplicate_pairs(actor, batch, now=NOW)
-        ]
+        return [(pair.kept.pk, pair.absorbed.pk, pair.likeness) for pair in duplicate_pairs(actor, batch, now=NOW)]
 
     together = named(memories)
     assert together == [pair for memory in memories for pair in named([memory])]

@@ -58,14 +58,20 @@ def fill(count: int, seed: int = 7) -> Library:
     strengths = random.uniform(0.1, 2.5, size=count)
     rows = [
         Memory(
-            id=new_id(), actor=actor, content=f"memory {number}", content_digest=content_digest(f"memory {number}"),
-            namespace=f"/shelf-{number % 5}/hiroki/", kind=KINDS[number % 3], tags=["odd"] if number % 2 else ["even", "calm"],
-            created_at=NOW - timedelta(hours=number), updated_at=NOW,
+            id=new_id(),
+            actor=actor,
+            content=f"memory {number}",
+            content_digest=content_digest(f"memory {number}"),
+            namespace=f"/shelf-{number % 5}/hiroki/",
+            kind=KINDS[number % 3],
+            tags=["odd"] if number % 2 else ["even", "calm"],
+            created_at=NOW - timedelta(hours=number),
+            updated_at=NOW,
             valid_from=NOW - timedelta(days=400) if number % 7 else NOW - timedelta(days=10),
             valid_to=NOW - timedelta(days=20) if number % 11 == 0 and number % 7 else None,
         )
         for number in range(count)
-    ]  # fmt: skip
+    ]
     Memory.objects.bulk_create(rows)
     MemoryNumbers.objects.bulk_create(
         MemoryNumbers(memory=row, actor=actor, strength=strength, mark=0.0)
@@ -74,12 +80,7 @@ def fill(count: int, seed: int = 7) -> Library:
     words = word_vector(Counter())
     MemoryIndex.objects.bulk_create(
         MemoryIndex(
-            actor=actor,
-            memory=row,
-            space=space,
-            vector=HalfVector(vector),
-            words=words,
-            words_version=WORDS_VERSION,
+            actor=actor, memory=row, space=space, vector=HalfVector(vector), words=words, words_version=WORDS_VERSION
         )
         for row, vector in zip(rows, vectors, strict=True)
     )
@@ -112,9 +113,14 @@ def totals(library: Library, relevance: NDArray[np.float64]) -> NDArray[np.float
 
 def search(client: APIClient, query: NDArray[np.float64], **values: Any) -> Any:
     body = {
-        "agent_id": "kana", "user_id": "hiroki", "embedding": query.tolist(), "similarity_threshold": -1,
-        "limit": LIMIT, "candidate_limit": 1000, **values,
-    }  # fmt: skip
+        "agent_id": "kana",
+        "user_id": "hiroki",
+        "embedding": query.tolist(),
+        "similarity_threshold": -1,
+        "limit": LIMIT,
+        "candidate_limit": 1000,
+        **values,
+    }
     response = client.post(f"{API}/memories/search", body)
     assert response.status_code == 200, response.content
     return response.json()
@@ -126,9 +132,7 @@ def queries(library: Library, seed: int = 11) -> list[NDArray[np.float64]]:
     return list(near + 0.02 * random.normal(size=near.shape))
 
 
-def check(
-    library: Library, answer: Any, query: NDArray[np.float64], mask: NDArray[np.bool_], limit: int
-) -> None:
+def check(library: Library, answer: Any, query: NDArray[np.float64], mask: NDArray[np.bool_], limit: int) -> None:
     """Fail where an answer lacks a memory that is better than one it has, by more than the tolerance."""
     cosine = cosines(library, query)
     relevance = relevances(library, cosine)
@@ -171,9 +175,7 @@ def test_filtered_vector_search_is_exact(client: APIClient) -> None:
     month_ago = NOW - timedelta(days=30)
 
     def held(row: Memory, at: datetime) -> bool:
-        return (row.valid_from is None or row.valid_from <= at) and (
-            row.valid_to is None or row.valid_to > at
-        )
+        return (row.valid_from is None or row.valid_from <= at) and (row.valid_to is None or row.valid_to > at)
 
     filters: list[tuple[dict[str, Any], Any]] = [
         ({"kind": "fact"}, lambda row: row.kind == "fact" and held(row, NOW)),
@@ -181,15 +183,19 @@ def test_filtered_vector_search_is_exact(client: APIClient) -> None:
         ({"namespace": "/shelf-2/{actorId}/"}, lambda row: row.namespace == "/shelf-2/hiroki/" and held(row, NOW)),
         ({"tags": ["even", "calm"]}, lambda row: "even" in row.tags and held(row, NOW)),
         ({"tags": ["odd"], "kind": "note"}, lambda row: "odd" in row.tags and row.kind == "note" and held(row, NOW)),
-        ({"created_after": (NOW - timedelta(days=20)).isoformat()}, lambda row: row.created_at >= NOW - timedelta(days=20) and held(row, NOW)),
-        ({"created_before": (NOW - timedelta(days=20)).isoformat()}, lambda row: row.created_at <= NOW - timedelta(days=20) and held(row, NOW)),
+        (
+            {"created_after": (NOW - timedelta(days=20)).isoformat()},
+            lambda row: row.created_at >= NOW - timedelta(days=20) and held(row, NOW),
+        ),
+        (
+            {"created_before": (NOW - timedelta(days=20)).isoformat()},
+            lambda row: row.created_at <= NOW - timedelta(days=20) and held(row, NOW),
+        ),
         ({"as_of": month_ago.isoformat()}, lambda row: held(row, month_ago)),
         ({"as_of": month_ago.isoformat(), "kind": "fact"}, lambda row: row.kind == "fact" and held(row, month_ago)),
         ({"kind": "episode"}, lambda row: False),
-    ]  # fmt: skip
-    assert any(row.valid_to for row in rows) and any(
-        row.valid_from and row.valid_from > month_ago for row in rows
-    )
+    ]
+    assert any(row.valid_to for row in rows) and any(row.valid_from and row.valid_from > month_ago for row in rows)
     for wanted, rule in filters:
         mask = np.array([rule(row) for row in rows], dtype=bool)
         assert mask.any() or wanted == {"kind": "episode"}
@@ -209,9 +215,14 @@ def test_most_similar_come_first_among_the_clearly_relevant(client: APIClient) -
         vector = target + spread * random.normal(size=target.shape)
         vector /= np.linalg.norm(vector)
         row = Memory.objects.create(
-            id=new_id(), actor=actor, content=f"close {number}", content_digest=content_digest(f"close {number}"), namespace="/close/x/",
-            created_at=NOW, updated_at=NOW,
-        )  # fmt: skip
+            id=new_id(),
+            actor=actor,
+            content=f"close {number}",
+            content_digest=content_digest(f"close {number}"),
+            namespace="/close/x/",
+            created_at=NOW,
+            updated_at=NOW,
+        )
         MemoryNumbers.objects.create(memory=row, actor=actor, strength=1.0, mark=0.0)
         MemoryIndex.objects.create(
             actor=actor,
@@ -261,9 +272,7 @@ def test_rows_are_counted_once_where_the_planner_knows_nothing_of_them() -> None
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_clear_relation_stats('public', 'strength_memoryindex')")
         for column in ("actor_id", "space_id"):
-            cursor.execute(
-                "SELECT pg_clear_attribute_stats('public', 'strength_memoryindex', %s, false)", [column]
-            )
+            cursor.execute("SELECT pg_clear_attribute_stats('public', 'strength_memoryindex', %s, false)", [column])
     plans: list[Any] = []
 
     def explain(execute: Any, sql: str, params: Any, *rest: Any) -> Any:

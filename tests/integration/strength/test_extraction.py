@@ -34,16 +34,7 @@ from strength.models import Memory, MemorySource, StrategyCursor
 from tests.conftest import client_with_key, run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW
-from tests.integration.strength.talking import (
-    Model,
-    episode,
-    item,
-    messages_shown,
-    read,
-    sources_of,
-    talk,
-    texts,
-)
+from tests.integration.strength.talking import Model, episode, item, messages_shown, read, sources_of, talk, texts
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -77,11 +68,7 @@ def due_now() -> None:
     [
         (
             "en",
-            (
-                "I live in Osaka and I love green tea.",
-                ("assistant", "Noted."),
-                "The build is repaired, thanks.",
-            ),
+            ("I live in Osaka and I love green tea.", ("assistant", "Noted."), "The build is repaired, thanks."),
             "The user lives in Osaka.",
             "The user loves green tea.",
             EPISODE,
@@ -104,8 +91,7 @@ def test_a_fact_a_liking_and_an_episode_are_drawn(
     actor.agent.save()
     session = talk(actor, *said)
     model = Model(
-        llm,
-        {"facts": [item(fact, 1)], "preferences": [item(liking, 1)], "episodes": [episode(3, 2, **parts)]},
+        llm, {"facts": [item(fact, 1)], "preferences": [item(liking, 1)], "episodes": [episode(3, 2, **parts)]}
     )
 
     filed = read(actor)
@@ -167,12 +153,7 @@ def test_a_message_that_is_too_long_by_itself_is_shortened(actor: Actor, llm: LL
 def test_what_memory_said_is_not_drawn_again(actor: Actor, llm: LLMServer) -> None:
     nonce = "0123456789abcdef" * 2
     block = f"<remembered-{nonce}>\n## Related memories\n1. Loves red wine (relevance: 0.87)\n</remembered-{nonce}>"
-    talk(
-        actor,
-        ("assistant", "You live in Osaka."),
-        f"{block}\nWhat is the weather?",
-        "1. 茶が好き (関連度: 0.41)",
-    )
+    talk(actor, ("assistant", "You live in Osaka."), f"{block}\nWhat is the weather?", "1. 茶が好き (関連度: 0.41)")
     model = Model(llm, {"facts": [item("The user lives in Osaka.", 1)]})
     filed = read(actor)
     (asked,) = model.server.asked
@@ -193,15 +174,16 @@ def test_an_assistant_alone_is_not_asked_about(actor: Actor, llm: LLMServer) -> 
 def test_bad_items_are_left_out_and_the_others_stay(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "I have a dog.")
     bad = [
-        item("", 1), item("   ", 1), item("x" * 1_001, 1), item("No source.", 7), item("Beyond.", 0),
-        item("Unsure.", 1, confidence=2.0), {**item("None."), "sources": []},
-    ]  # fmt: skip
+        item("", 1),
+        item("   ", 1),
+        item("x" * 1_001, 1),
+        item("No source.", 7),
+        item("Beyond.", 0),
+        item("Unsure.", 1, confidence=2.0),
+        {**item("None."), "sources": []},
+    ]
     Model(
-        llm,
-        {
-            "facts": [*bad, item("The user has a dog.", 1)],
-            "episodes": [episode(1, **dict.fromkeys(EPISODE, ""))],
-        },
+        llm, {"facts": [*bad, item("The user has a dog.", 1)], "episodes": [episode(1, **dict.fromkeys(EPISODE, ""))]}
     )
     read(actor)
     assert texts(actor) == ["The user has a dog."]
@@ -236,9 +218,11 @@ def test_topics_reach_the_prompt_and_filter(
     agent.save()
     talk(actor, "…")
     drawn = [
-        item(tea, 1, topic=include), item(health, 1, topic=include), item("A", 1, topic=""),
+        item(tea, 1, topic=include),
+        item(health, 1, topic=include),
+        item("A", 1, topic=""),
         item("B", 1, topic=exclude),
-    ]  # fmt: skip
+    ]
     model = Model(llm, {"facts": drawn})
     read(actor)
     (asked,) = model.server.asked
@@ -256,9 +240,7 @@ def test_without_topics_the_prompt_names_none(actor: Actor, llm: LLMServer) -> N
 # Switches
 
 
-def test_a_strategy_that_is_off_draws_nothing_and_begins_where_it_is_turned_on(
-    actor: Actor, llm: LLMServer
-) -> None:
+def test_a_strategy_that_is_off_draws_nothing_and_begins_where_it_is_turned_on(actor: Actor, llm: LLMServer) -> None:
     switch(actor, semantic=False)
     session = talk(actor, "I live in Osaka.")
     model = Model(llm, {"facts": [item("The user lives in Osaka.", 1)]})
@@ -435,26 +417,11 @@ def test_what_breaks_off_writes_nothing_and_the_next_attempt_writes_it_once(
 
 @pytest.mark.parametrize(
     "failure",
-    [
-        "429",
-        "529",
-        "500",
-        "retry_after_3600",
-        "timeout",
-        "dropped",
-        "html",
-        "truncated_json",
-        "wrong_schema",
-        "401",
-    ],
+    ["429", "529", "500", "retry_after_3600", "timeout", "dropped", "html", "truncated_json", "wrong_schema", "401"],
 )
 def test_no_failure_writes_anything(actor: Actor, llm: LLMServer, failure: str, settings: Any) -> None:
     talk(actor, "I have a dog.")
-    llm.answer(
-        Reply(
-            data={"facts": [item("The user has a dog.")], "preferences": [], "episodes": []}, failure=failure
-        )
-    )
+    llm.answer(Reply(data={"facts": [item("The user has a dog.")], "preferences": [], "episodes": []}, failure=failure))
     due_now()
     crew_jobs = Job.objects.filter(kind="extract")
     if failure == "timeout":
@@ -506,9 +473,7 @@ def test_a_slice_moves_only_from_where_it_was_read(actor: Actor, llm: LLMServer)
 
     read(actor, step=step)
     assert texts(actor) == []
-    assert [set(asked.schema["properties"]) for asked in model.server.asked[1:]] == [
-        {"preferences", "episodes"}
-    ]
+    assert [set(asked.schema["properties"]) for asked in model.server.asked[1:]] == [{"preferences", "episodes"}]
 
 
 def test_another_users_messages_are_not_read(actor: Actor, llm: LLMServer) -> None:
@@ -545,9 +510,7 @@ def test_lessons_are_drawn_when_a_session_has_ended(actor: Actor, llm: LLMServer
 def test_lessons_are_drawn_when_enough_episodes_have_gathered(actor: Actor, llm: LLMServer) -> None:
     actor.agent.policy = {"reflection_after_episodes": 2}
     actor.agent.save()
-    model = Model(
-        llm, lambda asked: {"episodes": [episode(1, **{**EPISODE, "situation": messages_shown(asked)[0]})]}
-    )
+    model = Model(llm, lambda asked: {"episodes": [episode(1, **{**EPISODE, "situation": messages_shown(asked)[0]})]})
     for said in ("The build is repaired.", "門の鍵を直した。"):
         talk(actor, said)
         due_now()
@@ -589,11 +552,7 @@ def test_extraction_of_a_session_is_ordered_and_its_state_told(actor: Actor, llm
     due_now()
     run_jobs()
     after = client.get(f"{address}/extraction").json()
-    assert (after["is_complete"], after["job_id"], after["job_state"]) == (
-        True,
-        ordered.json()["job_id"],
-        "done",
-    )
+    assert (after["is_complete"], after["job_id"], after["job_state"]) == (True, ordered.json()["job_id"], "done")
     assert {each["read_until"] for each in after["strategies"] if each["is_on"]} == {2}
     assert client_with_key(agent_ids=["another"]).get(f"{address}/extraction").status_code == 404
 
@@ -607,9 +566,7 @@ def test_extraction_without_a_model_is_refused(actor: Actor) -> None:
 def test_a_lesson_is_as_little_trusted_as_any_message_that_it_comes_from(actor: Actor) -> None:
     talk(actor, *(f"Message {number}." for number in range(MAX_SOURCES + 1)))
     messages = Message.objects.order_by("created_at")
-    much, _ = write_memory(
-        actor=actor, new=NewMemory(content="Much was said.", kind=Kind.EPISODE), by=BY, now=NOW
-    )
+    much, _ = write_memory(actor=actor, new=NewMemory(content="Much was said.", kind=Kind.EPISODE), by=BY, now=NOW)
     MemorySource.objects.bulk_create(creation.sources_of(much, messages.select_related("session"), NOW))
     lesson = Lesson("Say less.", 0.9, (much.pk,))
     assert _extracted_lesson(actor, lesson, NOW).is_trusted

@@ -33,9 +33,7 @@ def untrusting(actor: Actor) -> Actor:
 
 
 @pytest.mark.parametrize("is_trusted", [True, False])
-def test_a_clock_that_lies_keeps_nothing_from_being_ended(
-    actor: Actor, llm: LLMServer, is_trusted: bool
-) -> None:
+def test_a_clock_that_lies_keeps_nothing_from_being_ended(actor: Actor, llm: LLMServer, is_trusted: bool) -> None:
     actor = untrusting(actor)
     Model(llm, {"facts": [item(OSAKA)]})
     talk(actor, "I live in Osaka.")
@@ -48,9 +46,7 @@ def test_a_clock_that_lies_keeps_nothing_from_being_ended(
     assert texts(actor) == [KYOTO]
 
 
-def test_words_of_an_untrusted_channel_do_not_make_an_old_statement_the_later_one(
-    actor: Actor, llm: LLMServer
-) -> None:
+def test_words_of_an_untrusted_channel_do_not_make_an_old_statement_the_later_one(actor: Actor, llm: LLMServer) -> None:
     actor = untrusting(actor)
     Model(llm, {"facts": [item(OSAKA)]})
     talk(actor, "I live in Osaka.")
@@ -123,14 +119,15 @@ def test_what_was_said_at_one_moment_ends_in_its_order(actor: Actor, llm: LLMSer
     batch = [NewMessage(role=Role.USER, content=f"{town} {town}", created_at=NOW) for town in said]
 
     def drawn(asked: Any) -> Any:
-        return {"facts": [item(next(fact for town, fact in said.items() if f"user: {town} {town}" in line))
-                for line in asked.text.splitlines() if line.startswith("[1]")]}  # fmt: skip
+        return {
+            "facts": [
+                item(next(fact for town, fact in said.items() if f"user: {town} {town}" in line))
+                for line in asked.text.splitlines()
+                if line.startswith("[1]")
+            ]
+        }
 
-    Model(
-        llm,
-        drawn,
-        {(KYOTO, OSAKA): "contradicts", (NARA, KYOTO): "contradicts", (NARA, OSAKA): "contradicts"},
-    )
+    Model(llm, drawn, {(KYOTO, OSAKA): "contradicts", (NARA, KYOTO): "contradicts", (NARA, OSAKA): "contradicts"})
     for each in batch:
         add_messages(session=session, batch=[each], by=BY, now=NOW)
         read(actor)
@@ -161,9 +158,7 @@ def test_refused_poison_is_shown_beside_trusted_words_apart_and_keeps_none_out(
 
 
 @pytest.mark.parametrize("verb", ["approve", "confirm", "reject"])
-def test_a_correction_that_waits_ends_the_old_when_it_is_brought_in(
-    actor: Actor, llm: LLMServer, verb: str
-) -> None:
+def test_a_correction_that_waits_ends_the_old_when_it_is_brought_in(actor: Actor, llm: LLMServer, verb: str) -> None:
     Model(llm, {"facts": [item(OSAKA)]})
     talk(actor, "Osaka.")
     read(actor)

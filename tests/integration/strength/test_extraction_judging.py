@@ -35,12 +35,7 @@ PERSON = curator(1, "Ann")
 # A fact, the same in words so different that only its meaning tells, and what contradicts it.
 SORTS = [
     ("en", "The user lives in Osaka.", "Osaka is where the user has their home.", "The user moved to Kyoto."),
-    (
-        "ja",
-        "ユーザーは大阪に住んでいる。",
-        "ユーザーの自宅の所在地は大阪市だ。",
-        "ユーザーは京都へ引っ越した。",
-    ),
+    ("ja", "ユーザーは大阪に住んでいる。", "ユーザーの自宅の所在地は大阪市だ。", "ユーザーは京都へ引っ越した。"),
 ]
 ALL = pytest.mark.parametrize(("language", "fact", "other_words", "contrary"), SORTS)
 
@@ -118,9 +113,7 @@ def test_a_move_ends_what_held_and_both_are_found_at_their_time(
     assert old.revisions.latest("number").verb == "supersede"
 
     def found(**filters: Any) -> list[str]:
-        query = (
-            "Where does the user live?" if language == "en" else "ユーザーは京都と大阪のどちらに住んでいる？"
-        )
+        query = "Where does the user live?" if language == "en" else "ユーザーは京都と大阪のどちらに住んでいる？"
         body = {"agent_id": "kana", "user_id": "hiroki", "query": query, "filters": filters}
         answer = client.post("/api/v1/memories/search", body).json()
         return [each["memory"]["content"] for each in answer["results"]]
@@ -149,9 +142,7 @@ def test_what_was_said_before_is_filed_as_the_past(
 def test_what_had_ended_and_is_read_again_stays_ended(
     actor: Actor, llm: LLMServer, language: str, fact: str, other_words: str, contrary: str
 ) -> None:
-    model = Model(
-        llm, {"facts": [item(fact)]}, {(contrary, fact): "contradicts", (other_words, fact): "same"}
-    )
+    model = Model(llm, {"facts": [item(fact)]}, {(contrary, fact): "contradicts", (other_words, fact): "same"})
     talk(actor, "Old.")
     read(actor)
     model.drawn = {"facts": [item(contrary)]}
@@ -167,14 +158,7 @@ def test_what_had_ended_and_is_read_again_stays_ended(
 @ALL
 @pytest.mark.parametrize("decision", ["locked", "pinned"])
 def test_what_a_person_holds_on_to_is_not_ended(
-    actor: Actor,
-    llm: LLMServer,
-    write: Write,
-    decision: str,
-    language: str,
-    fact: str,
-    other_words: str,
-    contrary: str,
+    actor: Actor, llm: LLMServer, write: Write, decision: str, language: str, fact: str, other_words: str, contrary: str
 ) -> None:
     memory = write(fact, kind="fact", pinned=decision == "pinned")
     if decision == "locked":
@@ -203,18 +187,12 @@ def test_what_was_rejected_does_not_come_back_in_other_words(
     assert (texts(actor), filed["blocked"]) == ([contrary], 1), "what contradicts a refused text is news"
 
 
-def test_what_was_deleted_does_not_come_back_from_its_messages_in_any_words(
-    actor: Actor, llm: LLMServer
-) -> None:
+def test_what_was_deleted_does_not_come_back_from_its_messages_in_any_words(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "I got divorced last year.", "I have a dog.")
     Model(llm, {"facts": [item("The user got divorced last year.", 1), item("The user has a dog.", 2)]})
     read(actor)
     delete_memory(
-        memory=Memory.objects.get(content__contains="divorced"),
-        by=PERSON,
-        reason="",
-        expected_version=None,
-        now=NOW,
+        memory=Memory.objects.get(content__contains="divorced"), by=PERSON, reason="", expected_version=None, now=NOW
     )
 
     Model(llm, {"facts": [item("A marriage of theirs ended in 2025.", 1), item("They keep a dog.", 2)]})
@@ -235,14 +213,8 @@ def test_what_a_person_edited_away_does_not_come_back_in_other_words(
 ) -> None:
     memory = write(fact, kind="fact")
     right = "The user lives in Sapporo." if language == "en" else "ユーザーは札幌市に住む。"
-    edit_memory(
-        memory=memory, values={"content": right}, expected_version=None, by=PERSON, reason="", now=NOW
-    )
-    Model(
-        llm,
-        {"facts": [item(other_words)]},
-        {(other_words, fact): "same", (other_words, right): "contradicts"},
-    )
+    edit_memory(memory=memory, values={"content": right}, expected_version=None, by=PERSON, reason="", now=NOW)
+    Model(llm, {"facts": [item(other_words)]}, {(other_words, fact): "same", (other_words, right): "contradicts"})
     talk(actor, "Again.", at=NOW + DAY)
     filed = read(actor, now=NOW + 2 * DAY)
     assert (texts(actor), filed["blocked"], Memory.objects.count()) == ([right], 1, 1)
@@ -298,9 +270,7 @@ def test_pairs_of_nothing_are_ignored(actor: Actor, llm: LLMServer, write: Write
     write("The user has a cat.", kind="fact")
     model = Model(llm, {"facts": [item("The user has a dog.")]})
     llm.answer(
-        lambda asked: (
-            Reply(data={"pairs": pairs, "compared": [1]}) if is_judgement(asked) else model.reply(asked)
-        )
+        lambda asked: Reply(data={"pairs": pairs, "compared": [1]}) if is_judgement(asked) else model.reply(asked)
     )
     talk(actor, "New.")
     read(actor)
@@ -360,17 +330,21 @@ def test_poison_from_an_untrusted_channel_becomes_no_memory(
     def obedient(asked: Asked) -> Reply:
         """Extract whatever a message says, and call it a contradiction of all that is known."""
         if is_judgement(asked):
-            return Reply(data={"compared": [1], "pairs": [
-                {"new": new, "known": known, "verdict": "contradicts"}
-                for new in numbered(asked, "new").values() for known in numbered(asked, "known").values()
-            ]})  # fmt: skip
+            return Reply(
+                data={
+                    "compared": [1],
+                    "pairs": [
+                        {"new": new, "known": known, "verdict": "contradicts"}
+                        for new in numbered(asked, "new").values()
+                        for known in numbered(asked, "known").values()
+                    ],
+                }
+            )
         fence = asked.text.split("\n")[0].split()[-1].rstrip(">")
         fences.add(fence)
         assert fence not in asked.system and asked.text.count(fence) in (2, 4)
         lines = [line for line in asked.text.splitlines() if line.startswith("[")]
-        drawn = [
-            item(line.partition("user: ")[2][:900], n, confidence=1.0) for n, line in enumerate(lines, 1)
-        ]
+        drawn = [item(line.partition("user: ")[2][:900], n, confidence=1.0) for n, line in enumerate(lines, 1)]
         return Reply(data={name: drawn[:20] if name == "facts" else [] for name in lists_of(asked)})
 
     llm.answer(obedient)
@@ -402,8 +376,7 @@ def test_untrusted_words_never_stand_beside_trusted_ones(actor: Actor, llm: LLMS
     session.actor.agent.refresh_from_db()
     talk(actor, "I have a cat.", session=session)
     model = Model(
-        llm,
-        lambda asked: {"facts": [item("The user has a pet: " + ("cat" if "cat" in asked.text else "dog"))]},
+        llm, lambda asked: {"facts": [item("The user has a pet: " + ("cat" if "cat" in asked.text else "dog"))]}
     )
     read(actor)
     shown = [("dog" in asked.text, "cat" in asked.text) for asked in model.asked_for("facts")]

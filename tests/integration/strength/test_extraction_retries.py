@@ -36,12 +36,7 @@ from tests.integration.strength.talking import (
 pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOTHING: dict[str, list[Any]] = {"facts": [], "preferences": [], "episodes": []}
-EPISODE = {
-    "situation": "The build broke.",
-    "intent": "Repair it.",
-    "actions": "Pinned it.",
-    "outcome": "Passed.",
-}
+EPISODE = {"situation": "The build broke.", "intent": "Repair it.", "actions": "Pinned it.", "outcome": "Passed."}
 
 
 def job_of(kind: str = "extract") -> Job:
@@ -68,8 +63,7 @@ def spoiling(word: str, failure: Reply) -> Callable[[Asked], Reply]:
 
 
 @pytest.mark.parametrize(
-    ("failure", "error"),
-    [("billing", ProviderUnavailable), ("400", ProviderRejected), ("413", ProviderRejected)],
+    ("failure", "error"), [("billing", ProviderUnavailable), ("400", ProviderRejected), ("413", ProviderRejected)]
 )
 def test_what_is_not_about_a_message_passes_none_by(
     actor: Actor, llm: LLMServer, failure: str, error: type[Exception]
@@ -92,9 +86,7 @@ def test_an_empty_account_is_waited_for(actor: Actor, llm: LLMServer) -> None:
     assert texts(actor) == ["The user has a dog."]
 
 
-def test_one_message_in_a_form_that_is_refused_is_seen_and_not_passed_by(
-    actor: Actor, llm: LLMServer
-) -> None:
+def test_one_message_in_a_form_that_is_refused_is_seen_and_not_passed_by(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "I have a dog.", "Hello.", "Poison.")
     llm.answer(spoiling("Poison", Reply(failure="400")))
     assert run_again().state == "failed"
@@ -108,9 +100,7 @@ def test_what_is_passed_by_is_known_and_a_backfill_goes_back_for_it_alone(
 ) -> None:
     talk(actor, *(f"Message {number}." for number in range(5)), "Poison.", "I have a dog.")
     llm.answer(spoiling("Poison", failure))
-    assert run_again().state == "done", (
-        "an answer that is cut would be cut again: its slice is halved at once"
-    )
+    assert run_again().state == "done", "an answer that is cut would be cut again: its slice is halved at once"
     assert (texts(actor), unread_messages(actor=actor)) == (["The user has a dog."], {})
     assert set(skipped_messages(actor=actor).values()) == {1}
 
@@ -170,12 +160,8 @@ def test_a_judge_that_cannot_answer_costs_no_fact(actor: Actor, llm: LLMServer, 
     assert texts(actor) == ["The user lives in Osaka.", "The user owns a red bicycle."]
 
 
-@pytest.mark.parametrize(
-    "failure", [Reply(failure="refusal"), Reply(data={"lessons": []}, stop="max_tokens")]
-)
-def test_an_episode_that_no_model_reads_does_not_keep_the_others(
-    actor: Actor, llm: LLMServer, failure: Reply
-) -> None:
+@pytest.mark.parametrize("failure", [Reply(failure="refusal"), Reply(data={"lessons": []}, stop="max_tokens")])
+def test_an_episode_that_no_model_reads_does_not_keep_the_others(actor: Actor, llm: LLMServer, failure: Reply) -> None:
     told = [EPISODE, {**EPISODE, "situation": "毒の話。"}, {**EPISODE, "situation": "The roof leaked."}]
     session = talk(actor, "The build broke.", "毒の話。", "The roof leaked.")
     model = Model(llm, {"episodes": [episode(number, **parts) for number, parts in enumerate(told, 1)]})
@@ -208,9 +194,7 @@ def test_reflection_waits_for_a_request_that_is_put_right(actor: Actor, llm: LLM
     assert not ReflectionCursor.objects.exists()
 
 
-def test_reflection_passes_by_no_episode_of_an_extraction_that_still_runs(
-    actor: Actor, llm: LLMServer
-) -> None:
+def test_reflection_passes_by_no_episode_of_an_extraction_that_still_runs(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "The build broke.")
     Model(llm, {"episodes": [episode(1, **EPISODE)]})
     read(actor)

@@ -45,8 +45,7 @@ def remember(actor: Actor, session: Session, days: int = 0) -> Memory | None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [(FIRST, SECOND), ("記憶の保存先を計画した。", "記憶の保存先を計画し、PostgreSQLに決めた。")],
+    ("first", "second"), [(FIRST, SECOND), ("記憶の保存先を計画した。", "記憶の保存先を計画し、PostgreSQLに決めた。")]
 )
 def test_a_summary_is_one_memory_that_rolls_on(
     actor: Actor, session: Session, client: APIClient, first: str, second: str
@@ -57,8 +56,11 @@ def test_a_summary_is_one_memory_that_rolls_on(
     memory = remember(actor, session)
     assert memory is not None
     assert (memory.kind, memory.namespace, memory.source, memory.status) == (
-        "summary", f"/summaries/hiroki/{session.pk}/", "extraction", "active",
-    )  # fmt: skip
+        "summary",
+        f"/summaries/hiroki/{session.pk}/",
+        "extraction",
+        "active",
+    )
     tell(session.pk, second, upto=40)
     remember(actor, session, 1)
     remember(actor, session, 2)
@@ -74,9 +76,7 @@ def test_a_summary_is_one_memory_that_rolls_on(
 def test_the_job_does_it(actor: Actor, session: Session) -> None:
     tell(session.pk, FIRST)
     Job.objects.all().delete()
-    enqueue(
-        "remember_summary", actor_id=actor.pk, key=str(session.pk), payload={"session_id": str(session.pk)}
-    )
+    enqueue("remember_summary", actor_id=actor.pk, key=str(session.pk), payload={"session_id": str(session.pk)})
     run_jobs()
     assert Memory.objects.get().content == FIRST
     assert Job.objects.get(kind="remember_summary").state == "done"
@@ -148,9 +148,7 @@ def test_untrusted_summaries_wait_and_replace_nothing_believed(actor: Actor, ses
 
 
 @pytest.mark.parametrize("trust", [Trust.TRUSTED, Trust.UNTRUSTED])
-def test_a_summary_that_was_deleted_takes_its_memory_along(
-    actor: Actor, session: Session, trust: Trust
-) -> None:
+def test_a_summary_that_was_deleted_takes_its_memory_along(actor: Actor, session: Session, trust: Trust) -> None:
     tell(session.pk, FIRST, trust=trust)
     assert remember(actor, session) is not None
     TOLD.clear()

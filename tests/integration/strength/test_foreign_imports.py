@@ -56,9 +56,7 @@ def test_a_format_comes_in_once_and_goes_as_a_whole(db: None, format: str, tmp_p
     told = run("import", path, *WHOSE)
     assert would.replace("Would be", "Imported") == told
     for name, count in NEW[format].items():
-        assert f"{name}: {count} new, 0 here already, 0 refused" in told.replace(
-            "5 new, 0", f"{count} new, 0"
-        ), told
+        assert f"{name}: {count} new, 0 here already, 0 refused" in told.replace("5 new, 0", f"{count} new, 0"), told
     assert MessageIndex.objects.count() == Message.objects.count() == NEW[format].get("messages", 0)
     assert set(Session.objects.values_list("channel", flat=True)) <= {f"import:{format}"}
     assert set(Memory.objects.values_list("channel", "source")) <= {(f"import:{format}", "import")}
@@ -83,12 +81,8 @@ def test_what_a_model_worded_waits_and_what_people_wrote_does_not(db: None, tmp_
     for format in ("claude", "markdown", "letta"):
         run("import", write_export(format, tmp_path, count=2), *WHOSE)
     assert set(Memory.objects.filter(channel="import:claude").values_list("status", flat=True)) == {"pending"}
-    assert set(Memory.objects.filter(channel="import:markdown").values_list("status", flat=True)) == {
-        "active"
-    }
-    assert set(Memory.objects.filter(channel="import:letta").values_list("status", "pinned")) == {
-        ("active", True)
-    }
+    assert set(Memory.objects.filter(channel="import:markdown").values_list("status", flat=True)) == {"active"}
+    assert set(Memory.objects.filter(channel="import:letta").values_list("status", "pinned")) == {("active", True)}
     note = Memory.objects.filter(channel="import:markdown", kind="decision").first()
     assert note is not None and set(note.tags) == {"tea", "旅", "shop"}
     assert note.metadata["category"] == "decision" and note.metadata["note"].endswith(".md")
@@ -102,9 +96,7 @@ def test_projects_come_with_their_documents_and_titles(db: None, tmp_path: Path)
     assert texts["detail-instructions.md"] == "Answer briefly."
     assert set(texts) == {"MEMORY.md", "detail-instructions.md", "detail-suppliers-md.md"}
     run("import", write_export("coding-agents", tmp_path, count=1), *WHOSE)
-    assert Document.objects.get(project__name="tea-shop", name="detail-memory-memory.md").text.startswith(
-        "# Memory"
-    )
+    assert Document.objects.get(project__name="tea-shop", name="detail-memory-memory.md").text.startswith("# Memory")
 
 
 def test_what_changed_since_stays_when_an_import_is_undone(db: None, tmp_path: Path) -> None:
@@ -149,9 +141,7 @@ def test_notes_are_called_by_the_plural_of_their_kind(db: None, client: APIClien
     assert "Imported: 0 new" in run("import", tmp_path, *WHOSE)
 
 
-def test_undoing_an_import_takes_its_texts_out_of_receipts(
-    db: None, client: APIClient, tmp_path: Path
-) -> None:
+def test_undoing_an_import_takes_its_texts_out_of_receipts(db: None, client: APIClient, tmp_path: Path) -> None:
     run("import", write_export("chatgpt", tmp_path, count=2), *WHOSE)
     run("import", write_export("markdown", tmp_path, count=2), *WHOSE)
     said = Message.objects.filter(role="user").first()
@@ -192,9 +182,13 @@ def test_undoing_what_made_a_session_longer_forgets_what_was_made_of_that_part(
         drawn[name] = draw(session.actor, f"A {name} memory.", sources)
     for strategy, memory in (("facts", None), ("summary", drawn["both"])):
         StrategyCursor.objects.create(
-            actor_id=session.actor_id, session_id=session.pk, strategy=strategy, read_until=session.message_count,
-            passed_until=session.message_count, memory_id=memory and memory.pk,
-        )  # fmt: skip
+            actor_id=session.actor_id,
+            session_id=session.pk,
+            strategy=strategy,
+            read_until=session.message_count,
+            passed_until=session.message_count,
+            memory_id=memory and memory.pk,
+        )
 
     assert undo_all(Import.objects.order_by("id")[1]) == 0
 
@@ -215,9 +209,12 @@ def test_undoing_an_import_takes_the_memories_of_its_summaries_along(db: None, t
     memories = [draw(each.actor, f"Summary of {each.pk}", []) for each in (kept, gone)]
     for session, memory in zip((kept, gone), memories, strict=True):
         StrategyCursor.objects.create(
-            actor_id=session.actor_id, session_id=session.pk, strategy="summary", read_until=session.message_count,
+            actor_id=session.actor_id,
+            session_id=session.pk,
+            strategy="summary",
+            read_until=session.message_count,
             memory_id=memory.pk,
-        )  # fmt: skip
+        )
     Session.objects.filter(pk=kept.pk).update(message_count=kept.message_count + 1)
 
     assert undo_all(Import.objects.get()) == 1
@@ -228,9 +225,7 @@ def test_undoing_an_import_takes_the_memories_of_its_summaries_along(db: None, t
 
 def draw(actor: Actor, text: str, messages: list[Message]) -> Memory:
     """Return a memory that an extraction has drawn from messages."""
-    memory, _ = write_memory(
-        actor=actor, new=NewMemory(content=text, kind=Kind.FACT), by=command("test"), now=NOW
-    )
+    memory, _ = write_memory(actor=actor, new=NewMemory(content=text, kind=Kind.FACT), by=command("test"), now=NOW)
     MemorySource.objects.bulk_create(sources_of(memory, messages, NOW))
     return memory
 
@@ -252,9 +247,7 @@ def test_a_transcript_with_a_torn_line_comes_in_but_for_that(db: None, tmp_path:
     path = write_export("coding-agents", tmp_path, count=1)
     (file,) = path.rglob("*.jsonl")
     lines = file.read_text(encoding="utf-8").splitlines()
-    file.write_text(
-        "\n".join([*lines[:4], lines[4][:40], *lines[5:], '{"type": "user", "uuid": ']), encoding="utf-8"
-    )
+    file.write_text("\n".join([*lines[:4], lines[4][:40], *lines[5:], '{"type": "user", "uuid": ']), encoding="utf-8")
     told = run("import", path, *WHOSE)
     assert "messages: 5 new" in told or "messages: 6 new" in told
     assert f"{file.relative_to(path)}: Line 5: messages: no JSON" in told
@@ -322,8 +315,10 @@ def test_memories_of_agents_and_assistants_wait(db: None, tmp_path: Path) -> Non
     path.write_text(json.dumps(rows))
     run("import", path, "--agent", "kana")
     assert dict(Memory.objects.values_list("content", "status")) == {
-        "said by the user": "active", "said by the assistant": "pending", "of the agent": "pending"
-    }  # fmt: skip
+        "said by the user": "active",
+        "said by the assistant": "pending",
+        "of the agent": "pending",
+    }
     assert note_text(Writer(1), 1).startswith("---")
 
 
@@ -335,11 +330,7 @@ def test_notes_go_out_are_edited_and_come_in_again(client: APIClient, tmp_path: 
     names, folder = {"agent_id": "kana", "user_id": "hiroki"}, tmp_path / "notes"
     texts = ["Likes green tea", "京都に住んでいる\n\n  - 2020年から ^x #y", "Plays the koto"]
     for text in texts:
-        made(
-            client.post(
-                f"{API}/memories", {**names, "content": text, "kind": "fact", "tags": ["two words", "食"]}
-            )
-        )
+        made(client.post(f"{API}/memories", {**names, "content": text, "kind": "fact", "tags": ["two words", "食"]}))
     made(client.post(f"{API}/projects", {**names, "name": "shop", "description": "A tea shop"}))
     export = ("export", folder, *WHOSE, "--format", "markdown")
     assert "0 files were left" in run(*export)
@@ -351,8 +342,7 @@ def test_notes_go_out_are_edited_and_come_in_again(client: APIClient, tmp_path: 
 
     facts, shop = folder / "memories" / "facts.md", folder / "projects" / "shop" / "MEMORY.md"
     edited = (
-        facts.read_text().replace("green tea #two-words", "white tea #two-words #new")
-        + "\n- [decision] Buy a kettle\n"
+        facts.read_text().replace("green tea #two-words", "white tea #two-words #new") + "\n- [decision] Buy a kettle\n"
     )
     facts.write_text(edited)
     shop.write_text(shop.read_text() + "\nOpens in May.\n")

@@ -92,11 +92,7 @@ def test_what_the_clock_leaves_is_what_nights_one_by_one_leave_in_two_thousand_r
                 middle = now + timedelta(seconds=elapsed * (1 - share))
                 begun = round(done * (1 - share))
                 mark = clock.mark(level, at=middle, tasks=tasks + begun)
-                left = (
-                    (done - begun)
-                    if clock.by_task
-                    else (now + timedelta(seconds=elapsed) - middle).total_seconds()
-                )
+                left = (done - begun) if clock.by_task else (now + timedelta(seconds=elapsed) - middle).total_seconds()
             else:
                 left = done if clock.by_task else timedelta(seconds=elapsed).total_seconds()
             if night >= begins:
@@ -143,11 +139,6 @@ def test_use_and_impact_in_sql_are_those_of_the_domain(actor: Any, write: Any) -
         row = numbers(memory)
         assert row.strength == pytest.approx(expected.strength, rel=1e-9)
         assert row.impact_score == pytest.approx(expected.impact_score, rel=1e-9)
-        assert (row.access_count, row.consolidation_level) == (
-            expected.access_count,
-            expected.consolidation_level,
-        )
-        assert row.consolidation_level == consolidation_level(
-            row.access_count, policy.consolidation_thresholds
-        )
+        assert (row.access_count, row.consolidation_level) == (expected.access_count, expected.consolidation_level)
+        assert row.consolidation_level == consolidation_level(row.access_count, policy.consolidation_thresholds)
         assert impact_value(policy, Impact.USER_POSITIVE) == actor.agent.policy["impact_user_positive"]

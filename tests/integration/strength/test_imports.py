@@ -18,10 +18,16 @@ from tests.factories.planting import API, made
 from tests.integration.memoryhub.importexport.conftest import everything, run
 
 MEMORIES = [
-    {"id": "1", "memory": "Likes green tea", "user_id": "hiroki", "created_at": "2025-01-01T00:00:00Z", "categories": ["food"]},
+    {
+        "id": "1",
+        "memory": "Likes green tea",
+        "user_id": "hiroki",
+        "created_at": "2025-01-01T00:00:00Z",
+        "categories": ["food"],
+    },
     {"id": "2", "memory": "京都に住んでいる", "user_id": "hiroki", "created_at": "2025-02-01T00:00:00Z"},
     {"id": "3", "memory": "Plays chess", "user_id": "aoi"},
-]  # fmt: skip
+]
 Save = Callable[[Any], Path]
 
 
@@ -62,10 +68,7 @@ def test_memories_of_mem0_go_to_their_users(db: None, save: Save, shape: Callabl
         "import",
         "active",
     )
-    assert (memory.tags, memory.valid_from and memory.valid_from.isoformat()) == (
-        ["food"],
-        "2025-01-01T00:00:00+00:00",
-    )
+    assert (memory.tags, memory.valid_from and memory.valid_from.isoformat()) == (["food"], "2025-01-01T00:00:00+00:00")
     assert MemoryIndex.objects.count() == MemoryNumbers.objects.count() == 3
 
 
@@ -140,10 +143,7 @@ def test_hostile_memories_are_refused_singly(db: None, save: Save) -> None:
         (lambda rows: json.dumps({"user": 1, "results": rows}), ["Entry 2", "Entry 4"]),
         (lambda rows: json.dumps({"results": rows}, indent=2), ["Entry 2, line 12", "Entry 4, line 22"]),
         (lambda rows: json.dumps(rows), ["Entry 2, line 1", "Entry 4, line 1"]),
-        (
-            lambda rows: "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]",
-            ["Entry 2, line 3", "Entry 4, line 5"],
-        ),
+        (lambda rows: "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]", ["Entry 2, line 3", "Entry 4, line 5"]),
         (lambda rows: "\n".join(map(json.dumps, rows)), ["Line 2", "Line 4"]),
     ],
     ids=["one object", "a list in it", "a list of one line", "a list", "lines"],
@@ -156,25 +156,29 @@ def test_what_is_refused_is_told_with_its_place(
     assert [each.partition(": memories: ")[0] for each in told.splitlines() if "NUL" in each] == places
 
 
-def node(
-    parent: str | None, role: str, text: str, time: float | None = None, **message: Any
-) -> dict[str, Any]:
+def node(parent: str | None, role: str, text: str, time: float | None = None, **message: Any) -> dict[str, Any]:
     content = {"content_type": "text", "parts": [text]}
     return {
-        "parent": parent, "children": [],
+        "parent": parent,
+        "children": [],
         "message": {"author": {"role": role}, "content": content, "create_time": time, **message},
-    }  # fmt: skip
+    }
 
 
 TALK = {
-    "title": "お茶の話", "create_time": 1_700_000_000, "conversation_id": "c-1", "current_node": "4",
+    "title": "お茶の話",
+    "create_time": 1_700_000_000,
+    "conversation_id": "c-1",
+    "current_node": "4",
     "mapping": {
-        "1": node(None, "system", ""), "2": node("1", "user", "Which tea is green?", 1_700_000_001),
-        "2x": node("1", "user", "Another question", 1_700_000_001), "3": node("2", "assistant", "Sencha.", 1_700_000_002),
+        "1": node(None, "system", ""),
+        "2": node("1", "user", "Which tea is green?", 1_700_000_001),
+        "2x": node("1", "user", "Another question", 1_700_000_001),
+        "3": node("2", "assistant", "Sencha.", 1_700_000_002),
         "b": node("3", "assistant", "Hiroki likes sencha.", 1_700_000_003, recipient="bio"),
         "4": node("b", "user", "Thank you", 1_700_000_004),
     },
-}  # fmt: skip
+}
 WHOSE = ("--agent", "kana", "--user", "hiroki")
 
 
@@ -186,8 +190,10 @@ def test_conversations_of_chatgpt_become_sessions(client: APIClient, save: Save)
     assert session.last_message_at is not None and session.last_message_at.timestamp() == 1_700_000_004
     said = Message.objects.order_by("seq").values_list("role", "content", "trust")
     assert list(said) == [
-        ("user", "Which tea is green?", "trusted"), ("assistant", "Sencha.", "trusted"), ("user", "Thank you", "trusted")
-    ]  # fmt: skip
+        ("user", "Which tea is green?", "trusted"),
+        ("assistant", "Sencha.", "trusted"),
+        ("user", "Thank you", "trusted"),
+    ]
     assert texts("kana", "hiroki") == {"Hiroki likes sencha."}
     assert MessageIndex.objects.count() == 3
     assert "messages: 3 new" in told and "sessions: 1 new" in told and "memories: 1 new" in told
@@ -229,17 +235,15 @@ def test_untrusted_conversations_stay_out_of_other_sessions(db: None, save: Save
 
 
 def test_hostile_conversations_are_refused_singly(db: None, save: Save) -> None:
-    circle = {
-        **TALK,
-        "conversation_id": "c-2",
-        "mapping": {"4": node("3", "user", "a"), "3": node("4", "user", "b")},
-    }
+    circle = {**TALK, "conversation_id": "c-2", "mapping": {"4": node("3", "user", "a"), "3": node("4", "user", "b")}}
     late = {**TALK, "conversation_id": "c-3", "create_time": 1e39}
     lost = {**TALK, "conversation_id": "c-4", "current_node": "none"}
     partly = {
-        **TALK, "conversation_id": "c-5", "current_node": "2",
+        **TALK,
+        "conversation_id": "c-5",
+        "current_node": "2",
         "mapping": {"1": node(None, "user", "secret \x00"), "2": node("1", "assistant", "fine \ue000")},
-    }  # fmt: skip
+    }
     rows = [json.dumps(each) for each in (circle, late, lost, partly, TALK)]
     content = "[" + ",\n".join(
         [

@@ -45,11 +45,7 @@ def test_every_curated_change_reaches_the_index(client: APIClient) -> None:
     memory_id = wrote(client, "green tea")
     address = f"{API}/memories/{memory_id}"
     steps = [
-        (
-            "patch",
-            address,
-            {"tags": ["b"], "namespace": "/facts/hiroki/", "valid_to": "2030-01-01T00:00:00Z"},
-        ),
+        ("patch", address, {"tags": ["b"], "namespace": "/facts/hiroki/", "valid_to": "2030-01-01T00:00:00Z"}),
         ("post", f"{address}/pin", {}),
         ("post", f"{address}/archive", {}),
         ("post", f"{address}/reactivate", {}),

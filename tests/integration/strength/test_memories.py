@@ -75,9 +75,7 @@ def test_learning_goes_to_its_perspective_else_to_general(client: APIClient) -> 
 
 def test_education_starts_weaker(client: APIClient) -> None:
     assert wrote(client, source="education")["strength"] == 0.5
-    client.patch(
-        f"{API}/agents/kana", {"policy": {"initial_strength_education": 0.3, "initial_strength": 1.2}}
-    )
+    client.patch(f"{API}/agents/kana", {"policy": {"initial_strength_education": 0.3, "initial_strength": 1.2}})
     assert wrote(client, "b", source="education")["strength"] == 0.3
     assert wrote(client, "c")["strength"] == 1.2
     assert wrote(client, "d", source="education", strength=0.9)["strength"] == 0.9
@@ -85,13 +83,16 @@ def test_education_starts_weaker(client: APIClient) -> None:
 
 def test_memory_links_to_its_messages(client: APIClient) -> None:
     session = client.post(f"{API}/sessions", {**NAMES, "channel": "slack"}).json()
-    (row,) = client.post(
-        f"{API}/sessions/{session['id']}/messages", {"role": "user", "content": "I like tea"}
-    ).json()["results"]
+    (row,) = client.post(f"{API}/sessions/{session['id']}/messages", {"role": "user", "content": "I like tea"}).json()[
+        "results"
+    ]
     (source,) = wrote(client, source_message_ids=[row["id"]])["sources"]
     assert {key: source[key] for key in ("message_id", "session_id", "channel", "trust")} == {
-        "message_id": row["id"], "session_id": session["id"], "channel": "slack", "trust": "trusted",
-    }  # fmt: skip
+        "message_id": row["id"],
+        "session_id": session["id"],
+        "channel": "slack",
+        "trust": "trusted",
+    }
 
 
 @pytest.mark.parametrize(
@@ -127,15 +128,13 @@ def test_equal_text_reinforces(client: APIClient) -> None:
 def test_text_that_differs_in_punctuation_or_emphasis_reinforces(client: APIClient) -> None:
     first, ja = wrote(client), wrote(client, content="コーヒーが好き", kind="preference")
     for content, kind, known in [
-        ("Really likes green tea.", "note", first), ("ＬＩＫＥＳ  green tea!", "note", first),
-        ("コーヒーがまじで好き。", "preference", ja), ("ｺｰﾋｰがとても好き", "preference", ja),
-    ]:  # fmt: skip
+        ("Really likes green tea.", "note", first),
+        ("ＬＩＫＥＳ  green tea!", "note", first),
+        ("コーヒーがまじで好き。", "preference", ja),
+        ("ｺｰﾋｰがとても好き", "preference", ja),
+    ]:
         again = client.post(f"{API}/memories", {**NAMES, "content": content, "kind": kind})
-        assert (again.status_code, again.json()["id"], again.json()["content"]) == (
-            200,
-            known["id"],
-            known["content"],
-        )
+        assert (again.status_code, again.json()["id"], again.json()["content"]) == (200, known["id"], known["content"])
         assert again.json()["access_count"] == 0, "within a minute it may be a retry"
     others = [
         {"kind": "fact"},
@@ -143,16 +142,11 @@ def test_text_that_differs_in_punctuation_or_emphasis_reinforces(client: APIClie
         {"scope_project": "tea"},
         {"content": "liked green tea"},
     ]
-    assert (
-        len(
-            {wrote(client, **{"content": "likes green tea!", **each})["id"] for each in others}
-            | {first["id"]}
-        )
-        == 5
+    assert len({wrote(client, **{"content": "likes green tea!", **each})["id"] for each in others} | {first["id"]}) == 5
+    batch = client.post(
+        f"{API}/memories/batch",
+        {**NAMES, "memories": [{"content": "likes green tea?"}, {"content": "has a dog"}, {"content": "Has a dog."}]},
     )
-    batch = client.post(f"{API}/memories/batch", {**NAMES, "memories": [
-        {"content": "likes green tea?"}, {"content": "has a dog"}, {"content": "Has a dog."}
-    ]})  # fmt: skip
     assert [each["result"] for each in batch.json()["results"]] == ["reinforced", "created", "reinforced"]
     verb(client, first, "archive")
     returned = client.post(f"{API}/memories", {**NAMES, "content": "likes green tea."}).json()
@@ -175,9 +169,7 @@ def test_consolidation_level_rises_with_use(client: APIClient) -> None:
     wrote(client)
     levels = [
         client.post(
-            f"{API}/memories",
-            {**NAMES, "content": "likes green tea"},
-            headers={"Idempotency-Key": str(number)},
+            f"{API}/memories", {**NAMES, "content": "likes green tea"}, headers={"Idempotency-Key": str(number)}
         ).json()["consolidation_level"]
         for number in range(15)
     ]
@@ -196,17 +188,15 @@ def test_doubtful_memories_wait_and_are_found_by_nobody(client: APIClient, way: 
     )
     if way == "message":
         session = client.post(f"{API}/sessions", {**NAMES, "channel": "email"}).json()
-        (row,) = client.post(
-            f"{API}/sessions/{session['id']}/messages", {"role": "user", "content": "x"}
-        ).json()["results"]
+        (row,) = client.post(f"{API}/sessions/{session['id']}/messages", {"role": "user", "content": "x"}).json()[
+            "results"
+        ]
         extra = {"source_message_ids": [row["id"]]}
     memory = wrote(writer, pinned=True, **extra)
     assert (memory["status"], memory["pinned"]) == ("pending", False)
     assert memory["trust"] == ("trusted" if way == "confidence" else "untrusted")
     assert search(client)["results"] == []
-    assert "green tea" not in str(
-        client.post(f"{API}/context", {**NAMES, "message": "tea?"}).json()["messages"]
-    )
+    assert "green tea" not in str(client.post(f"{API}/context", {**NAMES, "message": "tea?"}).json()["messages"])
     assert client.get(f"{API}/memories", NAMES).json()["results"] == []
     assert len(client.get(f"{API}/memories", {**NAMES, "status": "pending"}).json()["results"]) == 1
     approved = verb(client, memory, "approve", reason="seen").json()
@@ -249,8 +239,7 @@ def test_rejected_memories_stay_out(client: APIClient) -> None:
 def test_edit_makes_a_revision_and_locks(client: APIClient) -> None:
     memory = wrote(client)
     edited = client.patch(
-        f"{API}/memories/{memory['id']}",
-        {"content": "loves green tea", "tags": ["tea"], "reason": "he said so"},
+        f"{API}/memories/{memory['id']}", {"content": "loves green tea", "tags": ["tea"], "reason": "he said so"}
     )
     assert edited.status_code == 200
     assert (edited.json()["locked"], edited.json()["version"], edited["ETag"]) == (True, 2, '"2"')
@@ -293,9 +282,7 @@ def test_revision_can_be_restored(client: APIClient) -> None:
     ]
     assert texts(search(client)) == ["likes green tea"]
     other = wrote(client, "another")
-    assert (
-        client.post(f"{API}/memories/{other['id']}/restore", {"revision_id": first["id"]}).status_code == 404
-    )
+    assert client.post(f"{API}/memories/{other['id']}/restore", {"revision_id": first["id"]}).status_code == 404
 
 
 def test_stale_edit_is_412(client: APIClient) -> None:
@@ -320,9 +307,7 @@ def test_stale_supersession_is_412(client: APIClient) -> None:
     assert client.patch(address, {"tags": ["a"]}).status_code == 200
     before = client.get(address).json()
     for stale in (seen, '"x"'):
-        refused = client.post(
-            f"{address}/supersede", {"content": "likes coffee"}, headers={"If-Match": stale}
-        )
+        refused = client.post(f"{address}/supersede", {"content": "likes coffee"}, headers={"If-Match": stale})
         assert (refused.status_code, refused.json()["code"]) == (412, "version_mismatch")
     assert client.get(address).json() == before
     assert Memory.objects.count() == 1
@@ -515,9 +500,7 @@ def test_filters_narrow(client: APIClient) -> None:
     assert found(status="archived") == set()
     assert (
         refused_field(
-            client.post(
-                f"{API}/memories/search", {**NAMES, "query": "x", "filters": {"namespace": "/preferences"}}
-            )
+            client.post(f"{API}/memories/search", {**NAMES, "query": "x", "filters": {"namespace": "/preferences"}})
         )
         == "namespace"
     )
@@ -557,23 +540,10 @@ def test_retrieve_has_the_default_namespaces(client: APIClient) -> None:
     answer = client.post(f"{API}/memories/retrieve", {**NAMES, "query": "green tea"}).json()
     assert set(answer["namespaces"]) == {
         f"/{name}/hiroki/"
-        for name in [
-            "preferences",
-            "facts",
-            "summaries",
-            "episodes",
-            "reflections",
-            "learnings",
-            "decisions",
-            "notes",
-        ]
+        for name in ["preferences", "facts", "summaries", "episodes", "reflections", "learnings", "decisions", "notes"]
     }
-    assert [each["memory"]["content"] for each in answer["namespaces"]["/preferences/hiroki/"]] == [
-        "likes green tea"
-    ]
-    assert [each["memory"]["content"] for each in answer["namespaces"]["/facts/hiroki/"]] == [
-        "green tea is from Uji"
-    ]
+    assert [each["memory"]["content"] for each in answer["namespaces"]["/preferences/hiroki/"]] == ["likes green tea"]
+    assert [each["memory"]["content"] for each in answer["namespaces"]["/facts/hiroki/"]] == ["green tea is from Uji"]
     assert answer["namespaces"]["/episodes/hiroki/"] == []
 
 
@@ -581,12 +551,9 @@ def test_retrieve_uses_call_then_agent_then_default(client: APIClient) -> None:
     for number in range(4):
         wrote(client, f"green tea note {number}")
     client.patch(
-        f"{API}/agents/kana",
-        {"retrieval_config": {"/notes/{actorId}/": {"top_k": 2, "relevance_score": 0.1}}},
+        f"{API}/agents/kana", {"retrieval_config": {"/notes/{actorId}/": {"top_k": 2, "relevance_score": 0.1}}}
     )
-    agents = client.post(f"{API}/memories/retrieve", {**NAMES, "query": "green tea note"}).json()[
-        "namespaces"
-    ]
+    agents = client.post(f"{API}/memories/retrieve", {**NAMES, "query": "green tea note"}).json()["namespaces"]
     assert {prefix: len(found) for prefix, found in agents.items()} == {"/notes/hiroki/": 2}
     body = {**NAMES, "query": "green tea note", "config": {"/notes/": {"top_k": 3}, "/nothing/": {}}}
     calls = client.post(f"{API}/memories/retrieve", body).json()["namespaces"]
@@ -646,9 +613,7 @@ def test_list_filters_and_counts(client: APIClient) -> None:
     ):  # fmt: skip
         listed = client.get(f"{API}/memories", {**NAMES, **query}).json()["results"]
         assert {memory["content"] for memory in listed} == expected, query
-        assert client.get(f"{API}/memories/count", {**NAMES, **query}).json() == {"count": len(expected)}, (
-            query
-        )
+        assert client.get(f"{API}/memories/count", {**NAMES, **query}).json() == {"count": len(expected)}, query
     for wrong in (
         {"status": "lost"},
         {"kind": "x"},
@@ -713,9 +678,7 @@ def test_pages_end_where_thousands_share_a_value(client: APIClient) -> None:
         for n in range(2_300)
     ]
     Memory.objects.bulk_create(rows)
-    MemoryNumbers.objects.bulk_create(
-        MemoryNumbers(memory=row, actor=actor, strength=1.0, mark=0.0) for row in rows
-    )
+    MemoryNumbers.objects.bulk_create(MemoryNumbers(memory=row, actor=actor, strength=1.0, mark=0.0) for row in rows)
     pages = walk(client, f"{API}/memories?agent_id=kana&user_id=hiroki&limit=500&ordering=-strength")
     assert len({row["id"] for page in pages for row in page["results"]}) == 2_300
 
@@ -787,10 +750,7 @@ def test_metadata_are_bounded_edited_and_restored(client: APIClient) -> None:
     assert client.post(f"{address}/restore", {"revision_id": first["id"]}).json()["metadata"] == {"a": 1}
     long = {"a": "x" * 4_096}
     assert refused_field(client.patch(address, {"metadata": long})) == "metadata"
-    assert (
-        refused_field(client.post(f"{API}/memories", {**NAMES, "content": "x", "metadata": long}))
-        == "metadata"
-    )
+    assert refused_field(client.post(f"{API}/memories", {**NAMES, "content": "x", "metadata": long})) == "metadata"
 
 
 def test_search_of_several_users_checks_each(client: APIClient) -> None:
@@ -808,7 +768,5 @@ def test_search_of_several_users_checks_each(client: APIClient) -> None:
         refused = bound.post(f"{API}/memories/search", {**NAMES, "query": "tea", "others": [other]})
         assert refused.status_code == 403
     only_kana = client_with_key(agent_ids=["kana"])
-    refused = only_kana.post(
-        f"{API}/memories/search", {**NAMES, "query": "tea", "others": [{"agent_id": "mira"}]}
-    )
+    refused = only_kana.post(f"{API}/memories/search", {**NAMES, "query": "tea", "others": [{"agent_id": "mira"}]})
     assert refused.status_code == 403

@@ -38,9 +38,10 @@ def remember(user: str, draw: random.Random, agent: str = "kana") -> Actor:
     actor = actor_for_writing(BY, agent, user, now=NOW)
     for place in range(draw.randint(2, 14)):
         values: dict[str, Any] = {
-            "strength": draw.choice([0.05, 0.102, 0.106, 0.2, 1.0]), "kind": draw.choice([Kind.FACT, Kind.NOTE, Kind.PREFERENCE]),
+            "strength": draw.choice([0.05, 0.102, 0.106, 0.2, 1.0]),
+            "kind": draw.choice([Kind.FACT, Kind.NOTE, Kind.PREFERENCE]),
             "valid_to": draw.choice([None, None, NOW + draw.random() * 3 * DAY]),
-        }  # fmt: skip
+        }
         new = NewMemory(content=f"{agent} {user} {place}", **values)
         memory, _ = write_memory(actor=actor, new=new, by=BY, now=NOW + place * DAY / 100)
         if draw.random() < 0.1:
@@ -108,15 +109,16 @@ def test_nights_of_all_sorts_end_in_the_step_and_those_that_were_begun_go_on_alo
     runs = advance(every, request(NOW + DAY))
 
     assert {key for key, run in runs.items() if run.state == RunState.DONE} == {
-        plain.pk, new.pk, other_policy.pk, answered.pk
-    }  # fmt: skip
+        plain.pk,
+        new.pk,
+        other_policy.pk,
+        answered.pk,
+    }
     assert runs[begun.pk].state == RunState.RUNNING and runs[begun.pk].number == 0
     SleepRun.objects.filter(actor=begun).delete()
     assert len(list(sleep_together(actors=every, request=request(NOW + DAY)))) == 5
     assert set(SleepRun.objects.values_list("state", flat=True)) == {"done"}
-    assert (
-        SleepRun.objects.filter(actor=plain).count() == SleepRun.objects.filter(actor=answered).count() == 1
-    )
+    assert SleepRun.objects.filter(actor=plain).count() == SleepRun.objects.filter(actor=answered).count() == 1
 
 
 def test_what_is_new_is_compared_after_the_step() -> None:
@@ -145,9 +147,7 @@ def test_a_step_that_cannot_archive_all_leaves_the_rest_to_each(monkeypatch: pyt
     runs = list(sleep_together(actors=actors, request=request(NOW + DAY)))
     assert [(run.state, run.archived_count) for run in runs] == [("done", 4)] * 3
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SET CONSTRAINTS ALL IMMEDIATE"
-        )  # what the feed's trigger notes when a transaction commits
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what the feed's trigger notes when a transaction commits
     changes = MemoryChange.objects.values_list("change", flat=True)
     assert Counter(changes) == {"created": 12, "archived": 12}
     for run in runs:
@@ -167,9 +167,11 @@ def test_a_preview_foretells_what_a_step_does() -> None:
         runs = list(sleep_together(actors=every, request=request(NOW + night * DAY)))
         for preview, run in zip(previews, runs, strict=True):
             assert (preview.archived_count, preview.decayed_count) == (run.archived_count, run.decayed_count)
-            _preview, *surprises = sleep_runs.compare_with_preview(
-                run=run, changes=sleep_runs.changes_of(run)
-            ) or ("", [], [])
+            _preview, *surprises = sleep_runs.compare_with_preview(run=run, changes=sleep_runs.changes_of(run)) or (
+                "",
+                [],
+                [],
+            )
             assert surprises == [[], []]
     assert Memory.objects.filter(status="archived").exists()
 

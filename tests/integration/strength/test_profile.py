@@ -56,12 +56,9 @@ def test_a_liking_of_another_device_answers_every_question_for_a_recommendation(
 
 def test_the_strongest_and_the_newest_of_many_are_within_the_tokens(actor: Actor, write: Write) -> None:
     likings = [
-        write(f"Likes dish number {number} of the card", kind="preference", at=NOW - 3 * DAY)
-        for number in range(250)
+        write(f"Likes dish number {number} of the card", kind="preference", at=NOW - 3 * DAY) for number in range(250)
     ]
-    facts = [
-        write(f"Has visited town number {number}", kind="fact", at=NOW - 3 * DAY) for number in range(250)
-    ]
+    facts = [write(f"Has visited town number {number}", kind="fact", at=NOW - 3 * DAY) for number in range(250)]
     for used in (likings[7], facts[9]):
         use_memories(memories=[used], perspective=None, task=None, by=BY, now=NOW)
     newest = [write("Is vegan now", kind="preference"), write("Moved to Kobe", kind="fact")]
@@ -78,9 +75,7 @@ def test_the_strongest_and_the_newest_of_many_are_within_the_tokens(actor: Actor
     assert assembly.metadata.profile_count == len(profile(assembly)) > 12
 
 
-def test_nights_do_not_take_a_standing_liking_from_the_profile(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_nights_do_not_take_a_standing_liking_from_the_profile(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     liking = write("Likes citrus scents", kind="preference")
     notes = [write(f"Said hello on day {number}") for number in range(3)]
     likings = [write(f"Likes dish number {number} of the card", kind="preference") for number in range(60)]
@@ -106,9 +101,7 @@ def test_only_what_holds_and_is_trusted_is_in_and_of_this_user_alone(actor: Acto
     write("Has ended", kind="fact", valid_to=NOW)
     write("Is a note", kind="note")
     for verb in ("archive", "reject"):
-        apply_transition(
-            memory=write(f"To {verb}", kind="fact"), verb=verb, by=curator(1, "Ann"), reason="", now=NOW
-        )
+        apply_transition(memory=write(f"To {verb}", kind="fact"), verb=verb, by=curator(1, "Ann"), reason="", now=NOW)
     for user_id in ("", "somebody-else"):
         other = actor_for_writing(BY, actor.agent_id, user_id, now=NOW)
         write_memory(actor=other, new=NewMemory(content="Of another", kind="fact"), by=BY, now=NOW)  # type: ignore[arg-type]
@@ -124,8 +117,9 @@ def test_a_memory_is_in_one_layer_and_likings_are_wishes(actor: Actor, write: Wr
     assembly = assembled(actor, "Which green tea do I like?")
 
     assert [(item.layer, item.excerpt) for item in assembly.items[1:-1]] == [
-        ("semantic", "Likes green tea"), ("profile", "Lives in Kobe"),
-    ]  # fmt: skip
+        ("semantic", "Likes green tea"),
+        ("profile", "Lives in Kobe"),
+    ]
     block = assembly.messages[0]["content"][0]["text"]
     assert "## The user's wishes\n1. Likes green tea (since 1 March 2026)" in block
     assert "## About the user\n1. Lives in Kobe (since 1 March 2026)" in block
@@ -133,9 +127,7 @@ def test_a_memory_is_in_one_layer_and_likings_are_wishes(actor: Actor, write: Wr
     assert profile(assembled(actor, "Hm?", profile_max_tokens=0)) == []
 
 
-def test_the_profile_is_in_the_receipt_and_its_use_counts(
-    client: APIClient, actor: Actor, write: Write
-) -> None:
+def test_the_profile_is_in_the_receipt_and_its_use_counts(client: APIClient, actor: Actor, write: Write) -> None:
     memory = write("Likes citrus scents", kind="preference")
     body = {"agent_id": actor.agent_id, "user_id": actor.user_id, "message": "What would you recommend?"}
     answer = client.post("/api/v1/context", body).json()
@@ -169,9 +161,7 @@ def test_retrieve_returns_the_strongest_of_a_namespace_whatever_is_asked(
     assert Memory.objects.select_related("numbers").get(pk=strong.pk).numbers.candidate_count == 2
 
 
-def test_notes_learnings_and_decisions_are_retrieved_by_default(
-    client: APIClient, actor: Actor, write: Write
-) -> None:
+def test_notes_learnings_and_decisions_are_retrieved_by_default(client: APIClient, actor: Actor, write: Write) -> None:
     for kind in ("note", "learning", "decision"):
         write(f"The {kind} about the lighthouse", kind=kind)
     body = {"agent_id": actor.agent_id, "user_id": actor.user_id, "query": "What about the lighthouse?"}

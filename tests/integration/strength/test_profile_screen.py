@@ -28,9 +28,7 @@ def press(browser: Client, button: str, **values: Any) -> str:
     return " ".join(str(message) for message in answer.context["messages"])
 
 
-def test_each_line_links_its_memories_and_tells_whether_it_is_shown(
-    boss: Client, likings: list[Memory]
-) -> None:
+def test_each_line_links_its_memories_and_tells_whether_it_is_shown(boss: Client, likings: list[Memory]) -> None:
     page = page_of(Profile.objects.get())
     said = boss.get(page).content.decode()
     assert all(page_of(each) in said and each.content in said for each in likings)

@@ -58,9 +58,7 @@ def policy(actor: Actor, **values: Any) -> None:
     actor.agent.save()
 
 
-@pytest.mark.parametrize(
-    ("uses", "left"), [(0, 0.95), (5, 0.97), (15, 0.98), (30, 0.99), (60, 0.995), (100, 0.998)]
-)
+@pytest.mark.parametrize(("uses", "left"), [(0, 0.95), (5, 0.97), (15, 0.98), (30, 0.99), (60, 0.995), (100, 0.998)])
 def test_a_day_leaves_what_the_level_keeps(write: Write, sleep_at: Sleep, uses: int, left: float) -> None:
     memory = write("tea")
     used(memory, uses)
@@ -137,10 +135,7 @@ def test_the_weak_are_archived_with_a_revision(write: Write, sleep_at: Sleep) ->
     states = [state(each) for each in (weak, strong, kept, ended, to_come)]
     assert states == ["archived", "active", "active", "archived", "active"]
     revision = MemoryHistory.objects.get(memory=weak, verb="sleep")
-    assert (revision.reason, revision.changed_after) == (
-        "at_or_below_archive_threshold",
-        {"status": "archived"},
-    )
+    assert (revision.reason, revision.changed_after) == ("at_or_below_archive_threshold", {"status": "archived"})
     assert revision.number == Memory.objects.get(pk=weak.pk).version == 2
     assert numbers(ended).strength == numbers(to_come).strength == 0.05
     assert MemoryIndex.mend() == 0
@@ -148,14 +143,18 @@ def test_the_weak_are_archived_with_a_revision(write: Write, sleep_at: Sleep) ->
 
 def test_a_revision_by_sql_says_what_python_says(write: Write, sleep_at: Sleep) -> None:
     memory = write(
-        "weak", strength=0.1, tags=["a", "ü"], learnings={"cost": "dear"}, confidence=0.75,
-        valid_from=NOW, valid_to=NOW + 50 * DAY + timedelta(microseconds=20), namespace="/notes/x/",
-    )  # fmt: skip
+        "weak",
+        strength=0.1,
+        tags=["a", "ü"],
+        learnings={"cost": "dear"},
+        confidence=0.75,
+        valid_from=NOW,
+        valid_to=NOW + 50 * DAY + timedelta(microseconds=20),
+        namespace="/notes/x/",
+    )
     sleep_at(NOW + DAY)
 
-    assert MemoryHistory.objects.get(memory=memory, verb="sleep").after == snapshot(
-        Memory.objects.get(pk=memory.pk)
-    )
+    assert MemoryHistory.objects.get(memory=memory, verb="sleep").after == snapshot(Memory.objects.get(pk=memory.pk))
 
 
 def test_beyond_the_most_the_weakest_go(actor: Actor, write: Write, sleep_at: Sleep) -> None:
@@ -168,10 +167,7 @@ def test_beyond_the_most_the_weakest_go(actor: Actor, write: Write, sleep_at: Sl
     assert run.archived_count == 3
     assert [state(each) for each in memories] == [*["archived"] * 3, *["active"] * 2]
     assert state(pinned) == "active"
-    assert (
-        MemoryHistory.objects.filter(verb="sleep").values_list("reason", flat=True)[0]
-        == "above_max_active_memories"
-    )
+    assert MemoryHistory.objects.filter(verb="sleep").values_list("reason", flat=True)[0] == "above_max_active_memories"
 
 
 def test_levels_follow_the_policy(actor: Actor, write: Write, sleep_at: Sleep) -> None:
@@ -241,9 +237,7 @@ def test_each_archiving_of_a_sleep_stays_in_the_history(actor: Actor, write: Wri
     second = sleep_at(NOW + 3 * DAY)
 
     assert history.values().get(number=2) == seen == written.values().get(number=2)
-    assert list(history.values_list("number", "verb")) == [
-        (4, "sleep"), (3, "reactivate"), (2, "sleep"), (1, "create"),
-    ]  # fmt: skip
+    assert list(history.values_list("number", "verb")) == [(4, "sleep"), (3, "reactivate"), (2, "sleep"), (1, "create")]
     undo_sleep(run=second, by=BY, reason="", now=NOW + 3 * DAY)
     assert list(history.values_list("number", "verb")[:3]) == [(5, "undo"), (4, "sleep"), (3, "reactivate")]
     assert history.get(number=5).after == snapshot(Memory.objects.get(pk=memory.pk))
@@ -251,9 +245,7 @@ def test_each_archiving_of_a_sleep_stays_in_the_history(actor: Actor, write: Wri
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     feed = MemoryChange.objects.filter(memory_id=memory.pk).values_list("version", "change")
-    assert sorted(feed) == [
-        (1, "created"), (2, "archived"), (3, "changed"), (4, "archived"), (5, "changed"),
-    ]  # fmt: skip
+    assert sorted(feed) == [(1, "created"), (2, "archived"), (3, "changed"), (4, "archived"), (5, "changed")]
 
 
 def world(actor: Actor) -> dict[str, Any]:
@@ -271,12 +263,8 @@ def world(actor: Actor) -> dict[str, Any]:
             | {"strength_now": round(row["strength_now"], 12)}
             for row in rows
         ],
-        "sources": list(
-            MemorySource.objects.filter(actor=actor).order_by("pk").values("memory_id", "message_id")
-        ),
-        "perspectives": [
-            (row.memory_id, row.perspective, round(seen(row), 12)) for row in actor_perspectives(actor)
-        ],
+        "sources": list(MemorySource.objects.filter(actor=actor).order_by("pk").values("memory_id", "message_id")),
+        "perspectives": [(row.memory_id, row.perspective, round(seen(row), 12)) for row in actor_perspectives(actor)],
     }
 
 
@@ -292,9 +280,7 @@ SAME = ("The user likes green tea.", "The user actually likes green tea")
 
 def test_undo_brings_every_row_back(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     kept = write(SAME[0], tags=["a"], learnings={"cost": "x"}, strength_by_perspective={"cost": 0.2})
-    absorbed = write(
-        SAME[1], at=NOW + timedelta(minutes=1), tags=["b"], strength_by_perspective={"cost": 0.6}
-    )
+    absorbed = write(SAME[1], at=NOW + timedelta(minutes=1), tags=["b"], strength_by_perspective={"cost": 0.6})
     used(kept, 3, perspective="cost")
     used(absorbed, 6, at=NOW + timedelta(hours=1))
     for place in range(8):
@@ -359,9 +345,7 @@ def test_a_preview_compares_what_its_sleep_will_and_says_so_where_some_is_left(
 def test_a_preview_neither_goes_on_with_an_interrupted_sleep_nor_ends_it(actor: Actor, write: Write) -> None:
     write("weak", strength=0.05)
     policy(actor, include_profile=False)
-    begun = SleepRun.objects.create(
-        actor=actor, number=0, now=NOW, who_kind="command", who_id="x", who_name="x"
-    )
+    begun = SleepRun.objects.create(actor=actor, number=0, now=NOW, who_kind="command", who_id="x", who_name="x")
 
     preview = preview_sleep(actor=actor, request=SleepRequest(Trigger.API, BY, NOW + DAY))
 
@@ -375,9 +359,7 @@ def test_undo_keeps_what_was_used_and_decided_since(actor: Actor, write: Write, 
     run = sleep_at(NOW + DAY)
     used(memory, 2, at=NOW + DAY, perspective="cost")
     used(archived, 1, at=NOW + DAY)
-    edit_memory(
-        memory=edited, values={"tags": ["seen"]}, expected_version=None, by=BY, reason="", now=NOW + DAY
-    )
+    edit_memory(memory=edited, values={"tags": ["seen"]}, expected_version=None, by=BY, reason="", now=NOW + DAY)
 
     undo_sleep(run=run, by=BY, reason="", now=NOW + 2 * DAY)
 
@@ -400,15 +382,11 @@ def test_only_the_latest_sleep_can_be_undone_and_once(write: Write, sleep_at: Sl
     assert numbers(memory).strength == pytest.approx(0.95**3, rel=1e-12)
 
 
-def test_preview_says_what_then_happens_and_changes_nothing(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_preview_says_what_then_happens_and_changes_nothing(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     policy(actor, max_active_memories=9, consolidation_thresholds=[0, 1, 2, 3, 4, 5])
     for same in SAME:
         write(same)
-    memories = [
-        write(f"Quite another thing, number {place}", strength=0.1 + place / 20) for place in range(12)
-    ]
+    memories = [write(f"Quite another thing, number {place}", strength=0.1 + place / 20) for place in range(12)]
     used(memories[11], 2)
     policy(actor, max_active_memories=9)
     before = world(actor)
@@ -429,22 +407,14 @@ def test_preview_says_what_then_happens_and_changes_nothing(
 
 
 def counts(run: SleepRun) -> tuple[int, ...]:
-    return (
-        run.decayed_count,
-        run.archived_count,
-        run.consolidated_count,
-        run.merged_count,
-        run.proposed_count,
-    )
+    return (run.decayed_count, run.archived_count, run.consolidated_count, run.merged_count, run.proposed_count)
 
 
 def key(change: dict[str, Any]) -> tuple[str, str, str]:
     return change["memory_id"], change["change"], change["why"]
 
 
-def test_slices_end_as_one_would(
-    actor: Actor, write: Write, sleep_at: Sleep, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_end_as_one_would(actor: Actor, write: Write, sleep_at: Sleep, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sleeping, "SLICE", 3)
     monkeypatch.setattr(sleeping, "COMPARED_AT_ONCE", 2)
     policy(actor, max_active_memories=5)
@@ -540,16 +510,12 @@ def test_a_merge_keeps_the_sources_and_can_be_undone(actor: Actor, write: Write,
 def test_a_dismissed_pair_is_not_proposed_again(write: Write, sleep_at: Sleep) -> None:
     _, other, proposal = pair(write, sleep_at)
     dismiss_merge(proposal=proposal, by=BY, reason="two things", now=NOW + DAY)
-    edit_memory(
-        memory=other, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY
-    )
+    edit_memory(memory=other, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY)
     assert sleep_at(NOW + 3 * DAY).proposed_count == 0
     assert Merge.objects.get().state == MergeState.DISMISSED
 
 
-def test_a_preview_foretells_no_merge_that_a_person_took_back(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_a_preview_foretells_no_merge_that_a_person_took_back(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     _, _, proposal = pair(write, sleep_at)
     merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
     undo_merge(proposal=proposal, by=BY, reason="two things", now=NOW + DAY)
@@ -558,9 +524,7 @@ def test_a_preview_foretells_no_merge_that_a_person_took_back(
     assert (preview.proposed_count, preview.merged_count) == (run.proposed_count, run.merged_count) == (0, 0)
 
 
-def test_a_preview_foretells_a_proposal_that_is_made_anew(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_a_preview_foretells_a_proposal_that_is_made_anew(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     _, other, _proposal = pair(write, sleep_at)
     edit_memory(memory=other, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + DAY)
     request = SleepRequest(Trigger.API, BY, NOW + 2 * DAY)
@@ -571,21 +535,21 @@ def test_a_preview_foretells_a_proposal_that_is_made_anew(
 def test_what_was_edited_since_is_not_merged(write: Write, sleep_at: Sleep) -> None:
     one, _, proposal = pair(write, sleep_at)
     edit_memory(
-        memory=one, values={"content": "The user likes black tea."}, expected_version=None, by=BY, reason="",
+        memory=one,
+        values={"content": "The user likes black tea."},
+        expected_version=None,
+        by=BY,
+        reason="",
         now=NOW + DAY,
-    )  # fmt: skip
+    )
     with pytest.raises(WrongState, match="changed since"):
         merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
 
 
-def test_what_a_person_put_right_is_never_absorbed_by_itself(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_what_a_person_put_right_is_never_absorbed_by_itself(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     policy(actor, near_duplicates="merge")
     one, other = write(SAME[0], strength=9.0), write("something else")
-    edit_memory(
-        memory=other, values={"content": SAME[1]}, expected_version=None, by=BY, reason="", now=NOW + DAY
-    )
+    edit_memory(memory=other, values={"content": SAME[1]}, expected_version=None, by=BY, reason="", now=NOW + DAY)
     sleep_at(NOW + 2 * DAY)
     done = Merge.objects.get()
     assert (done.kept_id, done.absorbed_id, done.state) == (other.pk, one.pk, "merged")
@@ -594,9 +558,7 @@ def test_what_a_person_put_right_is_never_absorbed_by_itself(
 
 def test_a_proposal_about_what_changed_is_made_anew(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     one, other, proposal = pair(write, sleep_at)
-    edit_memory(
-        memory=one, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY
-    )
+    edit_memory(memory=one, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY)
     assert sleep_at(NOW + 3 * DAY).proposed_count == 1
     anew = Merge.objects.get()
     assert (anew.kept_id, anew.kept_version) == (one.pk, 2) and anew.pk != proposal.pk
@@ -691,22 +653,16 @@ def test_what_holds_again_begins_to_fade_then(write: Write, sleep_at: Sleep) -> 
     assert numbers(memory).strength == pytest.approx(0.95, rel=1e-12)
 
 
-def test_a_policy_that_is_not_allowed_any_more_stops_no_sleep(
-    write: Write, sleep_at: Sleep, actor: Actor
-) -> None:
+def test_a_policy_that_is_not_allowed_any_more_stops_no_sleep(write: Write, sleep_at: Sleep, actor: Actor) -> None:
     memory = write("tea")
     run = sleep_at(NOW + DAY)
-    SleepRun.objects.filter(pk=run.pk).update(
-        state="running", compares=False, policy={"near_duplicates": "group"}
-    )
+    SleepRun.objects.filter(pk=run.pk).update(state="running", compares=False, policy={"near_duplicates": "group"})
     ended = sleep_at(NOW + 2 * DAY)
     assert (ended.pk, ended.state, len(ended.errors)) == (run.pk, "done", 1)
     assert numbers(memory).strength == pytest.approx(0.95)
 
 
-def test_by_tasks_what_begins_later_fades_for_later_tasks_alone(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_by_tasks_what_begins_later_fades_for_later_tasks_alone(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     policy(actor, decay_clock="task")
     memory = write("to come", valid_from=NOW + 30 * DAY)
     complete(actor, 500)
@@ -726,20 +682,11 @@ def test_the_expired_are_archived_as_foretold_and_an_undo_brings_them_back(
     pinned = write("at the fair", valid_to=NOW + DAY, pinned=True)
     lasting = write("until spring", valid_to=NOW + 90 * DAY)
     request = SleepRequest(trigger=Trigger.API, by=BY, now=NOW + 2 * DAY)
-    foretold = [
-        each
-        for each in changes_of(preview_sleep(actor=actor, request=request))
-        if each["change"] == "archive"
-    ]
+    foretold = [each for each in changes_of(preview_sleep(actor=actor, request=request)) if each["change"] == "archive"]
     run = sleep_at(NOW + 2 * DAY)
     assert foretold == [each for each in changes_of(run) if each["change"] == "archive"]
     assert [(each["memory_id"], each["why"]) for each in foretold] == [(str(over.pk), "no_longer_valid")]
-    assert (run.archived_count, state(over), state(pinned), state(lasting)) == (
-        1,
-        "archived",
-        "active",
-        "active",
-    )
+    assert (run.archived_count, state(over), state(pinned), state(lasting)) == (1, "archived", "active", "active")
     before = numbers(over)
     undo_sleep(run=run, by=BY, reason="", now=NOW + 2 * DAY)
     assert state(over) == "active"

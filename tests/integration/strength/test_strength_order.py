@@ -56,20 +56,15 @@ def test_pages_hold_what_the_whole_list_does(
 def test_numbers_of_active_memories_are_those_of_all_of_them(many: None, actor: Actor) -> None:
     keys = strengths_of(Q(actor=actor), "active").values_list("memory_id", flat=True)
     assert {"ends", "archived"} == set(Memory.objects.exclude(pk__in=keys).values_list("content", flat=True)) - {
-        "old 0", "old 1"
-    }  # fmt: skip
+        "old 0",
+        "old 1",
+    }
     assert set(keys) == set(Memory.objects.active().values_list("pk", flat=True))
 
 
 @pytest.mark.parametrize("ordering", ["strength", "-strength"])
 def test_api_pages_follow_each_other(many: None, client: APIClient, ordering: str) -> None:
-    asked: Any = {
-        "agent_id": "kana",
-        "user_id": "hiroki",
-        "ordering": ordering,
-        "status": "all",
-        "ended": True,
-    }
+    asked: Any = {"agent_id": "kana", "user_id": "hiroki", "ordering": ordering, "status": "all", "ended": True}
     whole = client.get("/api/v1/memories", {**asked, "limit": 100}).json()["results"]
     page = client.get("/api/v1/memories", {**asked, "limit": MOST}).json()
     paged = page["results"]
@@ -91,7 +86,5 @@ def test_admin_list_is_in_the_order_of_strengths(
         asked: Any = {"o": f"{way}5", "p": place, "actor__agent__agent_id__exact": "kana"}
         shown = admin_client.get("/admin/strength/memory/", asked).context["cl"]
         rows = list(Memory.objects.with_numbers().order_by(f"{way}strength", "-id"))
-        assert [row.pk for row in shown.result_list] == [
-            row.pk for row in rows[(place - 1) * MOST : place * MOST]
-        ]
+        assert [row.pk for row in shown.result_list] == [row.pk for row in rows[(place - 1) * MOST : place * MOST]]
         assert shown.queryset.query.order_by[1] == "-id"

@@ -8,12 +8,7 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from strength.actions.curation import (
-    apply_transition,
-    delete_memory,
-    edit_memory,
-    restore_revision,
-)
+from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.revisions import ChangedSince, undo_revision
 from strength.domain.memories import DuplicateMemory
@@ -44,9 +39,7 @@ def stands(memory: Memory) -> dict[str, Any]:
         **{name: getattr(row, name) for name in names},
         "strength": numbers(row).strength,
         "decisions": sorted(Tombstone.objects.filter(actor=row.actor).values_list(*kept)),
-        "index": list(
-            MemoryIndex.objects.filter(memory=row).values_list("status", "pinned", "valid_to", "tags")
-        ),
+        "index": list(MemoryIndex.objects.filter(memory=row).values_list("status", "pinned", "valid_to", "tags")),
     }
 
 
@@ -61,10 +54,16 @@ def undo(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("before", "verb"),
     [
-        ("untrusted", "approve"), ("untrusted", "reject"), ("unsure", "approve"), ("unsure", "reject"),
-        ("", "pin"), ("pin", "unpin"), ("pin", "archive"), ("archive", "reactivate"),
+        ("untrusted", "approve"),
+        ("untrusted", "reject"),
+        ("unsure", "approve"),
+        ("unsure", "reject"),
+        ("", "pin"),
+        ("pin", "unpin"),
+        ("pin", "archive"),
+        ("archive", "reactivate"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("is_decided", [False, True])
 def test_a_decision_is_taken_back_whole(actor: Actor, before: str, verb: str, is_decided: bool) -> None:
     text = "Likes matcha ice cream"
@@ -93,9 +92,7 @@ def test_an_edit_is_taken_back_with_its_lock_and_its_decisions(actor: Actor) -> 
     memory = remember(actor, "Likes matcha ice cream")
     delete_memory(memory=remember(actor, "Hates soup"), expected_version=None, by=BY, reason="", now=NOW)
     stood = stands(memory)
-    edit_memory(
-        memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW)
     assert stands(memory)["locked"] and stands(memory)["decisions"] != stood["decisions"]
     undo(memory)
     assert stands(memory) == stood
@@ -103,9 +100,7 @@ def test_an_edit_is_taken_back_with_its_lock_and_its_decisions(actor: Actor) -> 
 
 def test_a_restored_revision_is_taken_back(actor: Actor) -> None:
     memory = remember(actor, "Likes matcha ice cream")
-    edit_memory(
-        memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW)
     stood = stands(memory)
     first = MemoryRevision.objects.get(memory=memory, number=1)
     restore_revision(memory=memory, revision=first, expected_version=None, by=BY, reason="", now=NOW)
@@ -116,12 +111,7 @@ def test_a_restored_revision_is_taken_back(actor: Actor) -> None:
 def test_what_an_approval_ended_holds_again(actor: Actor) -> None:
     old = remember(actor, "Lives in Osaka")
     new = supersede_memory(
-        memory=old,
-        new=NewMemory(content="Lives in Kyoto", needs_approval=True),
-        at=NOW,
-        by=BY,
-        reason="",
-        now=NOW,
+        memory=old, new=NewMemory(content="Lives in Kyoto", needs_approval=True), at=NOW, by=BY, reason="", now=NOW
     )
     stood = stands(old), stands(new)
     apply_transition(verb="approve", memory=new, values={}, expected_version=None, by=BY, reason="", now=NOW)
@@ -143,9 +133,7 @@ def test_what_was_changed_since_stays(actor: Actor) -> None:
 
 def test_a_text_that_another_has_by_now_stays_away(actor: Actor) -> None:
     memory = remember(actor, "Likes matcha ice cream")
-    edit_memory(
-        memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW)
     remember(actor, "Likes matcha ice cream")
     with pytest.raises(DuplicateMemory):
         undo(memory)
@@ -164,9 +152,7 @@ def test_a_change_of_before_this_was_kept_is_taken_back_as_far_as_it_is_known(ac
 def test_revisions_keep_no_text_beside(actor: Actor) -> None:
     delete_memory(memory=remember(actor, "Hates soup"), expected_version=None, by=BY, reason="", now=NOW)
     memory = remember(actor, "Likes matcha ice cream")
-    edit_memory(
-        memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW
-    )
+    edit_memory(memory=memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW)
     beside = latest(memory).beside
     assert beside["decisions"] and "soup" not in str(beside) and "matcha" not in str(beside)
 
@@ -176,17 +162,10 @@ def test_an_approval_is_bound_to_what_it_ends(actor: Actor) -> None:
     old, waiting = remember(actor, "Lives in Osaka"), remember(actor, "Lives in Kyoto", needs_approval=True)
     read = waiting.version
     supersede_memory(
-        memory=old,
-        new=NewMemory(content="Lives in Kyoto", needs_approval=True),
-        at=NOW,
-        by=BY,
-        reason="",
-        now=NOW,
+        memory=old, new=NewMemory(content="Lives in Kyoto", needs_approval=True), at=NOW, by=BY, reason="", now=NOW
     )
     assert Memory.objects.get(pk=waiting.pk).supersedes == [old.pk]
     with pytest.raises(VersionMismatch):
-        apply_transition(
-            verb="approve", memory=waiting, values={}, expected_version=read, by=BY, reason="", now=NOW
-        )
+        apply_transition(verb="approve", memory=waiting, values={}, expected_version=read, by=BY, reason="", now=NOW)
     assert stands(old)["valid_to"] is None
     assert remember(actor, "Eats noodles", needs_approval=True).version == 1

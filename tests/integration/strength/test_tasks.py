@@ -57,9 +57,7 @@ def test_what_the_result_uses_is_strengthened_and_the_rest_is_not(actor: Actor, 
 def test_use_is_found_in_japanese(actor: Actor, write: Write) -> None:
     cost = write("緊急調達では1.5倍のコストを見込む必要がある")
     write("定期調達の納期は通常10営業日である")
-    outcome = execute(
-        actor, lambda _: "コストは通常の1.5倍になると見込んでください。", query="緊急調達と定期調達"
-    )
+    outcome = execute(actor, lambda _: "コストは通常の1.5倍になると見込んでください。", query="緊急調達と定期調達")
     assert outcome.used_memory_ids == [cost.pk]
 
 
@@ -96,9 +94,7 @@ class Price:
     ],
     ids=["object", "inner object", "NUL", "inner NUL", "NaN", "tuple"],
 )
-def test_a_result_that_no_row_can_keep_is_kept_in_its_words(
-    actor: Actor, write: Write, result: Any, kept: Any
-) -> None:
+def test_a_result_that_no_row_can_keep_is_kept_in_its_words(actor: Actor, write: Write, result: Any, kept: Any) -> None:
     memory = write(COST)
     said = Completion(used_memory_ids=[memory.pk], learning_content="Prices go up.")
     outcome = execute(actor, lambda _: result, completion=said)
@@ -139,9 +135,7 @@ def test_without_a_model_the_rest_is_done_and_the_errors_say_so(actor: Actor, wr
     memory = write(COST)
     actor.agent.policy = {"use_detection": "llm"}
     actor.agent.save()
-    outcome = execute(
-        actor, lambda _: "It costs 1.5 times as much.", completion=Completion(extract_learning=True)
-    )
+    outcome = execute(actor, lambda _: "It costs 1.5 times as much.", completion=Completion(extract_learning=True))
     assert outcome.used_memory_ids == [memory.pk]
     assert [error.split(":")[0] for error in outcome.errors] == [
         "Use was found by words, for llm could not be asked",
@@ -194,15 +188,18 @@ def test_begin_and_complete(client: APIClient, write: Write) -> None:
     assert [each["memory"]["id"] for each in task["memories"]] == [str(memory.pk)]
     address = f"{API}/tasks/{task['task_id']}/complete"
 
-    outcome = client.post(
-        address, {"result": {"answer": "1.5 times as much"}, "learning_content": "Ask twice."}
-    )
+    outcome = client.post(address, {"result": {"answer": "1.5 times as much"}, "learning_content": "Ask twice."})
 
     body = outcome.json()
     assert outcome.status_code == 200, body
     assert set(body) >= {
-        "task_result", "searched_memories", "used_memory_ids", "recorded_memory_id", "executed_at", "errors"
-    }  # fmt: skip
+        "task_result",
+        "searched_memories",
+        "used_memory_ids",
+        "recorded_memory_id",
+        "executed_at",
+        "errors",
+    }
     assert body["task_result"] == {"answer": "1.5 times as much"}
     assert body["used_memory_ids"] == [str(memory.pk)]
     assert body["searched_memories"][0]["memory"]["strength"] == pytest.approx(1.1)
@@ -218,9 +215,7 @@ def test_wrong_ids_are_told_and_the_rest_is_done(client: APIClient, write: Write
     task = begun(client)
     unknown = "0198d1a2-0000-7000-8000-000000000000"
     stated = [unknown, str(waiting.pk), str(memory.pk)]
-    body = client.post(
-        f"{API}/tasks/{task['task_id']}/complete", {"result": "x", "used_memory_ids": stated}
-    ).json()
+    body = client.post(f"{API}/tasks/{task['task_id']}/complete", {"result": "x", "used_memory_ids": stated}).json()
     assert body["used_memory_ids"] == [str(memory.pk)]
     assert [unknown in body["errors"][0], "pending" in body["errors"][1]] == [True, True]
 
@@ -242,9 +237,7 @@ def test_reports_of_use_count_once_for_a_task(client: APIClient, write: Write) -
     assert (answer.json()["access_count"], answer.json()["strength"]) == (1, pytest.approx(1.1))
     assert answer.json()["strength_by_perspective"] == {"cost": pytest.approx(0.15)}
     stranger = "0198d1a2-0000-7000-8000-000000000000"
-    many = client.post(
-        f"{API}/memories/used", {"ids": [str(one.pk), str(other.pk), stranger], "task_id": "t-1"}
-    )
+    many = client.post(f"{API}/memories/used", {"ids": [str(one.pk), str(other.pk), stranger], "task_id": "t-1"})
     assert many.json() == {"reinforced": 1, "unknown": [stranger]}
     assert client.post(f"{API}/memories/used", {"ids": [stranger]}).status_code == 404
 
@@ -275,9 +268,7 @@ def test_sleep_preview_and_undo_over_rest(client: APIClient, write: Write) -> No
     preview = client.post(f"{API}/sleep-runs", {**WHO, "dry_run": True}).json()
     assert (preview["dry_run"], preview["archived_count"]) == (True, 1)
     first = {name: preview["changes"][0][name] for name in ("memory_id", "change", "why")}
-    assert first == {
-        "memory_id": str(weak.pk), "change": "archive", "why": "at_or_below_archive_threshold",
-    }  # fmt: skip
+    assert first == {"memory_id": str(weak.pk), "change": "archive", "why": "at_or_below_archive_threshold"}
     assert client.get(f"{API}/sleep-runs/{preview['id']}").json() == preview
     assert client.post(f"{API}/sleep-runs/{preview['id']}/undo", {}).status_code == 409
 
@@ -340,9 +331,7 @@ def test_a_task_finds_its_project_and_that_projects_memories(client: APIClient) 
     ):
         made = client.post(f"{API}/projects", {**WHO, "name": name, "description": about})
         assert made.status_code == 201, made.content
-        client.post(
-            f"{API}/memories", {**WHO, "content": f"The budget of {name} is tight.", "scope_project": name}
-        )
+        client.post(f"{API}/memories", {**WHO, "content": f"The budget of {name} is tight.", "scope_project": name})
     task = begun(client, query="What is the budget for printing maps and atlases?", project="auto")
     assert task["routing"]["project"] == "atlas-maps"
     assert [each["memory"]["content"] for each in task["memories"]] == ["The budget of atlas-maps is tight."]

@@ -13,14 +13,7 @@ from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, report_use
 from strength.actions.revisions import strength_history, thin_history
-from strength.actions.usage import (
-    NotUsable,
-    apply_impact,
-    mark_candidates,
-    set_strengths,
-    use_memories,
-    use_memory,
-)
+from strength.actions.usage import NotUsable, apply_impact, mark_candidates, set_strengths, use_memories, use_memory
 from strength.domain.strength import Impact, PointKind
 from strength.models import Memory, StrengthPoint, UseReport
 from tests.conftest import client_with_key
@@ -92,11 +85,7 @@ def test_a_task_counts_once_for_each_memory(write: Write) -> None:
 
 def test_impacts_add_their_value_and_a_share_of_strength(write: Write) -> None:
     memory = write("tea")
-    for impact, value in (
-        (Impact.USER_POSITIVE, 2.0),
-        (Impact.TASK_SUCCESS, 1.5),
-        (Impact.PREVENTED_ERROR, 2.0),
-    ):
+    for impact, value in ((Impact.USER_POSITIVE, 2.0), (Impact.TASK_SUCCESS, 1.5), (Impact.PREVENTED_ERROR, 2.0)):
         before = numbers(memory)
         apply_impact(memories=[memory], impact=impact, by=BY, now=NOW)
         assert numbers(memory).impact_score == pytest.approx(before.impact_score + value)
@@ -164,8 +153,11 @@ def test_a_history_begins_with_what_began_first(write: Write, sleep_at: Sleep, i
     points = strength_history(memory=memory, now=NOW + 5 * DAY)
     assert points[0].strength == pytest.approx(1.0)
     assert [point.kind for point in points if point.kind != PointKind.SLEPT] == [
-        PointKind.CREATED, PointKind.IMPACT, PointKind.USED, PointKind.NOW,
-    ]  # fmt: skip
+        PointKind.CREATED,
+        PointKind.IMPACT,
+        PointKind.USED,
+        PointKind.NOW,
+    ]
 
 
 def test_history_of_long_ago_keeps_a_point_a_month(write: Write) -> None:
@@ -186,9 +178,7 @@ def test_history_of_long_ago_keeps_a_point_a_month(write: Write) -> None:
 # Reports about archived memories
 
 
-def test_use_brings_back_what_a_sleep_archived_and_never_lowers(
-    actor: Actor, write: Write, sleep_at: Sleep
-) -> None:
+def test_use_brings_back_what_a_sleep_archived_and_never_lowers(actor: Actor, write: Write, sleep_at: Sleep) -> None:
     weak, strong = write("weak", strength=0.05), write("strong", strength=2.0)
     by_person = write("put away")
     apply_transition(memory=by_person, verb="archive", by=BY, reason="", now=NOW)

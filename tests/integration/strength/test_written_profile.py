@@ -103,9 +103,7 @@ def test_a_line_stands_for_its_memories_in_contexts_and_receipts(
     assert (line["source_id"], line["excerpt"]) == (str(stored.pk), JOINED)
     assert set(line["memory_ids"]) == {str(each.pk) for each in likings} and fact["memory_ids"] is None
     assert {each.pk for each in likings} < set(receipt.source_ids) and stored.pk in receipt.source_ids
-    assert {each.pk for each in likings} < set(entered_memories(receipt)), (
-        "use of a line is use of its memories"
-    )
+    assert {each.pk for each in likings} < set(entered_memories(receipt)), "use of a line is use of its memories"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["language"])
@@ -129,9 +127,7 @@ def test_a_liking_answers_every_question_for_a_recommendation_with_a_model_too(
     assert get_profile(actor.pk).text == line  # type: ignore[union-attr]
 
 
-def test_what_another_layer_shows_is_not_said_twice(
-    actor: Actor, likings: list[Memory], write: Write
-) -> None:
+def test_what_another_layer_shows_is_not_said_twice(actor: Actor, likings: list[Memory], write: Write) -> None:
     assembly = assembled(actor, "Which green tea do I like?")
     semantic = [item.excerpt for item in assembly.items if item.layer == "semantic" and item.included]
     assert LIKINGS[2] in semantic
@@ -153,7 +149,7 @@ CHANGES: dict[str, Callable[[Memory], object]] = {
     "superseded": lambda memory: supersede_memory(
         memory=memory, new=NewMemory(content="The user hates bergamot"), at=NOW, by=ANN, reason="", now=NOW
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -242,9 +238,7 @@ def test_only_where_it_is_switched_on_and_a_model_is_there(
     assert due_profiles(since=since, now=now) == [] and shown(actor) == [JOINED], "what is written stays"
 
 
-def test_the_schedule_enqueues_one_job_and_waits_for_more_changes(
-    actor: Actor, write: Write, llm: LLMServer
-) -> None:
+def test_the_schedule_enqueues_one_job_and_waits_for_more_changes(actor: Actor, write: Write, llm: LLMServer) -> None:
     writes(llm, ("Likes citrus scents", LIKINGS[:1]))
     write(LIKINGS[0], kind="preference", at=timezone.now())
     connection.check_constraints()
@@ -269,9 +263,7 @@ def test_a_model_that_fails_leaves_the_memories_themselves(
 
 
 @pytest.mark.usefixtures("one_day")
-def test_a_cap_that_is_reached_leaves_the_memories_themselves(
-    actor: Actor, write: Write, llm: LLMServer
-) -> None:
+def test_a_cap_that_is_reached_leaves_the_memories_themselves(actor: Actor, write: Write, llm: LLMServer) -> None:
     actor.agent.policy = {**actor.agent.policy, "daily_token_cap": 1}
     actor.agent.save()
     LedgerEntry.objects.create(
@@ -310,8 +302,10 @@ def test_an_edit_locks_keeps_the_provenance_and_every_version(
     assert client.post(f"{API}/profile/restore", {**whose, "number": 9}).status_code == 404
     versions = client.get(f"{API}/profile/versions", whose).json()["results"]
     assert [(each["verb"], each["text"]) for each in versions] == [
-        ("restore", "Be brief"), ("edit", "Be brief"), ("write", "")
-    ]  # fmt: skip
+        ("restore", "Be brief"),
+        ("edit", "Be brief"),
+        ("write", ""),
+    ]
     assert versions[1]["reason"] == "shorter"
     assert client.patch(MINE, {"locked": False}).json()["written"]["version"] == 4
     assert client.post(f"{API}/profile", whose).status_code == 202
@@ -372,16 +366,12 @@ def _items(actor: Actor) -> list[Any]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_edit_while_the_model_writes_wins(
-    actor: Actor, likings: list[Memory], write: Write, llm: LLMServer
-) -> None:
+def test_an_edit_while_the_model_writes_wins(actor: Actor, likings: list[Memory], write: Write, llm: LLMServer) -> None:
     write("The user likes rice cakes", kind="preference")
 
     def meanwhile(asked: Asked) -> Reply:
         try:
-            PROFILES.edit(
-                Profile.objects.get(), values={"text": "Mine"}, expected_version=None, by=ANN, now=NOW
-            )
+            PROFILES.edit(Profile.objects.get(), values={"text": "Mine"}, expected_version=None, by=ANN, now=NOW)
         finally:
             connection.close()
         return Reply(data={"lines": [{"text": "Likes rice cakes", "memories": [1, 2, 3, 4]}]})

@@ -37,9 +37,7 @@ class Talk:
     def say(self, *texts: str, by: Any = BY, at: datetime | None = None) -> None:
         """Add messages, the user's and the assistant's in turn."""
         roles = (Role.USER, Role.ASSISTANT)
-        batch = [
-            NewMessage(role=roles[place % 2], content=text, created_at=at) for place, text in enumerate(texts)
-        ]
+        batch = [NewMessage(role=roles[place % 2], content=text, created_at=at) for place, text in enumerate(texts)]
         for begin in range(0, len(batch), 500):
             add_messages(session=self.session, batch=batch[begin : begin + 500], by=by, now=at or NOW)
 
@@ -54,9 +52,7 @@ class Talk:
 
     def summarize(self, **payload: Any) -> Job:
         """Run a job that looks at the session, as a worker would, and return its row."""
-        job_id = enqueue(
-            "summarize", actor_id=self.actor.id, payload={"session_id": str(self.session.pk), **payload}
-        )
+        job_id = enqueue("summarize", actor_id=self.actor.id, payload={"session_id": str(self.session.pk), **payload})
         return ran(job_id)
 
     def set_policy(self, **values: Any) -> None:
@@ -76,9 +72,7 @@ def ran(job_id: UUID) -> Job:
     return Job.objects.get(pk=job_id)
 
 
-def open_talk(
-    *texts: str, user_id: str = "hiroki", language: str = "en", channel: str = "web", **rest: Any
-) -> Talk:
+def open_talk(*texts: str, user_id: str = "hiroki", language: str = "en", channel: str = "web", **rest: Any) -> Talk:
     """Open a session of an agent's user, and say something in it."""
     actor = actor_for_writing(BY, "kana", user_id, now=NOW)
     if actor.agent.language != language:

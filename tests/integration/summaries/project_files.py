@@ -19,9 +19,7 @@ BY = command("test")
 LONG_AGO = datetime(2020, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def a_project(
-    name: str = "otaru", *, user_id: str = "hiroki", language: str = "en", **policy: Any
-) -> Project:
+def a_project(name: str = "otaru", *, user_id: str = "hiroki", language: str = "en", **policy: Any) -> Project:
     """Return a project of a user, whose agent has this policy."""
     actor = actor_for_writing(BY, "kana", user_id, now=LONG_AGO)
     actor.agent.language, actor.agent.policy = language, policy

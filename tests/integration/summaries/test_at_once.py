@@ -100,14 +100,10 @@ def test_messages_that_come_while_it_is_written_are_never_missed(llm: LLMServer)
     talk.say_many(20)
     llm.then(lambda asked: _while_talking(talk, 21))
     llm.answer(Reply("All of it."))
-    run_until_done(
-        [enqueue("summarize", actor_id=talk.actor.id, payload={"session_id": str(talk.session.pk)})]
-    )
+    run_until_done([enqueue("summarize", actor_id=talk.actor.id, payload={"session_id": str(talk.session.pk)})])
     assert talk.summary is not None and talk.summary.message_count == 20
     talk.end()
-    run_until_done(
-        [enqueue("summarize", actor_id=talk.actor.id, payload={"session_id": str(talk.session.pk)})]
-    )
+    run_until_done([enqueue("summarize", actor_id=talk.actor.id, payload={"session_id": str(talk.session.pk)})])
     assert talk.summary.message_count == 40
     assert seqs_in([asked.text for asked in llm.asked]) == list(range(1, 41))
 

@@ -24,15 +24,7 @@ from summaries.models import Document, DocumentVersion, ProjectEvent
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.summaries.conftest import ran
-from tests.integration.summaries.project_files import (
-    BY,
-    LONG_AGO,
-    a_document,
-    a_project,
-    job_of,
-    ran_job,
-    text_of,
-)
+from tests.integration.summaries.project_files import BY, LONG_AGO, a_document, a_project, job_of, ran_job, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -45,9 +37,7 @@ MARK = re.compile(r"\[\[kept-\d+-[0-9a-f]+\]\]")
 
 def shown(asked: Asked) -> list[str]:
     """Return the lines of the document that a model was shown."""
-    match = FENCED.match(
-        asked.messages[0]["content"] if isinstance(asked.messages[0]["content"], str) else asked.text
-    )
+    match = FENCED.match(asked.messages[0]["content"] if isinstance(asked.messages[0]["content"], str) else asked.text)
     assert match is not None, "the document stands fenced"
     return match[1].splitlines()
 
@@ -125,15 +115,9 @@ def test_young_entries_and_those_that_nobody_believes_are_not_shown(llm: LLMServ
     llm.answer(short)
     project, now = a_project(**SMALL), timezone.now()
     a_document(project, long_text(pinned_every=1000))
-    append_entry(
-        project=project, document_name="MEMORY.md", text="Young words", by=BY, now=now - timedelta(days=6)
-    )
-    append_entry(
-        project=project, document_name="MEMORY.md", text="Grown up", by=BY, now=now - timedelta(days=8)
-    )
-    append_entry(
-        project=project, document_name="MEMORY.md", text="Rumours", trust=Trust.UNTRUSTED, by=BY, now=LONG_AGO
-    )
+    append_entry(project=project, document_name="MEMORY.md", text="Young words", by=BY, now=now - timedelta(days=6))
+    append_entry(project=project, document_name="MEMORY.md", text="Grown up", by=BY, now=now - timedelta(days=8))
+    append_entry(project=project, document_name="MEMORY.md", text="Rumours", trust=Trust.UNTRUSTED, by=BY, now=LONG_AGO)
     run_jobs()
     assert "Grown up" in llm.asked[0].text
     assert "Young words" not in llm.asked[0].text and "Rumours" not in llm.asked[0].text

@@ -52,14 +52,14 @@ def test_ordered_in_the_background_and_read_as_documented(client: APIClient) -> 
     assert answer["ETag"] == '"1"'
     assert body["summary"].startswith("User: I moved to Otaru in spring")
     assert {key: body[key] for key in ("session_id", "message_count", "model", "generator", "trust", "locked")} == {
-        "session_id": str(talk.session.pk), "message_count": 2, "model": "", "generator": "extractive",
-        "trust": "trusted", "locked": False,
-    }  # fmt: skip
-    assert (body["agent_id"], body["user_id"], body["start_time"]) == (
-        "kana",
-        "hiroki",
-        "2026-03-01T12:00:00Z",
-    )
+        "session_id": str(talk.session.pk),
+        "message_count": 2,
+        "model": "",
+        "generator": "extractive",
+        "trust": "trusted",
+        "locked": False,
+    }
+    assert (body["agent_id"], body["user_id"], body["start_time"]) == ("kana", "hiroki", "2026-03-01T12:00:00Z")
     assert set(body) >= {"id", "end_time", "created_at", "updated_at"}
     stats = client.get(f"{API}/sessions/{talk.session.pk}/stats").json()
     assert stats["has_summary"] is True and stats["last_summary_time"] == body["updated_at"]
@@ -87,9 +87,7 @@ def test_asked_for_eight_times_it_is_written_once(client: APIClient) -> None:
     assert SummaryVersion.objects.count() == 1
 
 
-def test_asked_for_again_it_rolls_on_and_with_nothing_new_it_is_written_anew(
-    client: APIClient, llm: LLMServer
-) -> None:
+def test_asked_for_again_it_rolls_on_and_with_nothing_new_it_is_written_anew(client: APIClient, llm: LLMServer) -> None:
     talk = open_talk()
     talk.say_many(3)
     ran(client.post(address(talk)).data["job_id"])
@@ -141,8 +139,11 @@ def test_an_edit_is_a_version_and_locks(client: APIClient, told: Talk) -> None:
     ]
     assert versions[2]["reason"] == "shorter" and versions[2]["by"]["kind"] == "key"
     assert set(AuditEntry.objects.filter(object_kind="summary").values_list("verb", flat=True)) == {
-        "order", "write", "edit", "unlock",
-    }  # fmt: skip
+        "order",
+        "write",
+        "edit",
+        "unlock",
+    }
 
 
 def test_a_version_comes_back_with_what_it_covers(client: APIClient, told: Talk) -> None:
@@ -155,8 +156,10 @@ def test_a_version_comes_back_with_what_it_covers(client: APIClient, told: Talk)
 
     assert restored.status_code == 200 and restored["ETag"] == '"3"'
     assert {key: restored.json()[key] for key in ("summary", "message_count", "locked")} == {
-        "summary": first["summary"], "message_count": 2, "locked": True,
-    }  # fmt: skip
+        "summary": first["summary"],
+        "message_count": 2,
+        "locked": True,
+    }
     assert client.post(address(told, "/restore"), {"number": 9}).status_code == 404
     client.patch(address(told), {"locked": False})
     ran(client.post(address(told)).data["job_id"])
@@ -167,9 +170,7 @@ def test_a_deleted_summary_leaves_no_text_and_may_be_written_anew(client: APICli
     client.patch(address(told), {"summary": "SECRETWORD of the harbour", "locked": False})
     tenant = tenant_for_reading(BY, "kana", "hiroki")
     session = Session.objects.get(pk=told.session.pk)
-    assemble_context(
-        tenant=tenant, request=ContextRequest(message="hi", session=session, options={}), by=BY, now=NOW
-    )
+    assemble_context(tenant=tenant, request=ContextRequest(message="hi", session=session, options={}), by=BY, now=NOW)
     client.post(f"{API}/summaries/digest", WHO, headers={"Idempotency-Key": "d"})
     client.post(address(told, "/restore"), {"number": 2}, headers={"Idempotency-Key": "r"})
     assert "SECRETWORD" in str(Receipt.objects.get().items) and IdempotencyRecord.objects.count() == 2
@@ -195,9 +196,7 @@ def test_an_untrusted_key_touches_nothing_that_is_believed(client: APIClient, to
     Summary.objects.update(trust="untrusted")
     assert stranger.patch(address(told), {"summary": "x", "locked": False}).data["trust"] == "untrusted"
     assert stranger.post(address(told, "/restore"), {"number": 1}).json()["trust"] == "untrusted"
-    assert client.patch(address(told), {"summary": "y"}).data["trust"] == "untrusted", (
-        "a client does not vouch"
-    )
+    assert client.patch(address(told), {"summary": "y"}).data["trust"] == "untrusted", "a client does not vouch"
 
 
 def test_the_list_begins_with_the_latest_conversation(client: APIClient) -> None:
@@ -247,9 +246,7 @@ def test_a_context_holds_the_sessions_own_else_the_one_before(client: APIClient,
 
 
 def test_a_japanese_context_has_japanese_words(db: None) -> None:
-    talk = open_talk(
-        "来月、大阪から京都へ引っ越すことになりました。", "出町柳の部屋にします。", language="ja"
-    )
+    talk = open_talk("来月、大阪から京都へ引っ越すことになりました。", "出町柳の部屋にします。", language="ja")
     talk.end()
     talk.summarize()
     text, _ = context(talk.session)
@@ -260,9 +257,7 @@ def test_a_japanese_context_has_japanese_words(db: None) -> None:
 def three_sessions(client: APIClient) -> list[Talk]:
     """Return three summarised sessions, a day apart; the second is of a project."""
     talks = []
-    for day, topic in enumerate(
-        ["the offsite in Lisbon", "the importer of Tidepool", "the release on Friday"]
-    ):
+    for day, topic in enumerate(["the offsite in Lisbon", "the importer of Tidepool", "the release on Friday"]):
         talk = open_talk(metadata={"project": "tidepool"} if day == 1 else {})
         talk.say(f"We decided how to plan {topic} with the design team.", at=NOW + timedelta(days=day))
         ran(client.post(address(talk)).data["job_id"])
@@ -291,9 +286,7 @@ def test_a_digest_of_several_sessions(client: APIClient, three_sessions: list[Ta
     assert ids() == keys[1:]
 
 
-def test_a_digest_of_nothing_is_a_conflict_and_makes_nobody(
-    client: APIClient, three_sessions: list[Talk]
-) -> None:
+def test_a_digest_of_nothing_is_a_conflict_and_makes_nobody(client: APIClient, three_sessions: list[Talk]) -> None:
     for body in ({**WHO, "project": "none"}, {"agent_id": "nobody"}):
         refused = client.post(f"{API}/summaries/digest", body)
         assert (refused.status_code, refused.json()["code"]) == (409, "no_summaries")
@@ -325,9 +318,7 @@ def test_a_digest_of_many_sessions_is_rolled_and_asked_for_in_fewer_words_where_
     talks = [talk, *(open_talk() for _ in range(11))]
     for number, each in enumerate(talks):
         each.say(f"Message m{number:04}x", at=NOW + timedelta(days=number))
-        llm.answer(
-            Reply(f"Message m{number:04}x is what they spoke about. " + "It was about the harbour. " * 20)
-        )
+        llm.answer(Reply(f"Message m{number:04}x is what they spoke about. " + "It was about the harbour. " * 20))
         ran(client.post(address(each)).data["job_id"])
     llm.asked.clear()
     llm.then(Reply("Cut", stop="max_tokens"))

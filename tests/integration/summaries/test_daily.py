@@ -28,16 +28,17 @@ def actor(db: None) -> Actor:
     """Return a user with whose projects this and that was done."""
     project = a_project()
     happened: list[tuple[EventKind, int, str, int]] = [
-        (EventKind.READ, 700, "read", 1), (EventKind.READ, 800, "read", 23), (EventKind.ROUTE, 0, "high", 2),
-        (EventKind.CORRECT, 0, "corrected", 3), (EventKind.UPDATE, 90, "append", 4),
+        (EventKind.READ, 700, "read", 1),
+        (EventKind.READ, 800, "read", 23),
+        (EventKind.ROUTE, 0, "high", 2),
+        (EventKind.CORRECT, 0, "corrected", 3),
+        (EventKind.UPDATE, 90, "append", 4),
         (EventKind.COMPACT, 90, "refused", 5),
-    ]  # fmt: skip
+    ]
     for kind, tokens, outcome, hour in happened:
         at = datetime(2026, 3, 1, hour, 59, 59, 999_999, tzinfo=UTC)
         note_event(actor=project.actor, project=project, kind=kind, tokens=tokens, outcome=outcome, now=at)
-    note_event(
-        actor=project.actor, project=project, kind=EventKind.READ, now=datetime(2026, 3, 2, tzinfo=UTC)
-    )
+    note_event(actor=project.actor, project=project, kind=EventKind.READ, now=datetime(2026, 3, 2, tzinfo=UTC))
     actor_for_writing(command("test"), "kana", "mika", now=datetime(2026, 3, 1, tzinfo=UTC))
     return project.actor
 

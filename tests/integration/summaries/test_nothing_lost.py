@@ -84,9 +84,7 @@ def test_an_ended_session_is_due_an_interval_after_its_end() -> None:
     assert list(due_sessions(now + timedelta(minutes=61))) == [talk.session]
 
 
-def test_a_summary_of_a_time_is_followed_by_one_of_everything(
-    client: APIClient, talk: Talk, llm: LLMServer
-) -> None:
+def test_a_summary_of_a_time_is_followed_by_one_of_everything(client: APIClient, talk: Talk, llm: LLMServer) -> None:
     llm.answer(lambda asked: Reply(f"Summary {len(llm.asked)}."))
     talk.say_many(25)
     talk.summarize()
@@ -104,9 +102,7 @@ def test_a_summary_of_a_time_is_followed_by_one_of_everything(
     assert talk.summary is not None and talk.summary.version == 3
 
 
-def test_a_persons_words_on_a_summary_of_a_time_are_gone_on_from(
-    client: APIClient, talk: Talk, llm: LLMServer
-) -> None:
+def test_a_persons_words_on_a_summary_of_a_time_are_gone_on_from(client: APIClient, talk: Talk, llm: LLMServer) -> None:
     talk.say_many(10)
     order(client, talk, start_time=NOW.isoformat())
     assert talk.summary is not None
@@ -128,9 +124,7 @@ def test_an_untrusted_key_does_not_choose_what_is_told_of_a_trusted_session(
     talk.summarize()
     assert talk.summary is not None and talk.summary.trust == "trusted"
 
-    assert ran(early).state == "done" and talk.summary.version == 1, (
-        "what it ordered before is not done either"
-    )
+    assert ran(early).state == "done" and talk.summary.version == 1, "what it ordered before is not done either"
     for body in ({}, window):
         assert stranger.post(f"/api/v1/sessions/{talk.session.pk}/summary", body).status_code == 403
 
@@ -160,9 +154,7 @@ def test_a_summary_ordered_anew_is_written_whatever_came_between(talk: Talk, llm
     assert talk.summary.version == 3, "once"
 
 
-def test_blank_messages_make_no_version_and_nobody_looks_at_them(
-    client: APIClient, talk: Talk, llm: LLMServer
-) -> None:
+def test_blank_messages_make_no_version_and_nobody_looks_at_them(client: APIClient, talk: Talk, llm: LLMServer) -> None:
     talk.say("  ", "\u3000\u200b")
     refused = client.post(f"/api/v1/sessions/{talk.session.pk}/summary")
     assert (refused.status_code, refused.json()["code"]) == (409, "no_messages")
@@ -172,9 +164,7 @@ def test_blank_messages_make_no_version_and_nobody_looks_at_them(
     talk.end()
     talk.summarize()
     assert len(llm.asked) == 1 and SummaryVersion.objects.count() == 1
-    assert not due_sessions(timezone.now() + timedelta(hours=2)).exists() and not list(
-        backfill_pieces(Scope())
-    )
+    assert not due_sessions(timezone.now() + timedelta(hours=2)).exists() and not list(backfill_pieces(Scope()))
 
 
 @pytest.mark.slow
@@ -183,8 +173,7 @@ def test_the_database_calls_blank_what_python_does() -> None:
     blank = {letter for letter in letters if not one_line(letter)}
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT letter FROM unnest(%s::text[]) AS letter WHERE NOT letter ~ %s",
-            [letters, VISIBLE_CHARACTER],
+            "SELECT letter FROM unnest(%s::text[]) AS letter WHERE NOT letter ~ %s", [letters, VISIBLE_CHARACTER]
         )
         assert {row[0] for row in cursor.fetchall()} == blank
     assert Message.objects.filter(content__regex=VISIBLE_CHARACTER).count() == 0
@@ -196,9 +185,7 @@ def test_a_backfill_leaves_those_alone_who_want_no_summaries(talk: Talk) -> None
     talk.set_policy(summarizes=False)
     other.actor.policy = {"summarizes": True}
     other.actor.save()
-    assert [piece.order.payload["session_id"] for piece in backfill_pieces(Scope())] == [
-        str(other.session.pk)
-    ]
+    assert [piece.order.payload["session_id"] for piece in backfill_pieces(Scope())] == [str(other.session.pk)]
 
 
 def test_all_that_a_person_wrote_is_read_before_messages_join(talk: Talk, llm: LLMServer) -> None:
@@ -207,9 +194,7 @@ def test_all_that_a_person_wrote_is_read_before_messages_join(talk: Talk, llm: L
     talk.summarize()
     assert talk.summary is not None
     text = " ".join(f"Fact p{number:04}q of the harbour." for number in range(300))
-    SUMMARIES.edit(
-        talk.summary, values={"text": text, "locked": False}, expected_version=None, by=BY, now=NOW
-    )
+    SUMMARIES.edit(talk.summary, values={"text": text, "locked": False}, expected_version=None, by=BY, now=NOW)
     talk.say_many(20, first=21)
     llm.asked.clear()
     llm.answer(lambda asked: Reply(f"Summary {len(llm.asked)}."))

@@ -90,9 +90,7 @@ def test_an_edit_arrives_as_a_version(project: Project, tree: Path) -> None:
     assert (tree / "MEMORY.md").read_text() == "- Newer\n"
 
 
-def test_a_file_edited_on_both_sides_is_a_conflict_and_stays_as_it_is_on_both(
-    project: Project, tree: Path
-) -> None:
+def test_a_file_edited_on_both_sides_is_a_conflict_and_stays_as_it_is_on_both(project: Project, tree: Path) -> None:
     (tree / "MEMORY.md").write_text("- Edited there\n")
     a_document(project, "- Edited here\n")
     root = tree.parent.parent
@@ -184,9 +182,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_links_and_special_files_are_neither_read_nor_written(
-    project: Project, tree: Path, outside: Path
-) -> None:
+def test_links_and_special_files_are_neither_read_nor_written(project: Project, tree: Path, outside: Path) -> None:
     root = tree.parent.parent
     (tree / "MEMORY.md").unlink()
     (tree / "MEMORY.md").symlink_to(outside / "secret.md")
@@ -204,9 +200,7 @@ def test_links_and_special_files_are_neither_read_nor_written(
     assert not Document.objects.filter(text__contains="secret").exists()
 
 
-def test_a_project_folder_that_is_a_link_is_not_followed(
-    project: Project, tmp_path: Path, outside: Path
-) -> None:
+def test_a_project_folder_that_is_a_link_is_not_followed(project: Project, tmp_path: Path, outside: Path) -> None:
     (tmp_path / "projects").mkdir()
     (tmp_path / "projects" / "otaru").symlink_to(outside)
     assert "projects/otaru: refused: it is a link" in failed("export_projects", tmp_path)
@@ -237,9 +231,7 @@ def test_files_that_cannot_be_kept_are_refused(project: Project, tree: Path, raw
 
 
 def test_what_nobody_believes_is_not_exported_and_survives_an_edit(project: Project, tree: Path) -> None:
-    append_entry(
-        project=project, document_name="MEMORY.md", text="Rumours", trust=Trust.UNTRUSTED, by=BY, now=LONG_AGO
-    )
+    append_entry(project=project, document_name="MEMORY.md", text="Rumours", trust=Trust.UNTRUSTED, by=BY, now=LONG_AGO)
     root = tree.parent.parent
     assert all("unchanged" in line for line in run("export_projects", root))
     (tree / "MEMORY.md").write_text(TEXT + "- Edited\n")
@@ -253,9 +245,12 @@ def test_backups_of_compactions_lie_beside_the_document(project: Project, tree: 
     document = Document.objects.get(project=project, name="MEMORY.md")
     for number in range(5):
         document = write_document(
-            document=document, text=f"- text {number}\n", kind=DocumentKind.COMPACTION, by=BY,
+            document=document,
+            text=f"- text {number}\n",
+            kind=DocumentKind.COMPACTION,
+            by=BY,
             now=now + timedelta(minutes=number),
-        )  # fmt: skip
+        )
         run("export_projects", root)
     backups = sorted(path for path in tree.iterdir() if ".bak." in path.name)
     assert [path.read_text() for path in backups] == ["- text 1\n", "- text 2\n", "- text 3\n"]
@@ -263,9 +258,7 @@ def test_backups_of_compactions_lie_beside_the_document(project: Project, tree: 
     assert all("unchanged" in line for line in run("sync_projects", root))
 
 
-def test_a_tree_of_somebody_else_and_a_damaged_one_are_refused(
-    project: Project, tree: Path, tmp_path: Path
-) -> None:
+def test_a_tree_of_somebody_else_and_a_damaged_one_are_refused(project: Project, tree: Path, tmp_path: Path) -> None:
     root = tree.parent.parent
     a_project("nemuro", user_id="mika")
     assert "say whose" in failed("export_projects", tmp_path / "all")
@@ -329,6 +322,4 @@ def test_nothing_to_do_is_said(db: None, tmp_path: Path) -> None:
     a_project().delete()
     whose = ("--agent", "kana", "--user", "hiroki")
     assert run("export_projects", tmp_path, *whose) == ["Nothing to export: there is no project."]
-    assert run("sync_projects", tmp_path, *whose) == [
-        f"Nothing to take over: {tmp_path} holds no files of projects."
-    ]
+    assert run("sync_projects", tmp_path, *whose) == [f"Nothing to take over: {tmp_path} holds no files of projects."]

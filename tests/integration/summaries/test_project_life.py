@@ -123,9 +123,7 @@ class Life(RuleBasedStateMachine):
         trust = Trust.UNTRUSTED if waits else Trust.TRUSTED
 
         def appended() -> None:
-            append_entry(
-                project=self.row(name), document_name=document, text=text, trust=trust, by=BY, now=NOW
-            )
+            append_entry(project=self.row(name), document_name=document, text=text, trust=trust, by=BY, now=NOW)
 
         if project.is_active:
             appended()
@@ -155,12 +153,7 @@ class Life(RuleBasedStateMachine):
         if self.model[name].is_active:
             message = f"message {len(self.corrected)}"
             decision = RoutingDecision.objects.create(
-                actor=self.actor,
-                message=message,
-                channel="api",
-                confidence="low",
-                action="ask",
-                created_at=NOW,
+                actor=self.actor, message=message, channel="api", confidence="low", action="ask", created_at=NOW
             )
             correct_routing(decision=decision, project_name=name, by=BY, now=NOW)
             self.corrected[message] = name
@@ -184,13 +177,7 @@ class Life(RuleBasedStateMachine):
         one.is_archived = True
         self.done(event, before, at_once)
 
-    @rule(
-        source=project_names,
-        into=project_names,
-        document=document_names,
-        data=st.data(),
-        at_once=st.booleans(),
-    )
+    @rule(source=project_names, into=project_names, document=document_names, data=st.data(), at_once=st.booleans())
     def move(self, source: str, into: str, document: str, data: Any, at_once: bool) -> None:
         one, other = self.model[source], self.model[into]
         lines = one.lines[document]
@@ -238,9 +225,7 @@ class Life(RuleBasedStateMachine):
             return
         row, event = data.draw(st.sampled_from(self.events), label="event")
         one, other = self.model[event.source], self.model.get(event.into)
-        if other is not None and (
-            one.is_deleted or not other.is_active or (event.kind == "move" and one.is_archived)
-        ):
+        if other is not None and (one.is_deleted or not other.is_active or (event.kind == "move" and one.is_archived)):
             with pytest.raises(NotUndoable):
                 undo_event(event=row, by=BY, now=NOW)
             return
@@ -346,9 +331,7 @@ def test_archived_project_is_out_of_catalog_and_contexts_and_kept_whole(garden: 
     assert (archived.status_code, archived.json()["status"]) == (200, "archived")
     assert "roses" not in garden.get(f"{API}/projects/catalog{ASKED}").content.decode()
     names = {
-        status: [
-            each["name"] for each in garden.get(f"{API}/projects{ASKED}&status={status}").json()["results"]
-        ]
+        status: [each["name"] for each in garden.get(f"{API}/projects{ASKED}&status={status}").json()["results"]]
         for status in ("active", "archived", "deleted", "all")
     }
     assert names == {"active": ["garden"], "archived": ["roses"], "deleted": [], "all": ["garden", "roses"]}
@@ -358,9 +341,7 @@ def test_archived_project_is_out_of_catalog_and_contexts_and_kept_whole(garden: 
     assert (refused.status_code, refused.json()["code"]) == (409, "project_archived")
     assert garden.post(f"{API}/projects/roses/reactivate{ASKED}", {}).json()["status"] == "active"
     assert texts_of(garden, "roses") == before
-    assert "loam" in str(
-        garden.post(f"{API}/context", {**WHO, "message": "loam?", "project": "roses"}).json()
-    )
+    assert "loam" in str(garden.post(f"{API}/context", {**WHO, "message": "loam?", "project": "roses"}).json())
 
 
 def test_merge_is_previewed_done_and_undone(garden: APIClient) -> None:
@@ -372,9 +353,11 @@ def test_merge_is_previewed_done_and_undone(garden: APIClient) -> None:
     assert done["documents"] == preview["documents"]
     changes = {each["name"]: (each["added"], each["repeated"], each["is_new"]) for each in done["documents"]}
     assert changes == {
-        "MEMORY.md": (1, 0, False), "decisions.md": (0, 1, False), "timeline.md": (1, 0, False),
+        "MEMORY.md": (1, 0, False),
+        "decisions.md": (0, 1, False),
+        "timeline.md": (1, 0, False),
         "detail-soil.md": (1, 0, True),
-    }  # fmt: skip
+    }
     after = texts_of(garden, "garden")
     assert after["MEMORY.md"] == "# garden\n\n> About the garden.\n\n## roses\n\nAbout the roses.\n"
     assert after["timeline.md"] == "- 2026-02-05: roses begun\n- 2026-02-06: garden begun\n"
@@ -386,9 +369,7 @@ def test_merge_is_previewed_done_and_undone(garden: APIClient) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "project_archived")
     asked = garden.post(f"{API}/context", {**WHO, "message": "roses?", "project": "roses"}).json()
     assert "roses begun" in str(asked["messages"])
-    garden.post(
-        f"{API}/projects/garden/documents/timeline.md/entries{ASKED}", {"text": "2026-02-09: fence painted"}
-    )
+    garden.post(f"{API}/projects/garden/documents/timeline.md/entries{ASKED}", {"text": "2026-02-09: fence painted"})
     undone = garden.post(f"{API}/projects/events/{done['event_id']}/undo", {})
     assert (undone.status_code, undone.json()["status"]) == (200, "active")
     assert texts_of(garden, "garden") == {
@@ -443,19 +424,14 @@ def test_deletion_needs_curate_and_can_be_undone_for_a_month(garden: APIClient) 
 
 
 def test_deleted_document_comes_back_whole_for_a_month(garden: APIClient) -> None:
-    at, listed = (
-        f"{API}/projects/roses/documents/decisions.md{ASKED}",
-        f"{API}/projects/events{ASKED}&kind=delete",
-    )
+    at, listed = (f"{API}/projects/roses/documents/decisions.md{ASKED}", f"{API}/projects/events{ASKED}&kind=delete")
     writer = client_with_key(scopes=[Scope.READ, Scope.WRITE])
     assert writer.delete(at).status_code == 403
     before = texts_of(garden, "roses")
     entries = garden.get(at.replace("?", "/entries?")).json()["results"]
     assert garden.delete(at).status_code == 204
     assert garden.get(at).status_code == 404
-    assert texts_of(garden, "roses") == {
-        name: text for name, text in before.items() if name != "decisions.md"
-    }
+    assert texts_of(garden, "roses") == {name: text for name, text in before.items() if name != "decisions.md"}
     asked = {**WHO, "message": "What was decided?", "project": "roses"}
     assert "bamboo" not in str(garden.post(f"{API}/context", asked).json()["messages"][0])
     event = garden.get(listed).json()["results"][0]
@@ -507,15 +483,25 @@ def test_what_a_wrong_decision_caused_is_proposed_and_moved(db: None) -> None:
 
     def decided(name: str, minute: int) -> RoutingDecision:
         return RoutingDecision.objects.create(
-            actor=talk.actor, session=talk.session, message="m", channel="web", confidence="medium",
-            action="route_and_disclose", project=Project.objects.get(name=name), created_at=NOW + timedelta(minutes=minute),
-        )  # fmt: skip
+            actor=talk.actor,
+            session=talk.session,
+            message="m",
+            channel="web",
+            confidence="medium",
+            action="route_and_disclose",
+            project=Project.objects.get(name=name),
+            created_at=NOW + timedelta(minutes=minute),
+        )
 
     def written(text: str, message: str, minute: int) -> None:
         append_entry(
-            project=Project.objects.get(name="billing-api"), document_name="decisions.md", text=text, by=BY,
-            sources={"message_ids": [message], "channel": "web"}, now=NOW + timedelta(minutes=minute),
-        )  # fmt: skip
+            project=Project.objects.get(name="billing-api"),
+            document_name="decisions.md",
+            text=text,
+            by=BY,
+            sources={"message_ids": [message], "channel": "web"},
+            now=NOW + timedelta(minutes=minute),
+        )
 
     first = said("The invoice is wrong.", 0)
     written("invoices are checked", first, 1)

@@ -24,11 +24,10 @@ from tests.integration.summaries.conftest import open_talk
 BY = command("test")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCRIPT = "<script>alert(1)</script>"
-CURATES = [
-    f"{verb}_{model}"
-    for model in ("project", "document", "routingdecision")
-    for verb in ("view", "change")
-] + ["delete_project", "view_projectevent"]  # fmt: skip
+CURATES = [f"{verb}_{model}" for model in ("project", "document", "routingdecision") for verb in ("view", "change")] + [
+    "delete_project",
+    "view_projectevent",
+]
 
 
 @pytest.fixture
@@ -39,9 +38,13 @@ def project(db: None) -> Project:
     create_project(actor=actor, name="coffee-bar", description="Espresso.", by=BY, now=NOW)
     memory = Document.objects.get(project=made, name="MEMORY.md")
     write_document(
-        document=memory, text=f"# Tea\n\n> Tea {SCRIPT}\n\nWe sell sencha.\n", kind=DocumentKind.EDIT, by=BY,
-        reason="More.", now=NOW,
-    )  # fmt: skip
+        document=memory,
+        text=f"# Tea\n\n> Tea {SCRIPT}\n\nWe sell sencha.\n",
+        kind=DocumentKind.EDIT,
+        by=BY,
+        reason="More.",
+        now=NOW,
+    )
     stranger = Principal(kind=PrincipalKind.KEY, id="k", name="inbox", is_trusted=False)
     append_entry(project=made, document_name="MEMORY.md", text="Ask Mallory.", by=stranger, now=NOW)
     route_message(actor=actor, message=f"Is the sencha {SCRIPT} sold?", channel="slack", by=BY, now=NOW)
@@ -62,9 +65,11 @@ def page(row: Any, what: str = "change") -> str:
 
 def rows() -> list[Any]:
     return [
-        Project.objects.get(name="tea-shop"), Document.objects.get(project__name="tea-shop"),
-        RoutingDecision.objects.get(), ProjectEvent.objects.filter(kind="route").get(),
-    ]  # fmt: skip
+        Project.objects.get(name="tea-shop"),
+        Document.objects.get(project__name="tea-shop"),
+        RoutingDecision.objects.get(),
+        ProjectEvent.objects.filter(kind="route").get(),
+    ]
 
 
 def test_every_page_opens_for_curators_and_shows_texts_as_texts(project: Project) -> None:
@@ -118,10 +123,7 @@ def test_click_needs_its_token(project: Project) -> None:
     user = User.objects.create_superuser("boss", password="a long password")
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(user)
-    assert (
-        strict.post(page(RoutingDecision.objects.get(), "correct"), {"project": "tea-shop"}).status_code
-        == 403
-    )
+    assert strict.post(page(RoutingDecision.objects.get(), "correct"), {"project": "tea-shop"}).status_code == 403
 
 
 def test_document_shows_tokens_versions_and_what_changed(project: Project) -> None:
@@ -136,11 +138,7 @@ def test_document_shows_tokens_versions_and_what_changed(project: Project) -> No
 
 def test_document_is_edited_through_the_action(project: Project) -> None:
     curator, document = browser(*CURATES), Document.objects.get(project=project)
-    edit = {
-        "text": "# Tea\r\n\r\n> Only tea.\r\n",
-        "expected_version": document.version,
-        "reason": "Shorter.",
-    }
+    edit = {"text": "# Tea\r\n\r\n> Only tea.\r\n", "expected_version": document.version, "reason": "Shorter."}
     assert curator.post(page(document), edit).status_code == 302
     document.refresh_from_db()
     assert document.text == "# Tea\n\n> Only tea.\n"
@@ -264,14 +262,24 @@ def test_lines_are_chosen_and_moved_and_who_may_not_end_projects_moves_none(proj
 def test_what_was_written_wrongly_is_offered_with_the_correction(project: Project) -> None:
     talk = open_talk("The roast is too dark.")
     wrong = RoutingDecision.objects.create(
-        actor=talk.actor, session=talk.session, message="m", channel="web", confidence="medium",
-        action="route_and_disclose", project=project, created_at=NOW - timedelta(hours=1),
-    )  # fmt: skip
+        actor=talk.actor,
+        session=talk.session,
+        message="m",
+        channel="web",
+        confidence="medium",
+        action="route_and_disclose",
+        project=project,
+        created_at=NOW - timedelta(hours=1),
+    )
     message = talk.session.messages.get()
     append_entry(
-        project=project, document_name="decisions.md", text="roast lighter", by=BY,
-        sources={"message_ids": [str(message.pk)], "channel": "web"}, now=NOW,
-    )  # fmt: skip
+        project=project,
+        document_name="decisions.md",
+        text="roast lighter",
+        by=BY,
+        sources={"message_ids": [str(message.pk)], "channel": "web"},
+        now=NOW,
+    )
     curator = browser(*CURATES)
     curator.post(page(wrong, "correct"), {"project": "coffee-bar"})
     shown = curator.get(page(wrong)).content.decode()

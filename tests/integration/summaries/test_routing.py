@@ -67,9 +67,7 @@ def told(decision: RoutingDecision) -> tuple[str | None, str, str]:
 
 
 def verdict(**values: Any) -> Reply:
-    return Reply(
-        data={"project": None, "proposed_name": None, "confidence": "low", "reason": "So.", **values}
-    )
+    return Reply(data={"project": None, "proposed_name": None, "confidence": "low", "reason": "So.", **values})
 
 
 def reads_examples(asked: Asked) -> Reply:
@@ -232,9 +230,7 @@ def test_examples_are_bounded_by_policy(actor: Actor, llm: LLMServer) -> None:
 
 
 @pytest.mark.parametrize("failure", ["401", "refusal", "truncated_json", "wrong_schema"])
-def test_where_the_model_fails_words_decide_and_the_reason_says_so(
-    actor: Actor, llm: LLMServer, failure: str
-) -> None:
+def test_where_the_model_fails_words_decide_and_the_reason_says_so(actor: Actor, llm: LLMServer, failure: str) -> None:
     llm.answer(Reply(failure=failure))
     decision = routed(actor, CLEAR)
     assert told(decision)[0] == "billing-api"
@@ -291,9 +287,7 @@ def test_new_project_is_made_where_policy_says_so(actor: Actor, llm: LLMServer) 
         ("Let us plan the beekeeping workshop in Ghent", "How many seats does the beekeeping workshop have?"),
     ],
 )
-def test_a_project_made_by_words_is_found_by_the_next_message(
-    actor: Actor, first: str, next_one: str
-) -> None:
+def test_a_project_made_by_words_is_found_by_the_next_message(actor: Actor, first: str, next_one: str) -> None:
     set_policy(actor, project_auto_create=True)
     made = routed(actor, first)
     assert made.action == "route_and_disclose" and made.project is not None
@@ -339,15 +333,16 @@ def test_follow_ups_of_a_disclosed_guess_stay_with_it(actor: Actor) -> None:
 
 
 @pytest.mark.parametrize("why", ["channel", "key", "scope"])
-def test_no_project_is_made_for_what_nobody_believes_or_may_only_read(
-    actor: Actor, llm: LLMServer, why: str
-) -> None:
+def test_no_project_is_made_for_what_nobody_believes_or_may_only_read(actor: Actor, llm: LLMServer, why: str) -> None:
     set_policy(actor, project_auto_create=True, untrusted_channels=["slack"] if why == "channel" else [])
     llm.answer(verdict(proposed_name="garden-shed", confidence="high"))
     by = Principal(
-        kind=PrincipalKind.KEY, id="k", name="k", is_trusted=why != "key",
+        kind=PrincipalKind.KEY,
+        id="k",
+        name="k",
+        is_trusted=why != "key",
         scopes=frozenset({Scope.READ} if why == "scope" else Scope),
-    )  # fmt: skip
+    )
     decision = route_message(actor=actor, message="Let us build a shed", channel="slack", by=by, now=NOW)
     assert told(decision) == (None, "medium", "propose_new")
     assert not Project.objects.filter(name="garden-shed").exists()
@@ -401,17 +396,13 @@ def test_follow_ups_stay_with_the_project_of_their_session(actor: Actor, message
     for _ in range(3):
         stayed = told(routed(actor, message, session=session))
         assert stayed == ("billing-api", "medium", "route_and_disclose")
-    assert told(routed(actor, message, session=in_session(actor)))[0] is None, (
-        "another session is another matter"
-    )
+    assert told(routed(actor, message, session=in_session(actor)))[0] is None, "another session is another matter"
     assert told(routed(actor, message))[0] is None
 
 
 def test_follow_ups_stay_where_a_person_put_their_session(actor: Actor) -> None:
     session = in_session(actor)
-    correct_routing(
-        decision=routed(actor, VAGUE, session=session), project_name="zaiko-kanri", by=BY, now=NOW
-    )
+    correct_routing(decision=routed(actor, VAGUE, session=session), project_name="zaiko-kanri", by=BY, now=NOW)
     assert told(routed(actor, "And the other one?", session=session))[:2] == ("zaiko-kanri", "medium")
 
 
@@ -442,12 +433,8 @@ def test_a_session_is_named_over_rest(client: APIClient, actor: Actor) -> None:
     assert client.post(f"{API}/projects/route", others).status_code == 404, "of this agent, and another user"
 
 
-@pytest.mark.parametrize(
-    ("language", "words"), [("en", "the session's project"), ("ja", "セッションのプロジェクト")]
-)
-def test_the_model_is_told_what_a_session_is_about(
-    actor: Actor, llm: LLMServer, language: str, words: str
-) -> None:
+@pytest.mark.parametrize(("language", "words"), [("en", "the session's project"), ("ja", "セッションのプロジェクト")])
+def test_the_model_is_told_what_a_session_is_about(actor: Actor, llm: LLMServer, language: str, words: str) -> None:
     actor.agent.language = language
     actor.agent.save()
     session = in_session(actor)
@@ -546,10 +533,7 @@ def test_chat_tells_the_model_to_name_a_guessed_project(
 
 @pytest.mark.parametrize(
     ("language", "disclosed"),
-    [
-        ("en", "the project `billing-api`, which is a guess"),
-        ("ja", "「billing-api」に関するものと推測しました"),
-    ],
+    [("en", "the project `billing-api`, which is a guess"), ("ja", "「billing-api」に関するものと推測しました")],
 )
 def test_follow_up_in_a_chat_is_answered_with_its_project_named(
     client: APIClient, actor: Actor, llm: LLMServer, language: str, disclosed: str
@@ -599,9 +583,7 @@ def test_chats_that_are_being_routed_leave_room_for_others(llm: LLMServer) -> No
 
     def ask(project: str | None) -> str:
         try:
-            return chat(
-                actor=actor, question=Question(message=CLEAR, project=project), by=BY, now=NOW
-            ).turn.state
+            return chat(actor=actor, question=Question(message=CLEAR, project=project), by=BY, now=NOW).turn.state
         finally:
             connection.close()
 

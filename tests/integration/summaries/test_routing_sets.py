@@ -86,9 +86,12 @@ def test_words_and_a_model_route_or_ask_rightly(router: str) -> None:
     route, *rights = ROUTERS[router]
     for half, right in enumerate(rights):  # tuned on, held out
         assert case_figures(cases[half::2], lambda case: route(case, profiles)) == {
-            "messages": 60, "right_or_rightly_asked": right, "high_and_wrong": 0, "follow_ups_stay": 1.0,
+            "messages": 60,
+            "right_or_rightly_asked": right,
+            "high_and_wrong": 0,
+            "follow_ups_stay": 1.0,
             "new_proposed": 1.0,
-        }  # fmt: skip
+        }
 
 
 def test_what_the_router_made_is_found_again() -> None:
@@ -132,21 +135,27 @@ def routed_by_model(actor: Actor, llm: LLMServer, case: Case) -> Prediction:
         read = read_question(case, {name: text for name, _code, text in blocks})
         return Reply(
             data={
-                "project": read.project, "proposed_name": read.proposed_name, "confidence": read.confidence,
+                "project": read.project,
+                "proposed_name": read.proposed_name,
+                "confidence": read.confidence,
                 "reason": "So.",
             }
-        )  # fmt: skip
+        )
 
     llm.answer(answer)
     session = open_session(actor=actor, session_id=None, channel=case.channel, by=BY, now=NOW)[0]
     if case.kind == "after":
         RoutingDecision.objects.create(
-            actor=actor, session=session, message=case.other, channel=case.channel, confidence="medium",
-            action="route_and_disclose", project=Project.objects.get(name=case.project), created_at=NOW,
-        )  # fmt: skip
-    made = route_message(
-        actor=actor, message=case.text, channel=case.channel, session=session, by=BY, now=NOW
-    )
+            actor=actor,
+            session=session,
+            message=case.other,
+            channel=case.channel,
+            confidence="medium",
+            action="route_and_disclose",
+            project=Project.objects.get(name=case.project),
+            created_at=NOW,
+        )
+    made = route_message(actor=actor, message=case.text, channel=case.channel, session=session, by=BY, now=NOW)
     return Prediction(
         made.project.name if made.project else None, made.proposed_name or None, Confidence(made.confidence)
     )

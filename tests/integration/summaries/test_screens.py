@@ -19,9 +19,7 @@ __all__ = ["boss", "staff"]
 @pytest.fixture
 def told(db: None) -> Talk:
     """Return a session that has a summary."""
-    talk = open_talk(
-        "I moved to Otaru in spring because of the harbour.", "How do you like the canal in Otaru?"
-    )
+    talk = open_talk("I moved to Otaru in spring because of the harbour.", "How do you like the canal in Otaru?")
     talk.end()
     talk.summarize()
     return talk
@@ -84,9 +82,7 @@ def test_deleted_one_by_one(boss: Client, told: Talk) -> None:
     assert answer.status_code == 200 and not Summary.objects.exists()
 
 
-def test_curators_may_and_who_may_only_look_may_not(
-    staff: Callable[..., Client], told: Talk, boss: Client
-) -> None:
+def test_curators_may_and_who_may_only_look_may_not(staff: Callable[..., Client], told: Talk, boss: Client) -> None:
     curator = staff("view_summary", "change_summary", "delete_summary")
     assert "locked" in press(curator, told, "lock", locked="1", version="1")
     looker = logged_in(User.objects.create_user("mio", password="a long password", is_staff=True))

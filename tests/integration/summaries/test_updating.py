@@ -21,9 +21,7 @@ from tests.integration.summaries.project_files import a_document, a_project, job
 pytestmark = pytest.mark.django_db
 
 
-def told(
-    text: str = "The harbour opens in May.", sources: tuple[int, ...] = (1,), name: str = "facts"
-) -> Reply:
+def told(text: str = "The harbour opens in May.", sources: tuple[int, ...] = (1,), name: str = "facts") -> Reply:
     data: dict[str, Any] = {"facts": [], "decisions": [], "timeline": []}
     data[name] = [{"text": text, "sources": list(sources)}]
     return Reply(data=data)
@@ -42,9 +40,7 @@ def read_until(talk: Talk) -> int:
     return ProjectCursor.objects.get(session=talk.session).read_until
 
 
-def decide(
-    talk: Talk, project: Project | None, *, at: datetime, corrected: Project | None = None
-) -> RoutingDecision:
+def decide(talk: Talk, project: Project | None, *, at: datetime, corrected: Project | None = None) -> RoutingDecision:
     return RoutingDecision.objects.create(
         actor=talk.actor, message="…", channel="web", session=talk.session, project=project, confidence="high",
         action="route", corrected_project=corrected, created_at=at,
@@ -125,9 +121,14 @@ def test_the_turn_of_a_chat_tells_its_project_once_it_is_answered(llm: LLMServer
     talk.say("What of Otaru?")
     question = Message.objects.get(session=talk.session, seq=3)
     turn = ChatTurn.objects.create(
-        actor=talk.actor, session=talk.session, question=question, body_digest="0" * 64, state="answering",
-        until=datetime(2100, 1, 1, tzinfo=UTC), created_at=NOW,
-    )  # fmt: skip
+        actor=talk.actor,
+        session=talk.session,
+        question=question,
+        body_digest="0" * 64,
+        state="answering",
+        until=datetime(2100, 1, 1, tzinfo=UTC),
+        created_at=NOW,
+    )
     llm.answer(told("Otaru fact."))
     updated(talk)
     assert llm.asked == [] and read_until(talk) == 2, "the answer is still being written"

@@ -37,21 +37,11 @@ def test_nineteen_messages_wait_and_twenty_are_summarised(talk: Talk) -> None:
 
     summary = talk.summary
     assert summary is not None
-    assert (summary.generator, summary.model, summary.message_count, summary.version) == (
-        "extractive",
-        "",
-        20,
-        1,
-    )
+    assert (summary.generator, summary.model, summary.message_count, summary.version) == ("extractive", "", 20, 1)
     assert "we decided to meet at the harbour of Otaru" in summary.text
     assert (summary.start_time, summary.end_time, summary.trust) == (NOW, NOW, "trusted")
     version = SummaryVersion.objects.get()
-    assert (version.verb, version.who_kind, version.who_name, version.reason) == (
-        "write",
-        "job",
-        "summarize",
-        "count",
-    )
+    assert (version.verb, version.who_kind, version.who_name, version.reason) == ("write", "job", "summarize", "count")
     assert version.text == summary.text and version.seconds is not None and version.seconds >= 0
     assert AuditEntry.objects.get(object_kind="summary").verb == "write"
     talk.summarize()
@@ -86,10 +76,7 @@ def test_the_end_of_a_session_is_summarised_at_once_and_a_later_end_rolls_on(tal
 
 def test_only_what_people_and_assistants_said_counts_and_is_told(talk: Talk, llm: LLMServer) -> None:
 
-    noise = [
-        NewMessage(role=Role.TOOL, content="TOOLTEXT"),
-        NewMessage(role=Role.SYSTEM, content="SYSTEMTEXT"),
-    ]
+    noise = [NewMessage(role=Role.TOOL, content="TOOLTEXT"), NewMessage(role=Role.SYSTEM, content="SYSTEMTEXT")]
     add_messages(session=talk.session, batch=noise * 15, by=BY, now=NOW)
     talk.summarize()
     assert talk.summary is None
@@ -195,9 +182,7 @@ def test_what_was_written_before_an_edit_is_not_gone_on_from(talk: Talk, llm: LL
     job = talk.summarize()
     summary = talk.summary
     assert summary is not None
-    SUMMARIES.edit(
-        summary, values={"text": "Put right.", "locked": False}, expected_version=1, by=BY, now=NOW
-    )
+    SUMMARIES.edit(summary, values={"text": "Put right.", "locked": False}, expected_version=1, by=BY, now=NOW)
     llm.asked.clear()
     Job.objects.filter(pk=job.pk).update(state="queued", due_at=timezone.now())
     assert ran(job.pk).state == "done"
@@ -227,9 +212,7 @@ def test_a_model_that_fails_leaves_nothing_and_the_job_says_so(
     assert job.state in ("queued", "failed") and job.error and "Otaru" not in job.error
     assert talk.summary is None and not SummaryVersion.objects.exists()
     if job.state == "queued":
-        monkeypatch.setattr(
-            "summaries.actions.summaries.CALL_SECONDS", 30.0
-        )  # a busy machine must not fail it
+        monkeypatch.setattr("summaries.actions.summaries.CALL_SECONDS", 30.0)  # a busy machine must not fail it
         llm.answer(Reply("Whole."))
         Job.objects.filter(pk=job.pk).update(due_at=timezone.now())
         assert ran(job.pk).state == "done" and talk.summary is not None and talk.summary.text == "Whole."
@@ -307,9 +290,7 @@ def test_what_a_person_locked_is_not_rewritten_until_it_is_unlocked(talk: Talk, 
     assert verbs == ["write", "edit", "unlock", "write"]
 
 
-def test_an_edit_while_the_model_writes_wins(
-    talk: Talk, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edit_while_the_model_writes_wins(talk: Talk, llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> None:
     talk.say_many(20)
     talk.summarize()
     talk.say_many(20, first=21)
@@ -335,9 +316,13 @@ def test_when_the_interval_has_passed_the_schedule_finds_new_messages() -> None:
     old, young, off, silent, ended = (
         open_talk(at=at, user_id=name)
         for name, at in (
-            ("old", hour_ago), ("young", timezone.now()), ("off", hour_ago), ("silent", hour_ago), ("ended", hour_ago),
+            ("old", hour_ago),
+            ("young", timezone.now()),
+            ("off", hour_ago),
+            ("silent", hour_ago),
+            ("ended", hour_ago),
         )
-    )  # fmt: skip
+    )
     for talk in (old, young, off, ended):
         talk.say("I moved to Otaru in spring.", "It is beautiful there.")
     off.actor.policy = {"summarizes": False}

@@ -168,8 +168,7 @@ def _kill_postgres(hub: Hub, outcome: Outcome) -> None:
     told = hub.said().count("PostgreSQL runs again")
     hurt(postmaster, signal.SIGKILL)
     outcome.took(
-        eventually(lambda: hub.said().count("PostgreSQL runs again") > told, WITHIN_SECONDS),
-        "it did not come back",
+        eventually(lambda: hub.said().count("PostgreSQL runs again") > told, WITHIN_SECONDS), "it did not come back"
     )
     status, _ = hub.post("sessions", {"agent_id": "chaos"}, timeout=60)
     outcome.check(0 < status < 500, f"the first request after recovery: {status}")

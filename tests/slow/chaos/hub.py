@@ -67,9 +67,7 @@ class Hub:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=lambda: signal.signal(
-                    signal.SIGHUP, signal.SIG_DFL
-                ),  # also where we run under nohup
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # also where we run under nohup
             )
         if not wait_until(lambda: "memoryhub is ready" in self.said() or self.ended, timeout_seconds=180):
             raise RuntimeError(f"memoryhub did not start:\n{self.said()}")
@@ -203,8 +201,13 @@ class Jobs:
         self.enqueue_ms = 0.0
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.slow.chaos.client"],
-            cwd=CHECKOUT, env=hub.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-        )  # fmt: skip
+            cwd=CHECKOUT,
+            env=hub.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
         self._read()
 
     def add(self, kind: str, *, count: int = 1, key: str = "", **payload: Any) -> list[str]:
@@ -328,9 +331,7 @@ class Curator(threading.Thread):
         statement = "SELECT content, count(*) FROM strength_memory WHERE content = ANY(%s) GROUP BY content"
         stored = dict(self.hub.rows(statement, [self.corrected]))
         wrong = [
-            f"curator: {stored.get(text, 0)} rows of a correction"
-            for text in self.corrected
-            if stored.get(text) != 1
+            f"curator: {stored.get(text, 0)} rows of a correction" for text in self.corrected if stored.get(text) != 1
         ]
         half = "SELECT state FROM strength_sleeprun WHERE state = 'running'"
         if eventually(lambda: not self.hub.rows(half), 60) is None:

@@ -67,8 +67,7 @@ def breaks(job: JobContext) -> None:
 def _begin(job: JobContext) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO bench_begun (job, attempt, pid) VALUES (%s, %s, %s)",
-            [job.id, job.attempt, os.getpid()],
+            "INSERT INTO bench_begun (job, attempt, pid) VALUES (%s, %s, %s)", [job.id, job.attempt, os.getpid()]
         )
 
 

@@ -68,9 +68,7 @@ def _summary(text: str) -> str:
 def _answer(asked: Asked) -> str:
     *before, question = [_text(message["content"]) for message in asked.messages]
     given, _, last = question.rpartition("\n")
-    sentences = [
-        each.strip() for each in re.split(r"[\n。]|(?<=[.!?]) ", "\n".join([asked.system, *before, given]))
-    ]
+    sentences = [each.strip() for each in re.split(r"[\n。]|(?<=[.!?]) ", "\n".join([asked.system, *before, given]))]
     sentences = [each for each in sentences if not each.endswith(("?", "？"))]
     wanted = _words(last or question)
     best = max(sentences, key=lambda each: len(wanted & _words(each)), default="")

@@ -61,19 +61,13 @@ class Teller:
 
     def memories(self, kind: str, **whose: str) -> list[dict[str, Any]]:
         """Return the user's memories of a kind."""
-        query = "&".join(
-            f"{name}={value}" for name, value in {"agent_id": self.agent, "kind": kind, **whose}.items()
-        )
+        query = "&".join(f"{name}={value}" for name, value in {"agent_id": self.agent, "kind": kind, **whose}.items())
         return list(self.client.get(f"memories?{query}").get("results", []))
 
     def talk(self, session: str, texts: Sequence[str], at: datetime, *, at_once: int = 2) -> None:
         """Write a conversation as it was once, a message a minute, some at a time."""
         said = [
-            {
-                "role": ROLES[place % 2],
-                "content": text,
-                "created_at": (at + timedelta(minutes=place)).isoformat(),
-            }
+            {"role": ROLES[place % 2], "content": text, "created_at": (at + timedelta(minutes=place)).isoformat()}
             for place, text in enumerate(texts)
         ]
         for place in range(0, len(said), at_once):
@@ -87,9 +81,7 @@ def liking(teller: Teller) -> None:
     told = teller.ask("I like roasted hojicha tea.", user_id="phone", channel="phone")
     teller.rest()
     known = teller.memories("preference", user_id="desk")
-    teller.check(
-        ["hojicha" in each["content"] for each in known] == [True], f"{len(known)} likings are known"
-    )
+    teller.check(["hojicha" in each["content"] for each in known] == [True], f"{len(known)} likings are known")
     answer = teller.ask("Which tea do I like?", user_id="desk", channel="desk", options=NO_RECALL)
     teller.check("hojicha" in answer["text"], f"the answer was {answer['text']}")
     teller.check(answer["session_id"] != told["session_id"], "it is the same session")
@@ -103,9 +95,7 @@ def liking_in_japanese(teller: Teller) -> None:
     teller.ask("抹茶アイスが好きです。", channel="phone")
     teller.rest()
     known = teller.memories("preference")
-    teller.check(
-        ["抹茶アイス" in each["content"] for each in known] == [True], f"{len(known)} likings are known"
-    )
+    teller.check(["抹茶アイス" in each["content"] for each in known] == [True], f"{len(known)} likings are known")
     answer = teller.ask("好きなアイスは何だっけ？", channel="desk", options=NO_RECALL)
     teller.check("抹茶" in answer["text"], f"the answer was {answer['text']}")
 
@@ -126,17 +116,9 @@ def purchase(teller: Teller) -> None:
 def earlier_talks(teller: Teller) -> None:
     """Earlier talks are found by their summary in a new session."""
     teller.agent_is()
-    for subject, result in (
-        ("memory store", "pgvector index"),
-        ("garden shed", "roof"),
-        ("sourdough", "starter"),
-    ):
+    for subject, result in (("memory store", "pgvector index"), ("garden shed", "roof"), ("sourdough", "starter")):
         session = open_session(teller.client, teller.agent, "mika")
-        say(
-            teller.client,
-            session,
-            [f"How is the {subject}?", f"The {result} of the {subject} is finished."] * 2,
-        )
+        say(teller.client, session, [f"How is the {subject}?", f"The {result} of the {subject} is finished."] * 2)
         must(teller.client.post(f"sessions/{session}/end"), 200)
         teller.rest()
     summaries = teller.memories("summary", user_id="mika")
@@ -151,12 +133,15 @@ def earlier_talks(teller: Teller) -> None:
 
 YESTERDAY: Final = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) - timedelta(days=1)
 LONG: Final = [
-    "Memory Storeの実装を始めたい", "Memory Storeの設計から始めましょう",
+    "Memory Storeの実装を始めたい",
+    "Memory Storeの設計から始めましょう",
     *["テーブルはどう分ける？", "用途ごとに分けましょう"] * 9,
-    "pgvectorの設定方法は？", "pgvectorの設定が完了しました",
+    "pgvectorの設定方法は？",
+    "pgvectorの設定が完了しました",
     *["次の関数も見てほしい", "見ておきます"] * 13,
-    "repository.pyは？", "repository.pyが完成し、次はRetrieval Orchestratorの統合です",
-]  # fmt: skip
+    "repository.pyは？",
+    "repository.pyが完成し、次はRetrieval Orchestratorの統合です",
+]
 
 
 def long_session(teller: Teller) -> None:
@@ -180,16 +165,12 @@ def long_session(teller: Teller) -> None:
     question = {"user_id": "kana", "options": NO_RECALL}
     text, metadata = teller.context("昨日の続きから始めたい", session_id=session, **question)
     teller.check(bool(metadata["has_session_summary"]), f"the session's own summary is missing: {metadata}")
-    teller.check(
-        metadata["working_memory_count"] == 10, f"working memory: {metadata['working_memory_count']}"
-    )
+    teller.check(metadata["working_memory_count"] == 10, f"working memory: {metadata['working_memory_count']}")
     teller.check("pgvectorの設定が完了" in text, "what was done early that day is not in the context")
     new = open_session(teller.client, teller.agent, "kana")
     text, metadata = teller.context("昨日の続きから始めたい", session_id=new, **question)
     teller.check(bool(metadata["has_session_summary"]), f"the day's summary is missing: {metadata}")
-    teller.check(
-        "Retrieval Orchestrator" in text, "what was to come next is not in the context of a new session"
-    )
+    teller.check("Retrieval Orchestrator" in text, "what was to come next is not in the context of a new session")
     answer = teller.ask("次は何の統合だっけ？", session_id=new, **question)
     teller.check("Retrieval Orchestrator" in answer["text"], f"the answer was {answer['text']}")
 

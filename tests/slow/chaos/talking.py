@@ -30,9 +30,7 @@ class Model(Protocol):
 
 
 @contextmanager
-def talking(
-    model: Model, *serve: str, workers: int = 2, settings: str = OURS, **environment: str
-) -> Iterator[Hub]:
+def talking(model: Model, *serve: str, workers: int = 2, settings: str = OURS, **environment: str) -> Iterator[Hub]:
     """Run an installation that asks this model, and leave nothing of it behind."""
     with folder() as path:
         hub = Hub(path, workers=workers)

@@ -24,8 +24,7 @@ class ShortWaits(AppConfig):
 
         for name, kind in KINDS.items():
             short = [
-                replace(each, delay_seconds=0.5) if each.event in ("turn", "session") else each
-                for each in kind.after
+                replace(each, delay_seconds=0.5) if each.event in ("turn", "session") else each for each in kind.after
             ]
             KINDS[name] = replace(kind, after=tuple(short))
         KINDS["summarize"] = replace(KINDS["summarize"], deadline_seconds=SUMMARIZE_SECONDS)

@@ -50,10 +50,7 @@ def test_workers_that_die_lose_and_double_nothing(installation: tuple[Hub, Jobs]
     assert jobs.effects(dead) == {}
     told = hub.rows("SELECT id::text, attempts, error FROM memoryhub_job WHERE id = ANY(%s::uuid[])", [dead])
     errors = {job_id: (attempts, error) for job_id, attempts, error in told}
-    assert errors[killer] == (
-        3,
-        "The worker was lost: it died, or did not say for a whole lease that it lives.",
-    )
+    assert errors[killer] == (3, "The worker was lost: it died, or did not say for a whole lease that it lives.")
     assert errors[hanging] == (3, "It took longer than its kind's deadline_seconds.")
     assert errors[broken][0] == 3
     assert errors[broken][1].startswith("KeyError at tests/slow/chaos/job_kinds.py:")

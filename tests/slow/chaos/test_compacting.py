@@ -15,10 +15,7 @@ from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.slow.chaos.hub import Hub, eventually, hurt
 from tests.slow.chaos.talking import Client, must, talking
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")]
 
 SETTINGS = "tests.slow.chaos.compacting_settings"
 SMALL = {"model_context_window": 4_000, "compaction_trigger": 0.1, "compaction_target": 0.6}
@@ -41,13 +38,19 @@ FOR EACH ROW WHEN (NEW.kind = 'compact' AND NEW.state = 'done') EXECUTE FUNCTION
 """
 """Each statement of a compaction's write takes a second, so that a kill can be sent into its middle."""
 
-GO_ON = "".join(
-    f"DROP TRIGGER bench_stall ON {table};"
-    for table in (
-        "summaries_documentversion", "summaries_document", "memoryhub_auditentry", "summaries_projectevent",
-        "memoryhub_job",
+GO_ON = (
+    "".join(
+        f"DROP TRIGGER bench_stall ON {table};"
+        for table in (
+            "summaries_documentversion",
+            "summaries_document",
+            "memoryhub_auditentry",
+            "summaries_projectevent",
+            "memoryhub_job",
+        )
     )
-) + "DROP FUNCTION bench_stall();"  # fmt: skip
+    + "DROP FUNCTION bench_stall();"
+)
 
 STALLED = """
 SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE %s AND query LIKE %s
@@ -154,9 +157,7 @@ class Place:
         assert former == [written[-1]], "the backup is the last text that somebody wrote, whole"
         assert set(written) <= {former for _, _, former in versions}
         for line in written[-1].splitlines():
-            assert (
-                ("[PINNED]" in line) == (line in text.splitlines()) or line.startswith(("#", ">")) or not line
-            )
+            assert ("[PINNED]" in line) == (line in text.splitlines()) or line.startswith(("#", ">")) or not line
 
 
 def long_text(name: str, entries: int) -> str:

@@ -25,8 +25,11 @@ def test_eight_workers_run_each_job_once() -> None:
 def test_a_short_storm_from_the_command_line() -> None:
     done = subprocess.run(
         [sys.executable, "bench/chaos.py", "storm", "--minutes", "0.1", "--seed", "7", "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     report = json.loads(done.stdout)["storm"]
 
     assert done.returncode == 0, report
@@ -37,12 +40,14 @@ def test_a_short_storm_from_the_command_line() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["rain"], "no such drill"), (["storm", "--minutes", "long"], "invalid float value"), (["--minutes", "-1"], "give --minutes")],
-)  # fmt: skip
+    [
+        (["rain"], "no such drill"),
+        (["storm", "--minutes", "long"], "invalid float value"),
+        (["--minutes", "-1"], "give --minutes"),
+    ],
+)
 def test_wrong_arguments_are_told(arguments: list[str], said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "bench/chaos.py", *arguments], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "bench/chaos.py", *arguments], cwd=ROOT, capture_output=True, text=True)
 
     assert done.returncode == 2
     assert said in done.stderr

@@ -17,9 +17,7 @@ from memoryhub_client.operations import listing, operation
 from memoryhub_client.types import ChatIn
 
 PACKAGE = Path(settings.BASE_DIR) / "clients" / "python"
-API: dict[str, Any] = yaml.safe_load(
-    (Path(settings.BASE_DIR) / "docs/reference/openapi.yaml").read_text("utf-8")
-)
+API: dict[str, Any] = yaml.safe_load((Path(settings.BASE_DIR) / "docs/reference/openapi.yaml").read_text("utf-8"))
 BY_HAND = {"chat", "actor_export"}
 """What streams is written for each client by itself."""
 
@@ -74,9 +72,7 @@ def test_client_has_every_operation_with_its_arguments(name: str) -> None:
     assert isinstance(descriptor, listing) == ('Page"' in json.dumps(described["responses"]))
     body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     in_query = any(each["name"] == "agent_id" and each["in"] == "query" for each in described["parameters"])
-    in_body = (
-        body is not None and name != "agents_create" and "agent_id" in component(body).get("properties", {})
-    )
+    in_body = body is not None and name != "agents_create" and "agent_id" in component(body).get("properties", {})
     assert call.tenant == ("query" if in_query else "body" if in_body else None)
 
 
@@ -87,9 +83,7 @@ def test_client_has_the_arguments_of_what_streams() -> None:
 
 
 def test_client_has_no_operation_beyond_the_schema() -> None:
-    own = {
-        name for name, value in inspect.getmembers_static(Memoryhub) if isinstance(value, operation | listing)
-    }
+    own = {name for name, value in inspect.getmembers_static(Memoryhub) if isinstance(value, operation | listing)}
     assert own | BY_HAND == set(OPERATIONS)
 
 
@@ -101,14 +95,14 @@ def test_types_are_generated_from_the_schema() -> None:
 
 def test_client_depends_on_nothing_of_the_server() -> None:
     extras = {
-        "memory_tool.py": {"anthropic"}, "agents_session.py": {"agents"}, "langgraph_store.py": {"langgraph"},
+        "memory_tool.py": {"anthropic"},
+        "agents_session.py": {"agents"},
+        "langgraph_store.py": {"langgraph"},
         "pydantic_ai_store.py": {"pydantic", "pydantic_ai"},
-    }  # fmt: skip
+    }
     allowed = {"anyio", "httpx2", "memoryhub_client"} | sys.stdlib_module_names
     for file in (PACKAGE / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert {name.partition(".")[0] for name in names} <= allowed | extras.get(file.name, set()), (
-                file.name
-            )
+            assert {name.partition(".")[0] for name in names} <= allowed | extras.get(file.name, set()), file.name

@@ -8,15 +8,7 @@ import httpx2
 import pytest
 
 from memoryhub_client import AnswerLost, ApiError, NotReached, RetryPolicy, StorageFull
-from memoryhub_client.transport import (
-    Attempts,
-    Call,
-    ExportLines,
-    Prepared,
-    StreamedAnswer,
-    path,
-    retry_after_seconds,
-)
+from memoryhub_client.transport import Attempts, Call, ExportLines, Prepared, StreamedAnswer, path, retry_after_seconds
 
 POLICY = RetryPolicy(attempts=3, first_wait_seconds=1.0, longest_wait_seconds=30.0)
 
@@ -27,9 +19,7 @@ def prepared(method: Any = "POST", **values: Any) -> Prepared:
 
 
 def answer(status: int, body: Any = None, **headers: str) -> httpx2.Response:
-    return httpx2.Response(
-        status, json=body, headers={key.replace("_", "-"): text for key, text in headers.items()}
-    )
+    return httpx2.Response(status, json=body, headers={key.replace("_", "-"): text for key, text in headers.items()})
 
 
 def test_tenant_of_the_client_fills_what_a_call_leaves_out() -> None:
@@ -37,10 +27,7 @@ def test_tenant_of_the_client_fills_what_a_call_leaves_out() -> None:
     sent = call.prepared(agent_id="kana", user_id="hiroki")
     assert sent.content == b'{"user_id": "", "from": "a", "agent_id": "kana"}'
     everybody: Call[Any] = Call("POST", "/x", body={"all_users": True}, tenant="body")
-    assert (
-        everybody.prepared(agent_id="kana", user_id="hiroki").content
-        == b'{"all_users": true, "agent_id": "kana"}'
-    )
+    assert everybody.prepared(agent_id="kana", user_id="hiroki").content == b'{"all_users": true, "agent_id": "kana"}'
     listed: Call[Any] = Call("GET", "/x", {"pinned": True, "kind": None}, tenant="query")
     assert listed.prepared(agent_id="kana", user_id=None).params == {"pinned": "true", "agent_id": "kana"}
 
@@ -135,11 +122,7 @@ def test_repeated_stream_gives_only_what_is_new() -> None:
     with pytest.raises(httpx2.RemoteProtocolError):
         stream.check_over()
     stream.begin()
-    for name, data in [
-        ("session", {"session_id": "1"}),
-        ("delta", {"text": "Gre"}),
-        ("delta", {"text": "en tea"}),
-    ]:
+    for name, data in [("session", {"session_id": "1"}), ("delta", {"text": "Gre"}), ("delta", {"text": "en tea"})]:
         given += stream.taken(name, data)
     given += stream.taken("done", {"text": "Green tea"})
     texts = [data["text"] for name, data in given if name == "delta"]
@@ -147,9 +130,7 @@ def test_repeated_stream_gives_only_what_is_new() -> None:
     assert stream.is_over
 
 
-@pytest.mark.parametrize(
-    "events", [[("delta", {"text": "Black"})], [("delta", {"text": "Gr"}), ("done", {})]]
-)
+@pytest.mark.parametrize("events", [[("delta", {"text": "Black"})], [("delta", {"text": "Gr"}), ("done", {})]])
 def test_repeated_stream_with_other_words_is_an_error(events: list[tuple[str, Any]]) -> None:
     stream = StreamedAnswer()
     stream.begin()

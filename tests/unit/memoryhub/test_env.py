@@ -13,12 +13,7 @@ from memoryhub.runtime.database import database_settings
 
 def test_defaults_are_as_documented() -> None:
     environment = read_environment({})
-    assert (environment.host, environment.port, environment.debug, environment.demo) == (
-        "127.0.0.1",
-        8000,
-        False,
-        True,
-    )
+    assert (environment.host, environment.port, environment.debug, environment.demo) == ("127.0.0.1", 8000, False, True)
     assert (environment.pool_min, environment.workers) == (1, 2)
     assert environment.data_dir.name == ".data"
 
@@ -26,11 +21,16 @@ def test_defaults_are_as_documented() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("PORT", "abc"), ("PORT", "0"), ("PORT", "70000"), ("DEBUG", "maybe"), ("MEMORYHUB_WORKERS", "-1"),
+        ("PORT", "abc"),
+        ("PORT", "0"),
+        ("PORT", "70000"),
+        ("DEBUG", "maybe"),
+        ("MEMORYHUB_WORKERS", "-1"),
         ("MEMORYHUB_WEB_PROCESSES", "0"),
-        ("MEMORYHUB_LOG_FORMAT", "xml"), ("MEMORYHUB_DB_POOL_MAX", "0"),
+        ("MEMORYHUB_LOG_FORMAT", "xml"),
+        ("MEMORYHUB_DB_POOL_MAX", "0"),
     ],
-)  # fmt: skip
+)
 def test_wrong_value_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(EnvironmentProblem, match=name):
         read_environment({name: value})
@@ -59,9 +59,7 @@ def test_processes_of_the_web_server_divide_the_pool() -> None:
     assert read_environment({}).web_processes == min(4, len(os.sched_getaffinity(0)))
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"), [("1", True), ("Yes", True), ("0", False), ("off", False), ("", False)]
-)
+@pytest.mark.parametrize(("word", "meant"), [("1", True), ("Yes", True), ("0", False), ("off", False), ("", False)])
 def test_switches_take_the_usual_words(word: str, meant: bool) -> None:
     assert read_environment({"DEBUG": word}).debug is meant
 
@@ -94,9 +92,7 @@ def test_what_a_url_says_of_the_session_holds_in_every_process() -> None:
     assert web["OPTIONS"]["options"] == f"-c statement_timeout=30000 {said}", "the last one counts"
 
 
-@pytest.mark.parametrize(
-    "url", ["mysql://u@h/db", "sqlite:///x", "postgresql://u@h", "nonsense", "postgresql://u@h//"]
-)
+@pytest.mark.parametrize("url", ["mysql://u@h/db", "sqlite:///x", "postgresql://u@h", "nonsense", "postgresql://u@h//"])
 def test_other_databases_are_refused(url: str) -> None:
     with pytest.raises(EnvironmentProblem, match="DATABASE_URL"):
         database_settings(read_environment({"DATABASE_URL": url}))
@@ -105,11 +101,16 @@ def test_other_databases_are_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://u:sec/ret@h:5432/name", "postgresql://u:12/secret@h:5432/name", "postgresql://u:s@h:abc/name",
-        "postgresql://u:secret@h:99999/name", "postgresql://u:secret@[::1/name", "postgresql://u:s#ecret@h/name",
-        "postgresql://u:12?secret@h/name", "postgresql://u:12/x?secret=1@h/name",
+        "postgresql://u:sec/ret@h:5432/name",
+        "postgresql://u:12/secret@h:5432/name",
+        "postgresql://u:s@h:abc/name",
+        "postgresql://u:secret@h:99999/name",
+        "postgresql://u:secret@[::1/name",
+        "postgresql://u:s#ecret@h/name",
+        "postgresql://u:12?secret@h/name",
+        "postgresql://u:12/x?secret=1@h/name",
     ],
-)  # fmt: skip
+)
 def test_a_malformed_url_is_refused_and_never_quoted(url: str) -> None:
     with pytest.raises(EnvironmentProblem, match="DATABASE_URL") as refused:
         database_settings(read_environment({"DATABASE_URL": url}))
@@ -126,9 +127,7 @@ def test_an_unknown_option_is_refused_and_the_one_that_was_meant_is_named() -> N
 
 
 def test_a_folder_that_cannot_be_used_is_named() -> None:
-    with pytest.raises(
-        EnvironmentProblem, match="MEMORYHUB_DATA_DIR /dev/null/x cannot be written: Not a dir"
-    ):
+    with pytest.raises(EnvironmentProblem, match="MEMORYHUB_DATA_DIR /dev/null/x cannot be written: Not a dir"):
         secret_key({}, Path("/dev/null/x"))
     with pytest.raises(EnvironmentProblem, match="MEMORYHUB_DATA_DIR cannot be used"):
         read_environment({"MEMORYHUB_DATA_DIR": "~nobody_x/foo"})
@@ -142,13 +141,11 @@ def test_a_folder_that_cannot_be_used_is_named() -> None:
         ({"MEMORYHUB_DATA_DIR": "/dev/null/x", "SECRET_KEY": "given"}, "cannot be written"),
     ],
 )
-def test_a_wrong_setting_is_one_line_and_no_traceback(
-    variables: dict[str, str], words: str, tmp_path: Path
-) -> None:
+def test_a_wrong_setting_is_one_line_and_no_traceback(variables: dict[str, str], words: str, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "MEMORYHUB_DATA_DIR": str(tmp_path), **variables}
     said = subprocess.run(
         [sys.executable, CHECKOUT / "manage.py", "serve"], env=environment, capture_output=True, text=True, timeout=300
-    )  # fmt: skip
+    )
     assert said.returncode == 1
     assert words in said.stderr
     assert "Traceback" not in said.stderr

@@ -48,8 +48,7 @@ def test_record_without_an_exception_has_none() -> None:
 def test_database_errors_name_the_constraint_and_not_the_row() -> None:
     with pytest.raises(IntegrityError) as caught, connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO memoryhub_agent (agent_id, language, related_domains) VALUES (%s, 'en', '{}')",
-            [SECRET],
+            "INSERT INTO memoryhub_agent (agent_id, language, related_domains) VALUES (%s, 'en', '{}')", [SECRET]
         )
     assert SECRET in str(caught.value)
     line = logged(caught.value, SafeJsonFormatter())

@@ -66,13 +66,7 @@ class ThingOut(serializers.Serializer[Any]):
 def test_writes_what_the_serializer_writes() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     rows = [
-        Thing(
-            UUID(int=1),
-            Part("a", 1.5),
-            [Part("b"), {"name": "c", "weight": 2}],
-            made_at=moment,
-            extra={"size": 3},
-        ),
+        Thing(UUID(int=1), Part("a", 1.5), [Part("b"), {"name": "c", "weight": 2}], made_at=moment, extra={"size": 3}),
         Thing(UUID(int=2), None),
     ]
 

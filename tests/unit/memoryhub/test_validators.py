@@ -40,12 +40,8 @@ from memoryhub.validators import (
         (b"[" * 5000 + b"]" * 5000, "5000 levels deep"),
         (b'{"a":' * 5000 + b"1" + b"}" * 5000, "5000 levels deep"),
         (b"[1." + b"0" * 200 + b"]", "too large"),
-        pytest.param(
-            b"[" + b"{}," * MAX_CONTAINERS + b"1]", "50001 lists and objects; at most 50000", id="objects"
-        ),
-        pytest.param(
-            b'["[,",' * 9 + b'"x",' * MAX_STRINGS + b"1" + b"]" * 9, "200009 texts; at most", id="texts"
-        ),
+        pytest.param(b"[" + b"{}," * MAX_CONTAINERS + b"1]", "50001 lists and objects; at most 50000", id="objects"),
+        pytest.param(b'["[,",' * 9 + b'"x",' * MAX_STRINGS + b"1" + b"]" * 9, "200009 texts; at most", id="texts"),
         pytest.param(b"[" + b"1," * MAX_VALUES + b"1]", "1000002 values; at most", id="values"),
     ],
 )
@@ -75,9 +71,7 @@ def test_shape_of_a_document_is_counted_without_its_texts(texts: list[str]) -> N
         parse_json(too_deep.encode())
 
 
-@pytest.mark.parametrize(
-    "body", ['{"a": {"a": [{"a": 1}, {"a": 1}]}, "A": 1, "b": {"a": 1}}', '[{}, {"": {}}]']
-)
+@pytest.mark.parametrize("body", ['{"a": {"a": [{"a": 1}, {"a": 1}]}, "A": 1, "b": {"a": 1}}', '[{}, {"": {}}]'])
 def test_keys_that_differ_in_case_or_place_are_no_repetition(body: str) -> None:
     assert parse_json(body.encode()) == json.loads(body)
 

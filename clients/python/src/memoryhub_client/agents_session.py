@@ -93,9 +93,7 @@ class MemoryhubSession(SessionABC):
             try:
                 self._hub.messages_create(self._id, messages=batch)
             except NotFound:
-                self._hub.sessions_create(
-                    session_id=self._id, channel=self._channel, title=self.session_id[:255]
-                )
+                self._hub.sessions_create(session_id=self._id, channel=self._channel, title=self.session_id[:255])
                 self._hub.messages_create(self._id, messages=batch)
 
     def _pop(self) -> TResponseInputItem | None:

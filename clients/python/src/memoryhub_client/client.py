@@ -63,9 +63,7 @@ def _connection(base_url: str, api_key: str, settings: Settings) -> dict[str, An
     if not base_url.startswith(("http://", "https://")):
         raise ValueError(f"The address {base_url!r} must begin with http:// or https://.")
     if not api_key or not api_key.isascii() or any(letter <= " " for letter in api_key):
-        raise ValueError(
-            "The API key must be the text that begins with mh_, without spaces. It is shown once."
-        )
+        raise ValueError("The API key must be the text that begins with mh_, without spaces. It is shown once.")
     return {
         "base_url": base_url.rstrip("/").removesuffix("/api/v1"),
         "headers": {"Authorization": f"Bearer {api_key}", "User-Agent": USER_AGENT},

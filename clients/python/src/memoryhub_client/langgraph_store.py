@@ -42,9 +42,13 @@ PAGE: Final = 500
 MOST_FOUND: Final = 200
 AT_ONCE: Final = 8
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "$eq": operator.eq, "$ne": operator.ne, "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt,
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
     "$lte": operator.le,
-}  # fmt: skip
+}
 REFRESHED_AFTER: Final = 0.1
 """Share of a time to live after which a read refreshes it: a refresh is a write."""
 
@@ -138,7 +142,7 @@ class MemoryhubStore(BaseStore):
         most = min(op.offset + op.limit, MOST_FOUND)
         found = self._hub.memories_search(
             query=op.query or "", limit=most, candidate_limit=1000, similarity_threshold=-1, filters=cast(Any, filters)
-        )  # fmt: skip
+        )
         for each in found["results"]:
             if self._is_own(each["memory"]):
                 yield each["memory"], each["final_score"]
@@ -158,9 +162,7 @@ class MemoryhubStore(BaseStore):
         ends = None if op.ttl is None else _in(op.ttl)
         if not known:
             place = as_path((*op.namespace, op.key))
-            self._hub.memories_create(
-                content=text, metadata=metadata, namespace=place, kind=self._kind, valid_to=ends
-            )
+            self._hub.memories_create(content=text, metadata=metadata, namespace=place, kind=self._kind, valid_to=ends)
             return None
         self._hub.memory_update(known[0]["id"], content=text, metadata=metadata, valid_to=ends)
         if known[0]["status"] == "archived":
@@ -247,9 +249,10 @@ def has_ended(memory: t.Memory) -> bool:
 def as_metadata_filter(wanted: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what of a filter the server can apply: it finds no less than `matches`, which decides."""
     return {
-        name: value for name, value in (wanted or {}).items()
+        name: value
+        for name, value in (wanted or {}).items()
         if name not in (TEXT, MARK) and value is not None and _can_be_asked(name, value)
-    }  # fmt: skip
+    }
 
 
 def matches(value: Any, wanted: Any) -> bool:

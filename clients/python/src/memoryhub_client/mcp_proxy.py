@@ -46,9 +46,7 @@ class Proxy:
             async for line in anyio.wrap_file(source):
                 message = _parsed(line)
                 if message is None:
-                    self._write(
-                        {"jsonrpc": "2.0", "id": None, "error": _error(-32700, "This is not a JSON object.")}
-                    )
+                    self._write({"jsonrpc": "2.0", "id": None, "error": _error(-32700, "This is not a JSON object.")})
                 elif message.get("method") == "notifications/cancelled":
                     self._cancel(message)
                 else:
@@ -81,15 +79,12 @@ class Proxy:
             return {"jsonrpc": "2.0", "id": request_id, "error": _error(UNREACHABLE, text)}
         answer = _parsed(response.content)
         if answer is None or "jsonrpc" not in answer:
-            detail = (
-                (answer or {}).get("detail")
-                or (answer or {}).get("error_description")
-                or response.reason_phrase
-            )
+            detail = (answer or {}).get("detail") or (answer or {}).get("error_description") or response.reason_phrase
             return {
-                "jsonrpc": "2.0", "id": request_id,
+                "jsonrpc": "2.0",
+                "id": request_id,
                 "error": _error(UNREACHABLE, f"memoryhub refused: {response.status_code} {detail}"),
-            }  # fmt: skip
+            }
         if message.get("method") == "initialize":
             self.version = (answer.get("result") or {}).get("protocolVersion")
         return answer

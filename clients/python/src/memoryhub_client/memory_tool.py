@@ -152,9 +152,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         changed = before.count("\n", 0, before.find(command.old_str))
         first = max(0, changed - 2)
         snippet = numbered(after.split("\n")[first : changed + 3], first + 1)
-        edited = (
-            "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-        )
+        edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
         return f"{edited}\n{snippet}"
 
     @refusing
@@ -250,9 +248,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         return found[0] if found else None
 
     def _put(self, path: str, text: str, **conditions: Any) -> None:
-        put = partial(
-            self.hub.document_put, self.project, document_name(path), text=heading(path) + text, **conditions
-        )
+        put = partial(self.hub.document_put, self.project, document_name(path), text=heading(path) + text, **conditions)
         try:
             put()
         except NotFound:

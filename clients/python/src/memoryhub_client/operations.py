@@ -35,9 +35,7 @@ class operation(Generic[P, Result]):  # noqa: N801  (a decorator)
     def __get__(self, client: Any, owner: object = None) -> Any:
         if client is None:
             return self
-        return update_wrapper(
-            lambda *args, **values: client._send(self.build(client, *args, **values)), self.build
-        )
+        return update_wrapper(lambda *args, **values: client._send(self.build(client, *args, **values)), self.build)
 
 
 class listing(Generic[P, Row]):  # noqa: N801
@@ -54,9 +52,7 @@ class listing(Generic[P, Row]):  # noqa: N801
     def __get__(self, client: Any, owner: object = None) -> Any:
         if client is None:
             return self
-        return update_wrapper(
-            lambda *args, **values: client._pages(self.build(client, *args, **values)), self.build
-        )
+        return update_wrapper(lambda *args, **values: client._pages(self.build(client, *args, **values)), self.build)
 
 
 def _get(at: str, query: _Values | None = None, *, whose: Literal["query"] | None = None) -> Call[Any]:
@@ -69,9 +65,7 @@ def _post(
     return Call("POST", at, body=body, tenant=whose, conditions={"If-Match": if_match})
 
 
-def _patch(
-    at: str, body: _Values, if_match: str | None, *, whose: Literal["query"] | None = None
-) -> Call[Any]:
+def _patch(at: str, body: _Values, if_match: str | None, *, whose: Literal["query"] | None = None) -> Call[Any]:
     return Call("PATCH", at, body=body, tenant=whose, conditions={"If-Match": if_match})
 
 
@@ -99,9 +93,7 @@ class Operations:
         return _patch(path("actors"), fields, if_match, whose="query")
 
     @operation
-    def actor_erase(
-        self, *, user_id: str, agent_id: str | None = None, vacuum: bool = False
-    ) -> Call[t.Erased]:
+    def actor_erase(self, *, user_id: str, agent_id: str | None = None, vacuum: bool = False) -> Call[t.Erased]:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
         query = {"user_id": user_id, "agent_id": agent_id, "vacuum": vacuum or None}
         return _delete(path("actors"), None, query, whose="query")
@@ -210,9 +202,7 @@ class Operations:
         return _post(path("memories", memory_id, "impact"), fields)
 
     @operation
-    def memory_pin(
-        self, memory_id: str, *, if_match: str | None = None, **fields: Unpack[t.Reason]
-    ) -> Call[t.Memory]:
+    def memory_pin(self, memory_id: str, *, if_match: str | None = None, **fields: Unpack[t.Reason]) -> Call[t.Memory]:
         """Change the memory's state; 409 where its state does not allow it."""
         return _post(path("memories", memory_id, "pin"), fields, if_match=if_match)
 
@@ -379,9 +369,7 @@ class Operations:
         return _patch(path("projects", project_name), fields, if_match, whose="query")
 
     @operation
-    def project_delete(
-        self, project_name: str, *, if_match: str | None = None, **query: Unpack[t.Whose]
-    ) -> Call[None]:
+    def project_delete(self, project_name: str, *, if_match: str | None = None, **query: Unpack[t.Whose]) -> Call[None]:
         """Delete a project with its documents; for 30 days, undoing the event of it brings it back."""
         return _delete(path("projects", project_name), if_match, query, whose="query")
 
@@ -401,9 +389,7 @@ class Operations:
         return _post(path("projects", project_name, "merge"), fields, whose="query")
 
     @operation
-    def document_move(
-        self, project_name: str, document_name: str, **fields: Unpack[t.MoveIn]
-    ) -> Call[t.Transfer]:
+    def document_move(self, project_name: str, document_name: str, **fields: Unpack[t.MoveIn]) -> Call[t.Transfer]:
         """Move lines with their origins to another project, or to a new one."""
         return _post(_document(project_name, document_name, "move"), fields, whose="query")
 
@@ -455,9 +441,7 @@ class Operations:
         return _delete(_document(project_name, document_name), if_match, query, whose="query")
 
     @operation
-    def document_compact(
-        self, project_name: str, document_name: str, **fields: Unpack[t.WhoseWrite]
-    ) -> Call[t.JobId]:
+    def document_compact(self, project_name: str, document_name: str, **fields: Unpack[t.WhoseWrite]) -> Call[t.JobId]:
         """Compact a document in the background, even below its limit; pinned.md never is."""
         return _post(_document(project_name, document_name, "compact"), fields, whose="query")
 
@@ -470,17 +454,10 @@ class Operations:
 
     @operation
     def document_entries_create(
-        self,
-        project_name: str,
-        document_name: str,
-        *,
-        if_match: str | None = None,
-        **fields: Unpack[t.EntryIn],
+        self, project_name: str, document_name: str, *, if_match: str | None = None, **fields: Unpack[t.EntryIn]
     ) -> Call[t.Appended]:
         """Append one line to a document, which is created if necessary; return whether the line is pending."""
-        return _post(
-            _document(project_name, document_name, "entries"), fields, whose="query", if_match=if_match
-        )
+        return _post(_document(project_name, document_name, "entries"), fields, whose="query", if_match=if_match)
 
     @operation
     def document_restore(
@@ -492,9 +469,7 @@ class Operations:
         **fields: Unpack[t.DocumentRestoreIn],
     ) -> Call[t.Document]:
         """Restore the text of a version; backups are versions."""
-        return _post(
-            _document(project_name, document_name, "restore"), fields, whose="query", if_match=if_match
-        )
+        return _post(_document(project_name, document_name, "restore"), fields, whose="query", if_match=if_match)
 
     @listing
     def document_versions_list(
@@ -648,9 +623,7 @@ class Operations:
         return _post(path("profile"), fields, whose="body")
 
     @operation
-    def profile_update(
-        self, *, if_match: str | None = None, **fields: Unpack[t.ProfilePatch]
-    ) -> Call[t.Profile]:
+    def profile_update(self, *, if_match: str | None = None, **fields: Unpack[t.ProfilePatch]) -> Call[t.Profile]:
         """Edit the written text, which locks it against rewriting, or lock and unlock it."""
         return _patch(path("profile"), fields, if_match, whose="query")
 
@@ -660,9 +633,7 @@ class Operations:
         return _delete(path("profile"), if_match, query, whose="query")
 
     @operation
-    def profile_restore(
-        self, *, if_match: str | None = None, **fields: Unpack[t.ProfileRestoreIn]
-    ) -> Call[t.Profile]:
+    def profile_restore(self, *, if_match: str | None = None, **fields: Unpack[t.ProfileRestoreIn]) -> Call[t.Profile]:
         """Restore a version's text, and lock the profile."""
         return _post(path("profile", "restore"), fields, whose="body", if_match=if_match)
 

@@ -62,13 +62,9 @@ class MemoryhubConversationStore(ConversationStore):
         """Return a conversation's record; its entries, and those it shares with what it was forked from, are kept."""
         return await asyncio.to_thread(lambda: self._read_log(self._session_id(conversation_id)).record)
 
-    async def read_records(
-        self, *, scope: str | None = None, limit: int | None = None
-    ) -> Sequence[ConversationRecord]:
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         """Return the records, newest first. It reads every session of the channel."""
-        records = [
-            each.record for each in await asyncio.to_thread(self._every_log) if each.record is not None
-        ]
+        records = [each.record for each in await asyncio.to_thread(self._every_log) if each.record is not None]
         found = [each for each in records if scope is None or each.scope == scope]
         return sorted(found, key=lambda each: each.updated_at, reverse=True)[:limit]
 
@@ -114,9 +110,7 @@ class MemoryhubConversationStore(ConversationStore):
         return await asyncio.to_thread(read)
 
     def _session_id(self, conversation_id: str) -> str:
-        return str(
-            uuid5(NAMESPACE_URL, json.dumps([MARK, self._hub.agent_id, self._hub.user_id, conversation_id]))
-        )
+        return str(uuid5(NAMESPACE_URL, json.dumps([MARK, self._hub.agent_id, self._hub.user_id, conversation_id])))
 
     def _read_log(self, session_id: str) -> Log:
         log = Log()
@@ -149,9 +143,7 @@ class MemoryhubConversationStore(ConversationStore):
         raise LookupError(entry_id)
 
     def _every_log(self) -> list[Log]:
-        sessions = [
-            each["id"] for each in self._hub.sessions_list(limit=BATCH) if each["channel"] == self._channel
-        ]
+        sessions = [each["id"] for each in self._hub.sessions_list(limit=BATCH) if each["channel"] == self._channel]
         with ThreadPoolExecutor(AT_ONCE) as threads:
             return list(threads.map(self._read_log, sessions))
 
@@ -167,9 +159,7 @@ class MemoryhubConversationStore(ConversationStore):
                 self._entry(record.head_id)
             except LookupError:
                 raise ConversationConflict(record.conversation_id) from None
-        self._hub.sessions_create(
-            session_id=session_id, channel=self._channel, title=record.conversation_id[:255]
-        )
+        self._hub.sessions_create(session_id=session_id, channel=self._channel, title=record.conversation_id[:255])
         messages = [as_message(each) for each in new_entries]
         mark = {"record": RECORDS.dump_json(record).decode()}
         try:
@@ -177,9 +167,7 @@ class MemoryhubConversationStore(ConversationStore):
         except Conflict:
             raise ConversationConflict(record.conversation_id) from None
 
-    def _append(
-        self, session_id: str, messages: Sequence[t.MessageIn], mark: dict[str, str], *, after: str
-    ) -> None:
+    def _append(self, session_id: str, messages: Sequence[t.MessageIn], mark: dict[str, str], *, after: str) -> None:
         """Append messages and a mark, in one transaction where they fit. Raises Conflict where another was faster.
 
         The mark's text differs from any other's, so that the server refuses a second one after the same revision.

@@ -12,13 +12,7 @@ from uuid import uuid4
 
 import httpx2
 
-from memoryhub_client.errors import (
-    IN_PROGRESS,
-    AnswerLost,
-    NotReached,
-    error_for,
-    problem_in,
-)
+from memoryhub_client.errors import IN_PROGRESS, AnswerLost, NotReached, error_for, problem_in
 
 Result = TypeVar("Result")
 USER_AGENT = "memoryhub-client/0.1.0"
@@ -93,9 +87,12 @@ class Prepared:
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `build_request`."""
         return {
-            "method": self.method, "url": self.path, "params": self.params or None,
-            "headers": self.headers, "content": self.content,
-        }  # fmt: skip
+            "method": self.method,
+            "url": self.path,
+            "params": self.params or None,
+            "headers": self.headers,
+            "content": self.content,
+        }
 
 
 def _as_texts(value: Any) -> str | list[str]:

@@ -34,12 +34,7 @@ def made(client: APIClient, **values: Any) -> Any:
 def test_agent_has_defaults(client: APIClient) -> None:
     agent = made(client)
     assert agent["strategies"] == dict.fromkeys(STRATEGIES, True)
-    assert (agent["name"], agent["language"], agent["policy"], agent["retrieval_config"]) == (
-        "kana",
-        "en",
-        {},
-        None,
-    )
+    assert (agent["name"], agent["language"], agent["policy"], agent["retrieval_config"]) == ("kana", "en", {}, None)
     assert client.get(f"{API}/agents/kana").json() == agent
 
 
@@ -71,14 +66,18 @@ def test_agent_has_what_was_given(client: APIClient) -> None:
 @pytest.mark.parametrize(
     ("values", "field"),
     [
-        ({"strategies": {"astrology": True}}, "strategies.astrology"), ({"policy": {"nonsense": 1}}, "policy.nonsense"),
-        ({"policy": {"recall_limit": 101}}, "policy.recall_limit"), ({"policy": {"recall_limit": True}}, "policy.recall_limit"),
+        ({"strategies": {"astrology": True}}, "strategies.astrology"),
+        ({"policy": {"nonsense": 1}}, "policy.nonsense"),
+        ({"policy": {"recall_limit": 101}}, "policy.recall_limit"),
+        ({"policy": {"recall_limit": True}}, "policy.recall_limit"),
         ({"policy": {"daily_decay_targets": {str(n): 0 for n in range(6)}}}, "policy.daily_decay_targets"),
         ({"policy": {"consolidation_thresholds": [0, 5, 4, 30, 60, 100]}}, "policy.consolidation_thresholds"),
-        ({"policy": {"archive_threshold": -0.1}}, "policy.archive_threshold"), ({"language": "fr"}, "language"),
-        ({"retrieval_config": {"/facts/x": {}}}, "retrieval_config"), ({"nonsense": 1}, "nonsense"),
+        ({"policy": {"archive_threshold": -0.1}}, "policy.archive_threshold"),
+        ({"language": "fr"}, "language"),
+        ({"retrieval_config": {"/facts/x": {}}}, "retrieval_config"),
+        ({"nonsense": 1}, "nonsense"),
     ],
-)  # fmt: skip
+)
 def test_unknown_and_wrong_values_are_400(client: APIClient, values: dict[str, Any], field: str) -> None:
     refused = client.post(f"{API}/agents", {"agent_id": "kana", **values})
     assert refused.status_code == 400, refused.content
@@ -100,10 +99,13 @@ def test_reading_only_what_is_not_there_is_304_where_it_is(client: APIClient) ->
     whose = f"?agent_id={planted.agent_id}&user_id={planted.user_id}"
     project = f"{API}/projects/{planted.ids['project_name']}"
     addresses = [
-        f"{API}/agents/kana", f"{API}/actors{whose}", f"{API}/memories/{planted.ids['memory_id']}",
-        f"{API}/sessions/{planted.ids['session_id']}/summary", f"{project}{whose}",
+        f"{API}/agents/kana",
+        f"{API}/actors{whose}",
+        f"{API}/memories/{planted.ids['memory_id']}",
+        f"{API}/sessions/{planted.ids['session_id']}/summary",
+        f"{project}{whose}",
         f"{project}/documents/MEMORY.md{whose}",
-    ]  # fmt: skip
+    ]
     for address in addresses:
         whole = client.get(address)
         assert whole.status_code == 200 and whole["ETag"], address
@@ -151,13 +153,8 @@ def test_a_cursor_counts_for_its_list_and_filters(client: APIClient) -> None:
         assert opened.status_code == 201
     mine = f"{API}/sessions?agent_id=kana&user_id=hiroki"
     cursor = parse_qs(urlsplit(client.get(f"{mine}&limit=1").json()["next"]).query)["cursor"][0]
-    assert len(client.get(f"{mine}&limit=2&cursor={cursor}").json()["results"]) == 2, (
-        "a page's size may change"
-    )
-    for other in (
-        f"{API}/sessions?agent_id=kana&user_id=aoi",
-        f"{API}/memories?agent_id=kana&user_id=hiroki",
-    ):
+    assert len(client.get(f"{mine}&limit=2&cursor={cursor}").json()["results"]) == 2, "a page's size may change"
+    for other in (f"{API}/sessions?agent_id=kana&user_id=aoi", f"{API}/memories?agent_id=kana&user_id=hiroki"):
         refused = client.get(f"{other}&cursor={cursor}")
         assert (refused.status_code, refused.json()["code"]) == (400, "cursor_invalid")
 
@@ -165,9 +162,7 @@ def test_a_cursor_counts_for_its_list_and_filters(client: APIClient) -> None:
 def test_users_override_with_known_values_only(client: APIClient) -> None:
     made(client)
     address = f"{API}/actors?agent_id=kana&user_id=hiroki"
-    assert (
-        client.patch(address, {"policy": {"recall_limit": 1}}).json()["effective_policy"]["recall_limit"] == 1
-    )
+    assert client.patch(address, {"policy": {"recall_limit": 1}}).json()["effective_policy"]["recall_limit"] == 1
     for wrong in ({"nonsense": 1}, {"recall_limit": "x"}, {"score_weights": {"similarity": 1}}):
         assert client.patch(address, {"policy": wrong}).status_code == 400
     assert client.get(address).json()["policy"] == {"recall_limit": 1}
@@ -177,12 +172,7 @@ def test_writes_are_audited_by_whom(client: APIClient) -> None:
     writer = client_with_key(name="the writer")
     writer.post(f"{API}/memories", {"agent_id": "kana", "user_id": "hiroki", "content": "a secret"})
     entry = AuditEntry.objects.filter(object_kind="memory").get()
-    assert (entry.who_name, entry.verb, entry.agent_id, entry.user_id) == (
-        "the writer",
-        "create",
-        "kana",
-        "hiroki",
-    )
+    assert (entry.who_name, entry.verb, entry.agent_id, entry.user_id) == ("the writer", "create", "kana", "hiroki")
     assert "secret" not in str(list(AuditEntry.objects.values()))
 
 
@@ -227,18 +217,13 @@ def test_idempotency_counts_per_key_route_and_day(client: APIClient) -> None:
 def test_refused_calls_are_not_recorded(client: APIClient) -> None:
     headers = {"Idempotency-Key": "k"}
     assert client.post(f"{API}/memories", {"agent_id": "kana"}, headers=headers).status_code == 400
-    assert (
-        client.post(f"{API}/memories", {"agent_id": "kana", "content": "now"}, headers=headers).status_code
-        == 201
-    )
+    assert client.post(f"{API}/memories", {"agent_id": "kana", "content": "now"}, headers=headers).status_code == 201
     assert Memory.objects.count() == 1
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
 def test_unusable_idempotency_keys_are_refused(client: APIClient, key: str) -> None:
-    refused = client.post(
-        f"{API}/memories", {"agent_id": "kana", "content": "x"}, headers={"Idempotency-Key": key}
-    )
+    refused = client.post(f"{API}/memories", {"agent_id": "kana", "content": "x"}, headers={"Idempotency-Key": key})
     assert (refused.status_code, refused.json()["code"]) == (400, "idempotency_key_invalid")
 
 
@@ -323,9 +308,7 @@ def test_schema_says_how_to_send_a_key(client: APIClient) -> None:
     schema = APIClient().get(f"{API}/schema?format=json").json()
     assert schema["components"]["securitySchemes"] == {"apiKey": {"type": "http", "scheme": "bearer"}}
     assert all(
-        operation["security"] == [{"apiKey": []}]
-        for path in schema["paths"].values()
-        for operation in path.values()
+        operation["security"] == [{"apiKey": []}] for path in schema["paths"].values() for operation in path.values()
     )
     shapes = schema["components"]["schemas"]
     content = shapes["MessageInRequest"]["properties"]["content"]
@@ -362,17 +345,15 @@ def test_schema_says_what_can_be_sent(client: APIClient) -> None:
     body = operations["post", "sessions/{session_id}/messages"]["requestBody"]["content"]["application/json"]
     shape = schema["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
     assert shape["oneOf"] == [
-        {"$ref": "#/components/schemas/MessageInRequest"}, {"$ref": "#/components/schemas/BatchInRequest"}
-    ]  # fmt: skip
+        {"$ref": "#/components/schemas/MessageInRequest"},
+        {"$ref": "#/components/schemas/BatchInRequest"},
+    ]
 
 
 def test_idempotency_counts_the_query_too(client: APIClient) -> None:
     """Calls that name the tenant in the query are different calls, not repeats."""
     for user in ("aoi", "hiroki"):
-        assert (
-            client.post(f"{API}/projects", {"agent_id": "kana", "user_id": user, "name": "atlas"}).status_code
-            == 201
-        )
+        assert client.post(f"{API}/projects", {"agent_id": "kana", "user_id": user, "name": "atlas"}).status_code == 201
 
     def append(user: str) -> Any:
         address = f"{API}/projects/atlas/documents/decisions.md/entries?agent_id=kana&user_id={user}"

@@ -57,10 +57,7 @@ def test_metrics_show_assembled_contexts(client: APIClient) -> None:
     client.post("/api/v1/sessions", {"agent_id": "kana"})
     client.post("/api/v1/context", {"agent_id": "kana", "message": "hello"})
     text = Client().get("/metrics").content.decode()
-    for name in (
-        "context_assembly_latency_ms_bucket",
-        "context_token_count_count",
-    ):
+    for name in ("context_assembly_latency_ms_bucket", "context_token_count_count"):
         assert name in text
     for layer in ("working", "semantic", "recall", "pinned", "profile", "project", "session_summary"):
         assert f'memory_layer_usage_total{{layer="{layer}"}}' in text
@@ -114,10 +111,7 @@ def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClie
         doctor("--json")
     found = {(each.level.value, each.detail) for each in health.policies()}
     assert found == {
-        (
-            "broken",
-            "confidence_floor must be a number from 0 to 1; change or remove it at the agent or the user",
-        ),
+        ("broken", "confidence_floor must be a number from 0 to 1; change or remove it at the agent or the user"),
         ("warning", "initial_strength is 9; 0.5 to 1.5 is recommended"),
     }
 
@@ -134,9 +128,7 @@ def first_run(settings: Any) -> str:
     return out.getvalue()
 
 
-def test_first_run_speaks_the_terminals_language(
-    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_run_speaks_the_terminals_language(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LC_ALL", raising=False)
     monkeypatch.delenv("LC_MESSAGES", raising=False)
     monkeypatch.setenv("LANG", "ja_JP.UTF-8")
@@ -147,9 +139,7 @@ def test_first_run_speaks_the_terminals_language(
     assert "Login" in first_run(settings)
 
 
-def test_first_run_makes_login_key_and_demo_once(
-    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_run_makes_login_key_and_demo_once(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEMO", "1")
     first = first_run(settings)
     assert "Login      admin /" in first

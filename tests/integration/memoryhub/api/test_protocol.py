@@ -100,9 +100,7 @@ def test_a_slow_body_is_a_408_and_one_that_keeps_up_is_read() -> None:
 
 def test_a_body_that_came_ahead_of_its_turn_has_a_deadline_too() -> None:
     with serving(Hasty) as web, connected(web) as client:
-        client.sendall(
-            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + HEAD + b"Content-Length: 9\r\n\r\n{"
-        )
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + HEAD + b"Content-Length: 9\r\n\r\n{")
         answers = heard(client)
     assert answers.startswith(b"HTTP/1.1 200")
     assert b"HTTP/1.1 408" in answers

@@ -77,11 +77,7 @@ def test_what_is_no_text_is_refused(
 
 @pytest.mark.parametrize(
     ("address", "body"),
-    [
-        ("sessions", NAMES),
-        ("chat", {**NAMES, "message": "hello"}),
-        ("projects/route", {**NAMES, "message": "tea"}),
-    ],
+    [("sessions", NAMES), ("chat", {**NAMES, "message": "hello"}), ("projects/route", {**NAMES, "message": "tea"})],
 )
 @pytest.mark.parametrize("channel", ["slack:#general", "雑談"])
 def test_refused_channel_is_told_what_a_channel_is(
@@ -90,20 +86,14 @@ def test_refused_channel_is_told_what_a_channel_is(
     refused = client.post(f"{API}/{address}", {**body, "channel": channel})
     assert refused.status_code == 400
     (error,) = refused.json()["errors"]
-    assert (error["field"], error["detail"]) == (
-        "channel",
-        "must be 1 to 100 letters a-z or A-Z, digits, ., - or _.",
-    )
+    assert (error["field"], error["detail"]) == ("channel", "must be 1 to 100 letters a-z or A-Z, digits, ., - or _.")
 
 
 @pytest.mark.parametrize(
     ("block", "detail"),
     [
         ({"media_type": "PNG"}, "must be a media type such as image/png."),
-        (
-            {"data": "data:image/png;base64,QUJD"},
-            "must be base64 without white space or a data: prefix.",
-        ),
+        ({"data": "data:image/png;base64,QUJD"}, "must be base64 without white space or a data: prefix."),
     ],
 )
 def test_refused_block_is_told_what_is_allowed(client: APIClient, block: Any, detail: str) -> None:
@@ -115,8 +105,7 @@ def test_refused_block_is_told_what_is_allowed(client: APIClient, block: Any, de
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["2026-03-01T09:00:00", "2026-03-01 09:00", "2026-3-1", "yesterday", 1772355600, True, ["2026"]],
+    "value", ["2026-03-01T09:00:00", "2026-03-01 09:00", "2026-3-1", "yesterday", 1772355600, True, ["2026"]]
 )
 @pytest.mark.parametrize(
     ("address", "body", "place"),
@@ -160,11 +149,16 @@ def shown(client: APIClient, address: str) -> Any:
 @pytest.mark.parametrize(
     "address",
     [
-        "http://minio:9000/b.png", "http://my_store/b.png", "https://example.org/a/b.png?x=1#y", "http://localhost",
-        "http://10.0.0.7:9000/b.png", "http://[::1]:9000/b.png", "https://user:word@example.org/b.png",
+        "http://minio:9000/b.png",
+        "http://my_store/b.png",
+        "https://example.org/a/b.png?x=1#y",
+        "http://localhost",
+        "http://10.0.0.7:9000/b.png",
+        "http://[::1]:9000/b.png",
+        "https://user:word@example.org/b.png",
         "https://例え.jp/画像.png",
     ],
-)  # fmt: skip
+)
 def test_address_of_any_host_on_the_web_is_taken(client: APIClient, address: str) -> None:
     taken = shown(client, address)
     assert taken.status_code == 201, taken.content
@@ -189,10 +183,7 @@ def test_address_of_anything_else_is_refused(client: APIClient, address: str) ->
 
 
 def test_numbers_within_lists_are_refused(client: APIClient) -> None:
-    for name, value, place in (
-        ("tags", ["a", 5], "tags.1"),
-        ("source_message_ids", [5], "source_message_ids.0"),
-    ):
+    for name, value, place in (("tags", ["a", 5], "tags.1"), ("source_message_ids", [5], "source_message_ids.0")):
         refused = client.post(f"{API}/memories", {**NAMES, "content": "tea", name: value})
         assert refused.status_code == 400
         assert [each["field"] for each in refused.json()["errors"]] == [place]

@@ -29,9 +29,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServer:
     settings.EMBEDDING = EmbeddingConfig(
-        provider="openai", model="somebody/english-only", dimension=embeddings_server.dimension,
-        base_url=embeddings_server.base_url, api_key=embeddings_server.key,
-    )  # fmt: skip
+        provider="openai",
+        model="somebody/english-only",
+        dimension=embeddings_server.dimension,
+        base_url=embeddings_server.base_url,
+        api_key=embeddings_server.key,
+    )
     registry.reset()
     embeddings_server.knows = {SPACED}
     return embeddings_server
@@ -49,9 +52,7 @@ def diagnosis() -> list[tuple[Level, str]]:
     return [(each.level, each.detail) for each in embeddings() if each.subject == "calibration"]
 
 
-def test_a_search_measures_nothing_and_the_first_embedding_does(
-    client: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_a_search_measures_nothing_and_the_first_embedding_does(client: APIClient, remote: EmbeddingsServer) -> None:
     remember(client, "Likes green tea")
     assert client.post(f"{API}/memories/search", {**WHO, "query": "tea"}).status_code == 200
     assert asked_for_probes(remote) == 0
@@ -95,9 +96,7 @@ def test_the_doctor_says_that_hashing_is_tuned() -> None:
     assert "tuned" in detail
 
 
-def test_a_failed_measurement_is_made_up_for_by_the_hourly_job(
-    client: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_a_failed_measurement_is_made_up_for_by_the_hourly_job(client: APIClient, remote: EmbeddingsServer) -> None:
     space = active_space()
     remote.will(status(400))
     enqueue("embed_missing")
@@ -109,13 +108,12 @@ def test_a_failed_measurement_is_made_up_for_by_the_hourly_job(
     assert active_space().calibration[SPACED]["found"] == 1
     assert asked_for_probes(remote) > 0
     space.refresh_from_db()
-    assert space.bounds == SpaceBounds(*(space.calibration[SPACED][name] for name in (
-        "cosine_low", "cosine_high", "vector_weight")))  # fmt: skip
+    assert space.bounds == SpaceBounds(
+        *(space.calibration[SPACED][name] for name in ("cosine_low", "cosine_high", "vector_weight"))
+    )
 
 
-def test_a_space_is_measured_again_when_it_has_grown_tenfold(
-    client: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_a_space_is_measured_again_when_it_has_grown_tenfold(client: APIClient, remote: EmbeddingsServer) -> None:
     for number in range(3):
         remember(client, f"Fact {number} about green tea")
     run_jobs()
@@ -134,9 +132,7 @@ def test_a_space_is_measured_again_when_it_has_grown_tenfold(
     assert text_query("お茶").bounds.vector_weight == 0.3
 
 
-def test_reembed_measures_before_it_switches(
-    client: APIClient, remote: EmbeddingsServer, settings: Any
-) -> None:
+def test_reembed_measures_before_it_switches(client: APIClient, remote: EmbeddingsServer, settings: Any) -> None:
     remember(client, "Likes green tea")
     run_jobs()
     remote.knows = set()
@@ -158,14 +154,10 @@ class Local(LocalProvider):
         return np.ones((len(texts), 4), dtype=np.float32)
 
 
-def test_a_local_model_is_measured_when_its_space_is_made(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_model_is_measured_when_its_space_is_made(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "FastEmbedProvider", Local)
     settings.EMBEDDING = EmbeddingConfig(provider="fastembed")
     registry.reset()
 
     assert active_space().calibration["texts"] == 0
-    assert (
-        active_space().bounds.vector_weight == active_space().bounds_for(is_unspaced=True).vector_weight == 0
-    )
+    assert active_space().bounds.vector_weight == active_space().bounds_for(is_unspaced=True).vector_weight == 0

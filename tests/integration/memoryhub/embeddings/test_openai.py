@@ -85,16 +85,12 @@ def test_embed_accepts_floats_in_any_order(embeddings_server: EmbeddingsServer, 
     np.testing.assert_allclose(provider.embed(["a", "b", "c"]), expected, atol=1e-6)
 
 
-def test_embed_of_nothing_is_an_empty_matrix(
-    embeddings_server: EmbeddingsServer, providers: Providers
-) -> None:
+def test_embed_of_nothing_is_an_empty_matrix(embeddings_server: EmbeddingsServer, providers: Providers) -> None:
     assert providers.openai(dimension=8).embed([]).shape == (0, 8)
     assert embeddings_server.received == []
 
 
-def test_embed_splits_many_texts_into_requests(
-    embeddings_server: EmbeddingsServer, providers: Providers
-) -> None:
+def test_embed_splits_many_texts_into_requests(embeddings_server: EmbeddingsServer, providers: Providers) -> None:
     texts = [f"text {number}" for number in range(70)]
 
     vectors = providers.openai().embed(texts)
@@ -103,9 +99,7 @@ def test_embed_splits_many_texts_into_requests(
     assert [len(request.body["input"]) for request in embeddings_server.received] == [32, 32, 6]
 
 
-def test_embed_averages_the_pieces_of_a_long_text(
-    embeddings_server: EmbeddingsServer, providers: Providers
-) -> None:
+def test_embed_averages_the_pieces_of_a_long_text(embeddings_server: EmbeddingsServer, providers: Providers) -> None:
     long_text = "some words of a long story " * 1000
 
     vectors = providers.openai().embed(["short", long_text])
@@ -117,9 +111,7 @@ def test_embed_averages_the_pieces_of_a_long_text(
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
 
 
-def test_embed_sends_lone_surrogates_as_replacement(
-    embeddings_server: EmbeddingsServer, providers: Providers
-) -> None:
+def test_embed_sends_lone_surrogates_as_replacement(embeddings_server: EmbeddingsServer, providers: Providers) -> None:
     providers.openai().embed(["broken \ud800 text"])
 
     assert embeddings_server.received[0].body["input"] == ["broken ? text"]
@@ -143,11 +135,7 @@ def test_embed_refuses_a_blank_text_before_any_request(
     ],
 )
 def test_dimensions_are_asked_only_of_models_that_take_them(
-    embeddings_server: EmbeddingsServer,
-    providers: Providers,
-    model: str,
-    dimension: int | None,
-    asked: int | None,
+    embeddings_server: EmbeddingsServer, providers: Providers, model: str, dimension: int | None, asked: int | None
 ) -> None:
     embeddings_server.dimension = dimension or 1536
 
@@ -156,18 +144,14 @@ def test_dimensions_are_asked_only_of_models_that_take_them(
     assert embeddings_server.received[0].body.get("dimensions") == asked
 
 
-def test_dimension_is_asked_of_the_server_once(
-    embeddings_server: EmbeddingsServer, providers: Providers
-) -> None:
+def test_dimension_is_asked_of_the_server_once(embeddings_server: EmbeddingsServer, providers: Providers) -> None:
     provider = providers.openai()
 
     assert (provider.dimension, provider.dimension) == (8, 8)
     assert len(embeddings_server.received) == 1
 
 
-def test_dimension_is_learned_from_the_first_answer(
-    embeddings_server: EmbeddingsServer, providers: Providers
-) -> None:
+def test_dimension_is_learned_from_the_first_answer(embeddings_server: EmbeddingsServer, providers: Providers) -> None:
     provider = providers.openai()
 
     provider.embed(["text"])
@@ -200,13 +184,7 @@ FAILURES: list[tuple[str, Behaviour, type[ProviderError], str, bool]] = [
     ("base64", fake.body(b'{"data": [{"index": 0, "embedding": "%%"}]}'), BadAnswer, "bad_vector", False),
     ("empty", fake.body(b'{"data": [{"index": 0, "embedding": []}]}'), BadAnswer, "bad_vector", False),
     ("huge", fake.body(b'{"data": [{"embedding": [1e39]}]}'), BadAnswer, "not_finite", True),
-    (
-        "wrong index",
-        fake.body(b'{"data": [{"index": 7, "embedding": [1]}]}'),
-        BadAnswer,
-        "wrong_count",
-        False,
-    ),
+    ("wrong index", fake.body(b'{"data": [{"index": 7, "embedding": [1]}]}'), BadAnswer, "wrong_count", False),
     ("wrong dimension", fake.wrong_dimension, BadAnswer, "wrong_dimension", True),
     ("wrong count", fake.wrong_count, BadAnswer, "wrong_count", False),
     ("nan", fake.not_finite, BadAnswer, "not_finite", True),
@@ -215,8 +193,7 @@ FAILURES: list[tuple[str, Behaviour, type[ProviderError], str, bool]] = [
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kind", "code", "permanent"),
-    [pytest.param(*failure[1:], id=failure[0]) for failure in FAILURES],
+    ("behaviour", "kind", "code", "permanent"), [pytest.param(*failure[1:], id=failure[0]) for failure in FAILURES]
 )
 def test_a_failure_is_a_named_error_that_says_whether_a_retry_helps(
     embeddings_server: EmbeddingsServer,

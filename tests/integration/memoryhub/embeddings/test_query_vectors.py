@@ -97,9 +97,7 @@ def test_same_search_asks_the_embedder_once(talked: APIClient, remote: Embedding
     first, again = (search(talked, "green tea", include_messages=True) for _ in range(2))
 
     assert asked(remote) == ["green tea"]
-    assert [each["final_score"] for each in again["results"]] == [
-        each["final_score"] for each in first["results"]
-    ]
+    assert [each["final_score"] for each in again["results"]] == [each["final_score"] for each in first["results"]]
     assert first["degraded"] == again["degraded"] == []
 
 
@@ -135,9 +133,7 @@ def test_query_that_names_an_author_is_embedded_without_the_name_too(
     assert asked(remote) == ["What does Ann like?", "What does like?"]
 
 
-def test_query_that_names_two_authors_is_embedded_without_either(
-    talked: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_query_that_names_two_authors_is_embedded_without_either(talked: APIClient, remote: EmbeddingsServer) -> None:
     search(talked, "What do Ann and Bob's friends like?", include_messages=True)
 
     assert asked(remote)[1:] == ["What do and friends like?"]
@@ -219,9 +215,7 @@ def remembered(client: APIClient, content: str) -> str:
     return str(client.post(f"{API}/memories", {**WHO, "content": content}).json()["id"])
 
 
-def test_result_and_query_of_a_task_are_embedded_in_one_call(
-    by_vectors: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_result_and_query_of_a_task_are_embedded_in_one_call(by_vectors: APIClient, remote: EmbeddingsServer) -> None:
     said = [f"Emergencies of the kind {letter}: {letter * 250}." for letter in "abcdefghij"]
     memory = remembered(by_vectors, said[3])
 
@@ -231,9 +225,7 @@ def test_result_and_query_of_a_task_are_embedded_in_one_call(
     assert (outcome["used_memory_ids"], outcome["errors"]) == ([memory], [])
 
 
-def test_use_is_found_by_words_where_the_embedder_is_away(
-    by_vectors: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_use_is_found_by_words_where_the_embedder_is_away(by_vectors: APIClient, remote: EmbeddingsServer) -> None:
     memory = remembered(by_vectors, "Emergencies cost 1.5 times as much.")
 
     outcome = completed(by_vectors, remote, "We should plan for 1.5 times the price.", status(400))

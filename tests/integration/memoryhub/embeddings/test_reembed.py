@@ -79,9 +79,7 @@ def test_reembed_fills_switches_and_tidies(
     assert not MemoryIndex.objects.filter(space=former).exists()
     asked = len(embeddings_server.received)
     assert search(client)["degraded"] == []
-    assert len(embeddings_server.received) == asked + 1, (
-        "after the switch, the query is embedded by the new model"
-    )
+    assert len(embeddings_server.received) == asked + 1, "after the switch, the query is embedded by the new model"
     assert "Embedded 0 texts" in reembed()
 
 

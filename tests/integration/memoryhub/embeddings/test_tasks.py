@@ -29,9 +29,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServer:
     """Return a remote embedder, configured, and an installation that uses it from the start."""
     settings.EMBEDDING = EmbeddingConfig(
-        provider="openai", model="text-embedding-3-small", dimension=embeddings_server.dimension,
-        base_url=embeddings_server.base_url, api_key=embeddings_server.key,
-    )  # fmt: skip
+        provider="openai",
+        model="text-embedding-3-small",
+        dimension=embeddings_server.dimension,
+        base_url=embeddings_server.base_url,
+        api_key=embeddings_server.key,
+    )
     registry.reset()
     return embeddings_server
 
@@ -61,9 +64,7 @@ def refusing(word: str) -> Behaviour:
     return behave
 
 
-def test_a_write_asks_nobody_and_is_found_by_words_then_by_meaning(
-    client: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_a_write_asks_nobody_and_is_found_by_words_then_by_meaning(client: APIClient, remote: EmbeddingsServer) -> None:
     remember(client, "Likes green tea", "Rows across the lake")
     session = client.post(f"{API}/sessions", WHO).data["id"]
     client.post(f"{API}/sessions/{session}/messages", {"role": "user", "content": "I like tea"})
@@ -114,14 +115,11 @@ def test_a_wrong_setting_waits_for_an_operator_and_says_so(
     assert the_job().due_at > timezone.now() + timedelta(minutes=9)
 
 
-def test_a_space_that_cannot_be_filled_keeps_no_text_waiting(
-    client: APIClient, remote: EmbeddingsServer
-) -> None:
+def test_a_space_that_cannot_be_filled_keeps_no_text_waiting(client: APIClient, remote: EmbeddingsServer) -> None:
     remember(client, "Likes green tea")
     space = EmbeddingSpace.objects.create(
-        provider="azure", model="another", dimension=8, state="filling", cosine_low=0, cosine_high=1,
-        vector_weight=0.5,
-    )  # fmt: skip
+        provider="azure", model="another", dimension=8, state="filling", cosine_low=0, cosine_high=1, vector_weight=0.5
+    )
     remember(client, "Likes black tea")
     run_jobs()
     remember(client, "Likes white tea")
@@ -137,9 +135,7 @@ def test_a_refused_text_costs_no_other_its_vector(client: APIClient, remote: Emb
     remote.will(*[refusing("Poison")] * 20)
     run_jobs()
 
-    assert list(MemoryIndex.objects.filter(vector=None).values_list("memory__content", flat=True)) == [
-        "Poison"
-    ]
+    assert list(MemoryIndex.objects.filter(vector=None).values_list("memory__content", flat=True)) == ["Poison"]
     assert the_job().state == "failed"
     assert "refused 1 texts" in the_job().error
     asked = len(remote.received)

@@ -55,10 +55,7 @@ def empty_the_installation() -> None:
 def everything() -> dict[str, list[Any]]:
     """Return every row of every actor's table, and of those above them."""
     tables: list[Any] = [Agent, Actor, AuditEntry, *actor_models()]
-    return {
-        each._meta.db_table: sorted(each._base_manager.values_list(*_columns(each)), key=str)
-        for each in tables
-    }
+    return {each._meta.db_table: sorted(each._base_manager.values_list(*_columns(each)), key=str) for each in tables}
 
 
 def _columns(model: Any) -> list[str]:

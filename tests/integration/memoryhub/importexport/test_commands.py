@@ -70,9 +70,7 @@ def test_what_nobody_knows_is_refused(db: None, tmp_path: Path) -> None:
             run("import", file)
 
 
-def test_an_export_comes_in_through_the_standard_input(
-    planted: Planted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_comes_in_through_the_standard_input(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     before = exported()
     empty_the_installation()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(before)))
@@ -117,11 +115,7 @@ def test_an_empty_table_has_its_head(db: None) -> None:
 def test_the_programs_help_names_both(db: None) -> None:
     for name in ("export", "import"):
         done = subprocess.run(
-            [sys.executable, "manage.py", name, "--help"],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=True,
+            [sys.executable, "manage.py", name, "--help"], capture_output=True, text=True, timeout=300, check=True
         )
         assert "--agent" in done.stdout
 

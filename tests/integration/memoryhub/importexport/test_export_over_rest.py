@@ -42,9 +42,7 @@ def test_the_answer_is_the_export(planted: Planted, client: APIClient) -> None:
 
 
 def test_a_client_may_ask_for_the_form(planted: Planted, client: APIClient) -> None:
-    assert client.get(ADDRESS, headers={"Accept": "application/x-ndjson"}).getvalue() == exported(
-        "kana", "hiroki"
-    )
+    assert client.get(ADDRESS, headers={"Accept": "application/x-ndjson"}).getvalue() == exported("kana", "hiroki")
     unknown = client.get(f"{API}/actors/export?agent_id=nobody", headers={"Accept": "application/x-ndjson"})
     assert (unknown.status_code, unknown["Content-Type"]) == (404, "application/problem+json")
     assert json.loads(unknown.content)["code"] == "not_found"

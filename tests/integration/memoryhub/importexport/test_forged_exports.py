@@ -45,9 +45,7 @@ def test_untrusted_import_believes_nothing_that_the_file_says(client: APIClient,
     assert not [mark for mark in marks if mark in str(sent.json()["messages"]) + str(sent.json()["system"])]
 
 
-@pytest.mark.parametrize(
-    "name", ["../../../pwn.md", "/etc/passwd", "detail-../x.md", "detail-a.md\n", "NOTES.md"]
-)
+@pytest.mark.parametrize("name", ["../../../pwn.md", "/etc/passwd", "detail-../x.md", "detail-a.md\n", "NOTES.md"])
 def test_documents_are_called_as_documents_are(client: APIClient, saved: Save, name: str) -> None:
     plant_first()
     lines = objects(exported())

@@ -12,13 +12,7 @@ from rest_framework.test import APIClient
 from conversations.models import Session
 from memoryhub.importexport.fields import Table, WrongValue, exported_tables
 from tests.factories.planting import Planted, plant_first
-from tests.integration.memoryhub.importexport.conftest import (
-    dumped,
-    exported,
-    objects,
-    of_lines,
-    run,
-)
+from tests.integration.memoryhub.importexport.conftest import dumped, exported, objects, of_lines, run
 
 pytestmark = pytest.mark.django_db
 Save = Callable[[bytes], Path]
@@ -33,7 +27,11 @@ def deep(levels: int) -> Any:
 
 HOSTILE: dict[type[models.Field], list[Any]] = {
     models.DateTimeField: [
-        "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+00:00", "2026-01-01", "",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "0001-01-01T00:00:00+00:00",
+        "2026-01-01",
+        "",
     ],
     models.IntegerField: [10**30, -(10**30), -1, 2**63 - 1, 1.5, True],
     models.FloatField: [10**400, "NaN", "Infinity", "-Infinity", 1e308, True],
@@ -45,7 +43,7 @@ HOSTILE: dict[type[models.Field], list[Any]] = {
     models.TextField: ["", None, 7],
     models.DurationField: [10**30, "1"],
     models.DecimalField: ["NaN", "Infinity", "1e999", "-1"],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -80,9 +78,7 @@ def test_no_value_of_a_column_breaks_an_import(planted: Planted) -> None:
             except (WrongValue, DatabaseError):
                 continue
             except Exception as error:
-                broke.append(
-                    f"{name}.{column} = {str(value)[:40]}: {type(error).__name__}: {str(error)[:90]}"
-                )
+                broke.append(f"{name}.{column} = {str(value)[:40]}: {type(error).__name__}: {str(error)[:90]}")
     assert broke == []
 
 

@@ -145,9 +145,7 @@ def test_a_key_of_one_user_imports_for_that_user_alone(client: APIClient, tmp_pa
 def test_an_untrusted_key_lets_all_wait(client: APIClient, tmp_path: Path) -> None:
     untrusted = client_with_key(name="untrusted", is_trusted=False)
     order(
-        untrusted,
-        upload(untrusted, write_export("markdown", tmp_path, count=1).joinpath("旅行", "note 0.md")),
-        "run",
+        untrusted, upload(untrusted, write_export("markdown", tmp_path, count=1).joinpath("旅行", "note 0.md")), "run"
     )
     assert set(Memory.objects.values_list("status", "trust")) == {("pending", "untrusted")}
     assert Import.objects.get().report["refused"]["documents"] == 1

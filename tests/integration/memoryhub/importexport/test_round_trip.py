@@ -96,11 +96,7 @@ def test_everybody_comes_back(planted: Planted, client: APIClient, saved: Save) 
     empty_the_installation()
     run("import", saved(before))
     assert exported() == before
-    assert {line["agent"]["agent_id"] for line in objects(before) if "agent" in line} == {
-        "kana",
-        "nobody-yet",
-        "yuno",
-    }
+    assert {line["agent"]["agent_id"] for line in objects(before) if "agent" in line} == {"kana", "nobody-yet", "yuno"}
     assert exported("kana").count(b'{"actor":') == 2
 
 
@@ -122,9 +118,7 @@ def test_what_was_imported_is_found_and_its_words_are_counted(
     with django_capture_on_commit_callbacks(execute=True):
         run("import", file)
     found = made(
-        client.post(
-            f"{API}/memories/search", {**planted.names, "query": "green tea", "include_messages": True}
-        )
+        client.post(f"{API}/memories/search", {**planted.names, "query": "green tea", "include_messages": True})
     )
     assert planted.ids["memory_id"] in {each["memory"]["id"] for each in found["results"] if "memory" in each}
     assert any("message" in each for each in found["results"])
@@ -174,9 +168,7 @@ def test_the_import_is_in_the_audit_trail(planted: Planted, saved: Save) -> None
 # Doubles and strangers
 
 
-def test_the_same_text_under_another_id_is_shown_and_left(
-    planted: Planted, client: APIClient, saved: Save
-) -> None:
+def test_the_same_text_under_another_id_is_shown_and_left(planted: Planted, client: APIClient, saved: Save) -> None:
     file = saved(exported("kana", "hiroki"))
     Actor.objects.filter(id=planted.actor_id).delete()
     text = f"{planted.user_mark} loves green tea"
@@ -212,9 +204,7 @@ def test_an_id_of_somebody_else_is_refused(planted: Planted, saved: Save) -> Non
 # Other names
 
 
-def test_an_import_under_another_name_stands_beside_the_first(
-    planted: Planted, client: APIClient, saved: Save
-) -> None:
+def test_an_import_under_another_name_stands_beside_the_first(planted: Planted, client: APIClient, saved: Save) -> None:
     before = exported()
     file = saved(exported("kana", "hiroki"))
     told = run("import", file, "--user", "ひろき/2")
@@ -224,10 +214,7 @@ def test_an_import_under_another_name_stands_beside_the_first(
     assert objects(renamed)[0]["memoryhub"]["counts"] == objects(file.read_bytes())[0]["memoryhub"]["counts"]
     mark = planted.user_mark.encode()
     assert renamed.count(mark) == file.read_bytes().count(mark)
-    for old in (
-        planted.actor_id,
-        *(planted.ids[name] for name in ("memory_id", "session_id", "receipt_id", "run_id")),
-    ):
+    for old in (planted.actor_id, *(planted.ids[name] for name in ("memory_id", "session_id", "receipt_id", "run_id"))):
         assert old.encode() not in renamed, "a reference was left behind"
     assert b"/preferences/hiroki/" not in renamed and b"/preferences/%E3%81%B2" in renamed
     copied = objects(renamed)
@@ -261,9 +248,7 @@ def test_an_agent_with_all_its_users_gets_another_name(planted: Planted, saved: 
         (("--user", "x" * 256), "at most 255"),
     ],
 )
-def test_names_that_do_not_suit_are_refused(
-    planted: Planted, saved: Save, names: tuple[str, str], why: str
-) -> None:
+def test_names_that_do_not_suit_are_refused(planted: Planted, saved: Save, names: tuple[str, str], why: str) -> None:
     file = saved(exported("kana"))
     with pytest.raises(CommandError, match=why):
         run("import", file, *names)
@@ -286,11 +271,7 @@ def broken_files(whole: bytes) -> dict[str, tuple[bytes, str]]:
 
     def changed(**values: Any) -> bytes:
         return of_lines(
-            [
-                *lines[:row],
-                {"table": "strength_memory", "row": {**lines[row]["row"], **values}},
-                *lines[row + 1 :],
-            ]
+            [*lines[:row], {"table": "strength_memory", "row": {**lines[row]["row"], **values}}, *lines[row + 1 :]]
         )
 
     def without(name: str) -> bytes:
@@ -387,17 +368,20 @@ def superseded_chain(actor: Actor, length: int) -> None:
     """Store memories of which each is superseded by the next, but for the last."""
     rows = [
         Memory(
-            id=UUID(int=(0x0189 << 112) | (7 << 76) | (2 << 62) | number), actor=actor, content=f"fact {number}",
-            content_digest=content_digest(f"fact {number}"), namespace="/facts/hiroki/", created_at=NOW, updated_at=NOW,
+            id=UUID(int=(0x0189 << 112) | (7 << 76) | (2 << 62) | number),
+            actor=actor,
+            content=f"fact {number}",
+            content_digest=content_digest(f"fact {number}"),
+            namespace="/facts/hiroki/",
+            created_at=NOW,
+            updated_at=NOW,
         )
         for number in range(length)
-    ]  # fmt: skip
+    ]
     for row, newer in pairwise(rows):
         row.superseded_by_id = newer.pk
     Memory.objects.bulk_create(rows)
-    MemoryNumbers.objects.bulk_create(
-        MemoryNumbers(memory=row, actor=actor, strength=1.0, mark=0.0) for row in rows
-    )
+    MemoryNumbers.objects.bulk_create(MemoryNumbers(memory=row, actor=actor, strength=1.0, mark=0.0) for row in rows)
 
 
 @pytest.fixture
@@ -517,13 +501,7 @@ def test_neither_export_nor_import_holds_what_it_moves(db: None, tmp_path: Path)
     for start in range(0, 6_000, 1_000):
         Message.objects.bulk_create(
             Message(
-                actor=actor,
-                session=session,
-                seq=seq,
-                role="tool",
-                content="x" * 4_000,
-                token_count=1,
-                created_at=NOW,
+                actor=actor, session=session, seq=seq, role="tool", content="x" * 4_000, token_count=1, created_at=NOW
             )
             for seq in range(start + 1, start + 1_001)
         )

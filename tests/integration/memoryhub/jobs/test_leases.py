@@ -184,11 +184,14 @@ def test_steps_go_on_where_a_break_left_them() -> None:
 
 @pytest.mark.parametrize(
     ("how", "state", "excused", "pause"),
-    [("broken", "queued", 0, 2), ("refused", "failed", 0, None), ("away", "queued", 1, 90), ("later", "queued", 1, 700)],
-)  # fmt: skip
-def test_an_error_decides_what_becomes_of_the_job(
-    how: str, state: str, excused: int, pause: float | None
-) -> None:
+    [
+        ("broken", "queued", 0, 2),
+        ("refused", "failed", 0, None),
+        ("away", "queued", 1, 90),
+        ("later", "queued", 1, 700),
+    ],
+)
+def test_an_error_decides_what_becomes_of_the_job(how: str, state: str, excused: int, pause: float | None) -> None:
     enqueue("fails", payload={"how": how})
     run_all()
     job = Job.objects.get()

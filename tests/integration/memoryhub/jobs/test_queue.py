@@ -54,11 +54,7 @@ def test_several_at_once_are_as_one_by_one() -> None:
     waiting = enqueue("nothing", actor_id=actor.id, key="a")
     with transaction.atomic(), CaptureQueriesContext(connection) as statements:
         enqueue_all(
-            [
-                Order("nothing", "a", {"n": 1}),
-                Order("nothing", "b", {"n": 2}, 30),
-                Order("note", "a", {"n": 3}, 0.5),
-            ],
+            [Order("nothing", "a", {"n": 1}), Order("nothing", "b", {"n": 2}, 30), Order("note", "a", {"n": 3}, 0.5)],
             actor_id=actor.id,
         )
     assert len(statements) == 2
@@ -76,10 +72,7 @@ def test_several_at_once_from_eight_threads_are_one_of_each_key() -> None:
     orders = [Order("nothing", key) for key in "abc"]
 
     in_threads(
-        8,
-        lambda: [
-            enqueue_all(orders[turn % 3 :] + orders[: turn % 3], actor_id=actor.id) for turn in range(20)
-        ],
+        8, lambda: [enqueue_all(orders[turn % 3 :] + orders[: turn % 3], actor_id=actor.id) for turn in range(20)]
     )
 
     assert sorted(Job.objects.values_list("key", flat=True)) == ["a", "b", "c"]

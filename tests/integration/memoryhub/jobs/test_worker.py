@@ -92,9 +92,7 @@ class Pool(WorkerPool):
             self.spawn_worker()
 
     def spawn_worker(self) -> None:
-        self.workers.append(
-            PooledWorker(Process(), Queue(), Queue(), Timer(), heard_at=module.time.monotonic())
-        )  # type: ignore[arg-type]
+        self.workers.append(PooledWorker(Process(), Queue(), Queue(), Timer(), heard_at=module.time.monotonic()))  # type: ignore[arg-type]
 
     def round(self) -> None:
         self._replace_broken()
@@ -218,9 +216,7 @@ def test_a_job_that_is_not_begun_costs_its_worker_long_before_the_deadline(pool:
 
 
 @pytest.mark.parametrize(("stops", "excused"), [(1, 1), (0, 0)])
-def test_what_a_stop_leaves_unfinished_is_given_back(
-    pool: Pool, clock: Clock, stops: int, excused: int
-) -> None:
+def test_what_a_stop_leaves_unfinished_is_given_back(pool: Pool, clock: Clock, stops: int, excused: int) -> None:
     enqueue("nothing")
     pool.round()
     pool._tidy()

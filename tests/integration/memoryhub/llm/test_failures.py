@@ -166,9 +166,7 @@ def test_what_was_streamed_before_a_failure_is_no_answer_and_is_not_asked_for_ag
 
 @both_ways
 @pytest.mark.parametrize("failure", ["429", "529", "500", "dropped_at_once"])
-def test_what_passes_is_tried_three_times(
-    asking: Asking, way: Callable[..., Completion], failure: str
-) -> None:
+def test_what_passes_is_tried_three_times(asking: Asking, way: Callable[..., Completion], failure: str) -> None:
     asking.server.then(Reply(failure=failure), Reply(failure=failure), Reply(WORDS))
 
     assert way(asking.provider(), REQUEST).text == WORDS
@@ -177,9 +175,7 @@ def test_what_passes_is_tried_three_times(
 
 @both_ways
 @pytest.mark.parametrize("failure", ["wrong_schema", "truncated_text", "html", "empty"])
-def test_a_bad_answer_is_asked_for_once_more(
-    asking: Asking, way: Callable[..., Completion], failure: str
-) -> None:
+def test_a_bad_answer_is_asked_for_once_more(asking: Asking, way: Callable[..., Completion], failure: str) -> None:
     asking.server.answer(Reply(failure=failure))
 
     with pytest.raises(BadAnswer):
@@ -208,9 +204,7 @@ def test_a_long_wait_is_told_and_not_waited_for(asking: Asking, way: Callable[..
 
 @both_ways
 @pytest.mark.parametrize("failure", ["400", "401", "404", "refusal", "max_tokens", "huge"])
-def test_what_would_fail_again_is_not_tried_again(
-    asking: Asking, way: Callable[..., Completion], failure: str
-) -> None:
+def test_what_would_fail_again_is_not_tried_again(asking: Asking, way: Callable[..., Completion], failure: str) -> None:
     asking.server.answer(Reply(WORDS, failure=failure))
 
     with pytest.raises(ProviderError) as caught:

@@ -28,11 +28,7 @@ REQUEST = CompletionRequest(
     deadline_seconds=30.0,
     system="Be kind.",
 )
-OPTIONAL = {
-    "type": "object",
-    "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
-    "required": ["a"],
-}
+OPTIONAL = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}
 
 
 def anthropic(server: LLMServer, **changes: Any) -> AnthropicProvider:
@@ -163,9 +159,7 @@ def test_a_server_of_ones_own_needs_no_key(llm_server: LLMServer, build: Any) ->
 
 
 @pytest.mark.parametrize("ending", ["", "/v1"])
-def test_anthropics_address_is_understood_with_and_without_its_version(
-    llm_server: LLMServer, ending: str
-) -> None:
+def test_anthropics_address_is_understood_with_and_without_its_version(llm_server: LLMServer, ending: str) -> None:
     anthropic(llm_server, base_url=llm_server.url + ending).complete(REQUEST)
 
     assert llm_server.asked[0].path == "/v1/messages"
@@ -174,9 +168,7 @@ def test_anthropics_address_is_understood_with_and_without_its_version(
 @both_ways
 @pytest.mark.parametrize("build", [anthropic, openai])
 def test_usage_counts_what_came_from_the_cache(llm_server: LLMServer, way: Way, build: Any) -> None:
-    llm_server.answer(
-        Reply("Hello", input_tokens=1000, cached_tokens=800, cache_written_tokens=100, output_tokens=7)
-    )
+    llm_server.answer(Reply("Hello", input_tokens=1000, cached_tokens=800, cache_written_tokens=100, output_tokens=7))
 
     answer = way(build(llm_server), REQUEST)
 
@@ -194,9 +186,7 @@ def test_a_server_that_tells_no_usage_is_estimated(llm_server: LLMServer, way: W
     count = counter_for("my-model").count
     assert answer.usage_is_estimated
     assert answer.output_tokens == count("Kyoto is west of Tokyo.")
-    assert answer.input_tokens == sum(
-        map(count, ["Be kind.", "Good morning", "Good morning!", "Where is Kyoto?"])
-    )
+    assert answer.input_tokens == sum(map(count, ["Be kind.", "Good morning", "Good morning!", "Where is Kyoto?"]))
 
 
 def test_a_stream_of_another_server_may_end_without_the_last_word(llm_server: LLMServer) -> None:

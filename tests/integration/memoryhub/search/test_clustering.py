@@ -132,9 +132,7 @@ def test_only_what_came_since_moves_and_the_table_does_not_grow() -> None:
     assert move() == 12 * USERS
     assert pages() <= size + 12 * USERS // 7 + 1
     assert scatter(MessageIndex) < 2
-    assert set(ClusteringState.objects.values_list("until", "after_actor", "after_owner")) == {
-        (None, NIL, NIL)
-    }
+    assert set(ClusteringState.objects.values_list("until", "after_actor", "after_owner")) == {(None, NIL, NIL)}
 
 
 def test_few_texts_wait_until_there_are_more() -> None:
@@ -214,15 +212,9 @@ def test_killed_in_the_middle_it_goes_on() -> None:
         "clustering.FIRST_BATCH = clustering.LARGEST_BATCH = 50\n"
         "for count in clustering.Clustering(MessageIndex).run(now=timezone.now()): print(count, flush=True), input()\n"
     )
-    environment = {
-        **os.environ, "DJANGO_SETTINGS_MODULE": "memoryhub.settings", "DATABASE_URL": url_of_test_database(),
-    }  # fmt: skip
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryhub.settings", "DATABASE_URL": url_of_test_database()}
     with subprocess.Popen(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"50\n"

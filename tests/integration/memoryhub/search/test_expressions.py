@@ -29,14 +29,7 @@ from memoryhub.search.fusion import (
 from memoryhub.search.index import UnusableVector, unit_vector, word_vector
 from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import (
-    Candidate,
-    Conversation,
-    SearchQuery,
-    build_query,
-    build_vector_query,
-    candidates,
-)
+from memoryhub.search.query import Candidate, Conversation, SearchQuery, build_query, build_vector_query, candidates
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryIndex
 
@@ -60,8 +53,7 @@ class Shelf:
     def put(self, vectors: Sequence[object], words: Sequence[Counter[str]]) -> list[UUID]:
         """Store one memory for each vector and its words; return their ids in order."""
         memories = [
-            Memory(actor=self.actor, content="-", content_digest=new_id().bytes, namespace="/")
-            for _ in vectors
+            Memory(actor=self.actor, content="-", content_digest=new_id().bytes, namespace="/") for _ in vectors
         ]
         Memory.objects.bulk_create(memories)
         MemoryIndex.objects.bulk_create(
@@ -87,9 +79,14 @@ class Shelf:
 def make_space() -> Callable[..., EmbeddingSpace]:
     def make(dimension: int = DIMENSION, state: str = "active") -> EmbeddingSpace:
         return EmbeddingSpace.objects.create(
-            provider="test", model="m", dimension=dimension, state=state, cosine_low=-0.1, cosine_high=0.8,
+            provider="test",
+            model="m",
+            dimension=dimension,
+            state=state,
+            cosine_low=-0.1,
+            cosine_high=0.8,
             vector_weight=0.7,
-        )  # fmt: skip
+        )
 
     return make
 
@@ -165,9 +162,7 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 1_000, pytest.param(5_000, marks=pytest.mark.slow)])
-def test_vector_scan_misses_nothing(
-    shelf: Shelf, make_space: Callable[..., EmbeddingSpace], count: int
-) -> None:
+def test_vector_scan_misses_nothing(shelf: Shelf, make_space: Callable[..., EmbeddingSpace], count: int) -> None:
     random = np.random.default_rng(count)
     shelf.space = make_space(dimension=64, state="filling")
     vectors = random_vectors(random, count, 64)
@@ -178,17 +173,13 @@ def test_vector_scan_misses_nothing(
         query = replace(build_vector_query(asked.tolist(), space=shelf.space), bounds=bounds)
         truth = np.array([cosine(vector, query.vector) for vector in vectors.tolist()])
         found = shelf.scan(query, limit=10)
-        assert [truth[place[each.owner_id]] for each in found] == pytest.approx(
-            sorted(truth)[::-1][:10], abs=1e-6
-        )
+        assert [truth[place[each.owner_id]] for each in found] == pytest.approx(sorted(truth)[::-1][:10], abs=1e-6)
 
 
 def test_scan_orders_ties_by_id(shelf: Shelf) -> None:
     ids = shelf.put([[1.0] * DIMENSION] * 20, [Counter(cat=1)] * 20)
 
-    assert [found.owner_id for found in shelf.scan(query_for(shelf, None, "cat"), limit=15)] == sorted(ids)[
-        :15
-    ]
+    assert [found.owner_id for found in shelf.scan(query_for(shelf, None, "cat"), limit=15)] == sorted(ids)[:15]
 
 
 def test_scan_keeps_what_either_arm_reaches(shelf: Shelf) -> None:
@@ -242,9 +233,7 @@ def test_query_of_stop_words_reaches_nothing_by_words(shelf: Shelf) -> None:
     assert shelf.scan(query, word_floor=0.05) == []
 
 
-def test_vectors_of_another_space_are_never_compared(
-    shelf: Shelf, make_space: Callable[..., EmbeddingSpace]
-) -> None:
+def test_vectors_of_another_space_are_never_compared(shelf: Shelf, make_space: Callable[..., EmbeddingSpace]) -> None:
     elsewhere = Shelf(shelf.actor, make_space(dimension=3, state="filling"))
     (mine,), _ = shelf.put([[1.0] * DIMENSION], [Counter()]), elsewhere.put([[1.0] * 3], [Counter()])
     query = build_vector_query([1.0] * DIMENSION, space=shelf.space)
@@ -272,25 +261,13 @@ def test_word_score_of_a_long_text_fits_the_column(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("conversation", [None, CONVERSATION], ids=["memories", "messages"])
-def test_scan_is_one_statement_that_computes_the_cosine_once(
-    shelf: Shelf, conversation: Conversation | None
-) -> None:
+def test_scan_is_one_statement_that_computes_the_cosine_once(shelf: Shelf, conversation: Conversation | None) -> None:
     model = MessageIndex if conversation else MemoryIndex
     query = query_for(shelf, [1.0] * DIMENSION, "cat")
     where = Q(actor_id__in=[shelf.actor.pk])
 
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
-        candidates(
-            model,
-            where,
-            query,
-            similarity_threshold=0.3,
-            word_floor=0.05,
-            limit=10,
-            conversation=conversation,
-        )
+    with CaptureQueriesContext(connection) as captured:
+        candidates(model, where, query, similarity_threshold=0.3, word_floor=0.05, limit=10, conversation=conversation)
 
     (statement,) = captured.captured_queries
     with connection.cursor() as cursor:
@@ -318,11 +295,16 @@ def messages(shelf: Shelf, *sessions: Sequence[Said]) -> list[UUID]:
         session = Session.objects.create(actor=shelf.actor)
         said = Message.objects.bulk_create(
             Message(
-                actor=shelf.actor, session=session, seq=seq, role="user", content="-", token_count=1,
+                actor=shelf.actor,
+                session=session,
+                seq=seq,
+                role="user",
+                content="-",
+                token_count=1,
                 created_at=timezone.now(),
             )
             for seq in range(1, len(turns) + 1)
-        )  # fmt: skip
+        )
         rows += [
             MessageIndex(
                 actor=shelf.actor, space=shelf.space, message=message, session_id=session.pk, seq=message.seq,
@@ -345,20 +327,21 @@ def scan_messages(
 ) -> dict[UUID, float]:
     where = Q(actor_id__in=[shelf.actor.pk])
     found = candidates(
-        MessageIndex, where, query, similarity_threshold=0.3, word_floor=word_floor, limit=10_000,
+        MessageIndex,
+        where,
+        query,
+        similarity_threshold=0.3,
+        word_floor=word_floor,
+        limit=10_000,
         conversation=replace(CONVERSATION, about=about),
-    )  # fmt: skip
-    assert found.count == len(found.best)
-    assert [each.relevance for each in found.best] == sorted(
-        (each.relevance for each in found.best), reverse=True
     )
+    assert found.count == len(found.best)
+    assert [each.relevance for each in found.best] == sorted((each.relevance for each in found.best), reverse=True)
     return {each.owner_id: each.relevance for each in found.best}
 
 
 def uncalibrated(found: dict[UUID, float]) -> dict[UUID, float]:
-    return {
-        owner: value / (value + DEFAULT_POLICY.message_odds * (1 - value)) for owner, value in found.items()
-    }
+    return {owner: value / (value + DEFAULT_POLICY.message_odds * (1 - value)) for owner, value in found.items()}
 
 
 def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> None:
@@ -372,9 +355,7 @@ def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> Non
 
 
 def test_reply_to_a_question_gains_more_and_outranks_it(shelf: Shelf) -> None:
-    question, reply, told_on = messages(
-        shelf, [Said(Counter(cat=1), asks=True), *told(Counter(dog=1), Counter(dog=1))]
-    )
+    question, reply, told_on = messages(shelf, [Said(Counter(cat=1), asks=True), *told(Counter(dog=1), Counter(dog=1))])
 
     found = uncalibrated(scan_messages(shelf, query_for(shelf, None, "cat")))
 
@@ -403,9 +384,7 @@ def test_author_whom_a_query_names_comes_before_others(shelf: Shelf) -> None:
     ann, bob, nobody = messages(shelf, *sessions)
     query = query_for(shelf, None, "cat")
 
-    everybody, about = map(
-        uncalibrated, (scan_messages(shelf, query), scan_messages(shelf, query, about="ann"))
-    )
+    everybody, about = map(uncalibrated, (scan_messages(shelf, query), scan_messages(shelf, query, about="ann")))
 
     assert len(set(everybody.values())) == 1
     own = everybody[ann]
@@ -455,17 +434,13 @@ def expected_relevances(
             continues=each.author != "" and each.author == before,
             length=each.length,
         )
-        for similarity, words, each, before in zip(
-            cosines, scores, session, authors_before(session), strict=True
-        )
+        for similarity, words, each, before in zip(cosines, scores, session, authors_before(session), strict=True)
     ]
     qualifies = [
         (similarity is not None and similarity >= 0.3) or words >= word_floor
         for similarity, words in zip(cosines, scores, strict=True)
     ]
-    heard = [
-        turn if loud else replace(turn, relevance=0.0) for turn, loud in zip(turns, qualifies, strict=True)
-    ]
+    heard = [turn if loud else replace(turn, relevance=0.0) for turn, loud in zip(turns, qualifies, strict=True)]
     found: list[float | None] = []
     for at, turn in enumerate(turns):
         own = in_conversation([*heard[:at], turn, *heard[at + 1 :]])[at]

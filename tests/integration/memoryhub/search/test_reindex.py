@@ -70,11 +70,15 @@ def stored() -> dict[str, list[Any]]:
     """Return every index row but its vector."""
     return {
         model.__name__: [
-            {field.name: str(getattr(row, field.attname)) for field in model._meta.concrete_fields if field.name != "vector"}
+            {
+                field.name: str(getattr(row, field.attname))
+                for field in model._meta.concrete_fields
+                if field.name != "vector"
+            }
             for row in model.objects.order_by("pk")
         ]
         for model in index_models()
-    }  # fmt: skip
+    }
 
 
 def documents(term: str | None = None) -> int:
@@ -142,9 +146,7 @@ def test_stopped_run_goes_on_where_it_stopped(filled: APIClient) -> None:
     assert documents() == TEXTS, "no text is counted twice"
 
 
-def test_batch_that_fails_leaves_nothing_half_done(
-    filled: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_that_fails_leaves_nothing_half_done(filled: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     make_older()
 
     def fail_at_third(text: str) -> Counter[str]:
@@ -218,9 +220,7 @@ def during_analysis(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     monkeypatch.setattr(maintenance, "analyse", analyse_late)
 
 
-def test_text_that_is_edited_meanwhile_keeps_its_own_words(
-    filled: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_that_is_edited_meanwhile_keeps_its_own_words(filled: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     make_older()
     edited = MemoryIndex.objects.order_by("pk").first()
     assert edited
@@ -240,9 +240,7 @@ def test_text_that_is_edited_meanwhile_keeps_its_own_words(
     assert count_outdated() == 0
 
 
-def test_facets_that_change_meanwhile_stay_changed(
-    filled: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_facets_that_change_meanwhile_stay_changed(filled: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     make_older()
     memories = list(Memory.objects.order_by("pk"))
 
@@ -282,9 +280,7 @@ def test_doctor_says_when_the_database_does_not_answer(monkeypatch: pytest.Monke
     assert "password" not in finding.detail
 
 
-def test_message_that_is_erased_meanwhile_is_no_obstacle(
-    filled: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_message_that_is_erased_meanwhile_is_no_obstacle(filled: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     make_older()
     during_analysis(monkeypatch, lambda: filled.delete(f"{API}/actors?agent_id=kana&user_id=hiroki"))
 

@@ -122,10 +122,7 @@ def test_record_by_many_writers_loses_nothing() -> None:
 
     assert failures == []
     assert TermStatistic.objects.get(term=TermStatistic.CORPUS).documents == WRITERS * 20
-    assert (
-        sum(TermStatistic.objects.exclude(term=TermStatistic.CORPUS).values_list("documents", flat=True))
-        == 32_000
-    )
+    assert sum(TermStatistic.objects.exclude(term=TermStatistic.CORPUS).values_list("documents", flat=True)) == 32_000
 
 
 @pytest.mark.django_db
@@ -192,9 +189,7 @@ def test_what_many_texts_say_is_common_whatever_the_language_says() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_job_counts_what_an_actor_often_says(client: APIClient) -> None:
     session = client.post("/api/v1/sessions", {"agent_id": "kana", "user_id": "hiroki"}).json()["id"]
-    batch = [
-        {"role": "user", "content": f"Melanie called about plan{number}."} for number in range(FEWEST_TEXTS)
-    ]
+    batch = [{"role": "user", "content": f"Melanie called about plan{number}."} for number in range(FEWEST_TEXTS)]
     client.post(f"/api/v1/sessions/{session}/messages", {"messages": batch})
     TermStatistic.objects.filter(term=TermStatistic.CORPUS).update(documents=1_000_000)
     actor, (name, plan) = Actor.objects.get(user_id="hiroki"), map(term_id, ("melani", "plan7"))

@@ -143,10 +143,6 @@ def essence(text: str) -> str:
 
 
 def _is_seen(character: str) -> bool:
-    if (
-        "\ufe00" <= character <= "\ufe0f"
-        or "\U000e0100" <= character <= "\U000e01ef"
-        or character == "\ufffd"
-    ):
+    if "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef" or character == "\ufffd":
         return False
     return unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"}

@@ -87,11 +87,7 @@ def test_everything_enters_where_there_is_room() -> None:
     metadata = assembly.metadata
     assert reasons(assembly) == ["included"] * 6
     assert (metadata.pinned_count, metadata.semantic_memory_count, metadata.recall_count) == (1, 1, 1)
-    assert (metadata.working_memory_count, metadata.has_session_summary, metadata.project) == (
-        1,
-        True,
-        "garden",
-    )
+    assert (metadata.working_memory_count, metadata.has_session_summary, metadata.project) == (1, True, "garden")
     assert (metadata.token_limit, metadata.compression_applied) == (80_000, False)
     assert assembly.items[2] == Item(
         layer=SEMANTIC,
@@ -113,11 +109,7 @@ def standing(content: str, **more: Any) -> Candidate:
 
 def test_the_profile_stays_within_its_tokens_and_passes_over_what_is_too_long() -> None:
     assembly = build(
-        standing(LONG),
-        standing("tea"),
-        standing("Kobe"),
-        standing("x"),
-        profile_max_tokens=2 * count("1. Kobe"),
+        standing(LONG), standing("tea"), standing("Kobe"), standing("x"), profile_max_tokens=2 * count("1. Kobe")
     )
 
     assert reasons(assembly) == ["limit", "included", "included", "limit"]
@@ -125,9 +117,7 @@ def test_the_profile_stays_within_its_tokens_and_passes_over_what_is_too_long() 
 
 
 def test_the_profile_has_nothing_that_another_layer_has() -> None:
-    assembly = build(
-        memory("tea", source_id="1"), standing("tea", source_id="1"), standing(" tea ", source_id="2")
-    )
+    assembly = build(memory("tea", source_id="1"), standing("tea", source_id="1"), standing(" tea ", source_id="2"))
 
     assert [(item.layer, item.reason) for item in assembly.items[1:-1]] == [("semantic", "included")]
 

@@ -54,9 +54,7 @@ def test_quoted_drops_blank_ends_and_keeps_blank_lines_between() -> None:
     assert quoted(" \n\u2028") == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "blank"), [("", True), ("\u3000", True), ("\u200d\ufe0f", True), ("。", False)]
-)
+@pytest.mark.parametrize(("text", "blank"), [("", True), ("\u3000", True), ("\u200d\ufe0f", True), ("。", False)])
 def test_blank_is_what_nobody_sees(text: str, blank: bool) -> None:
     assert is_blank(text) is blank
 

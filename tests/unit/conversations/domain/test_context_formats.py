@@ -118,9 +118,7 @@ def test_count_adds_texts_images_and_the_constants() -> None:
 def test_both_forms_count_the_same() -> None:
     prompt = Prompt("system", (*TURNS, Turn("user", (WEB, TEXT))))
 
-    assert count_context(*write_anthropic(prompt, "en"), len) == count_context(
-        *write_openai(prompt, "en"), len
-    )
+    assert count_context(*write_anthropic(prompt, "en"), len) == count_context(*write_openai(prompt, "en"), len)
 
 
 def test_count_refuses_blocks_that_nobody_writes() -> None:

@@ -76,12 +76,7 @@ def test_working_memory_goes_oldest_first_and_the_last_two_after_the_last_semant
 
 
 @pytest.mark.parametrize(
-    ("relevances", "order"),
-    [
-        ([0.2, 0.9, 0.1], [2, 0, 1]),
-        ([0.5, 0.5, 0.5], [2, 1, 0]),
-        ([None, 0.0, 0.3], [0, 1, 2]),
-    ],
+    ("relevances", "order"), [([0.2, 0.9, 0.1], [2, 0, 1]), ([0.5, 0.5, 0.5], [2, 1, 0]), ([None, 0.0, 0.3], [0, 1, 2])]
 )
 @pytest.mark.parametrize("layer", [SEMANTIC, RECALL])
 def test_memories_go_least_relevant_first_equals_last_first(
@@ -107,13 +102,7 @@ def test_project_documents_go_section_by_section_the_last_document_first() -> No
     first = Candidate(layer=PROJECT, content="# A\nx\n## B\ny\n## C\nz")
     second = Candidate(layer=PROJECT, content="# D\n## E\n")
 
-    assert cuts_of(first, second) == [
-        (1, "# D\n"),
-        (1, None),
-        (0, "# A\nx\n## B\ny\n"),
-        (0, "# A\nx\n"),
-        (0, None),
-    ]
+    assert cuts_of(first, second) == [(1, "# D\n"), (1, None), (0, "# A\nx\n## B\ny\n"), (0, "# A\nx\n"), (0, None)]
 
 
 def test_a_beginning_that_shows_nothing_is_no_stage() -> None:

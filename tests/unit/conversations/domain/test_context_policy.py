@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from conversations.domain.policy import (
-    CALL_OPTIONS,
-    DEFAULT_POLICY,
-    ContextPolicy,
-    PolicyError,
-)
+from conversations.domain.policy import CALL_OPTIONS, DEFAULT_POLICY, ContextPolicy, PolicyError
 
 
 def test_defaults_are_the_specs() -> None:

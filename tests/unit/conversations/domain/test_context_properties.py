@@ -26,20 +26,12 @@ from conversations.domain.layers import (
 )
 from conversations.domain.policy import ContextPolicy
 from tests.examples import examples
-from tests.unit.conversations.domain.context_reader import (
-    BLOCK_ORDER,
-    essence,
-    read_context,
-    split_said,
-    split_score,
-)
+from tests.unit.conversations.domain.context_reader import BLOCK_ORDER, essence, read_context, split_said, split_score
 
 NONCE = "0123456789abcdef"
 OTHER = "f" * 16
 MANY = settings(
-    max_examples=examples(1200),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=examples(1200), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -61,20 +53,14 @@ images = st.sampled_from(
         {"type": "image", "name": "nowhere"},
     ]
 )
-blocks = st.lists(st.one_of(images, words.map(lambda text: {"type": "text", "text": text})), max_size=3).map(
-    tuple
-)
+blocks = st.lists(st.one_of(images, words.map(lambda text: {"type": "text", "text": text})), max_size=3).map(tuple)
 ids = st.one_of(st.none(), st.integers(0, 6).map(str))
 scores = st.one_of(st.none(), st.floats(0, 1))
 
 
-def candidates_of(
-    layer: str, content: st.SearchStrategy[Any], most: int
-) -> st.SearchStrategy[list[Candidate]]:
+def candidates_of(layer: str, content: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[list[Candidate]]:
     roles = st.sampled_from(["user", "user", "assistant", "assistant", "tool"])
-    one = st.builds(
-        Candidate, layer=st.just(layer), content=content, source_id=ids, relevance=scores, role=roles
-    )
+    one = st.builds(Candidate, layer=st.just(layer), content=content, source_id=ids, relevance=scores, role=roles)
     return st.lists(one, max_size=most)
 
 
@@ -144,9 +130,7 @@ def test_random_cases_obey_the_limit_the_floors_and_the_order(
         check_order(assembly)
 
 
-def check_limit_and_metadata(
-    request: AssemblyRequest, assembly: Assembly, count: Callable[[str], int]
-) -> None:
+def check_limit_and_metadata(request: AssemblyRequest, assembly: Assembly, count: Callable[[str], int]) -> None:
     metadata = assembly.metadata
     recount = count_context(assembly.system, assembly.messages, count)
     assert metadata.total_tokens == recount <= metadata.token_limit == request.policy.token_limit
@@ -409,15 +393,10 @@ def test_every_line_of_a_channel_is_attributed(
     data: st.DataObject, number: int, form: Format, language: Language
 ) -> None:
     """Every turn begins with its author's name, whatever names others write at the beginnings of their lines."""
-    lines = st.lists(
-        st.sampled_from(["No.", "[bob] Yes!", "[alice] Friday?", "大輔: はい"]), min_size=1, max_size=3
-    )
+    lines = st.lists(st.sampled_from(["No.", "[bob] Yes!", "[alice] Friday?", "大輔: はい"]), min_size=1, max_size=3)
     turns = data.draw(st.lists(st.tuples(st.sampled_from(PEOPLE[:number]), lines), min_size=2, max_size=9))
     author = data.draw(st.sampled_from(PEOPLE[:number]))
-    said = [
-        Candidate(layer=WORKING, role="user", author=name, content="\n".join(content))
-        for name, content in turns
-    ]
+    said = [Candidate(layer=WORKING, role="user", author=name, content="\n".join(content)) for name, content in turns]
     request = AssemblyRequest(
         message="And now?",
         nonce=NONCE,
@@ -460,15 +439,12 @@ attacks = st.lists(st.one_of(st.sampled_from(WISHES_FORGED), pieces), min_size=1
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
-        st.tuples(st.sampled_from([PINNED, SEMANTIC, RECALL, SESSION_SUMMARY]), attacks, st.booleans()),
-        max_size=6,
+        st.tuples(st.sampled_from([PINNED, SEMANTIC, RECALL, SESSION_SUMMARY]), attacks, st.booleans()), max_size=6
     )
 )
 def test_no_data_gets_among_the_wishes(attempts: list[tuple[str, str, bool]]) -> None:
     offered = [
-        Candidate(
-            layer=layer, content=text, role="user", relevance=0.5, is_wish=layer == SEMANTIC and is_wish
-        )
+        Candidate(layer=layer, content=text, role="user", relevance=0.5, is_wish=layer == SEMANTIC and is_wish)
         for layer, text, is_wish in attempts
     ]
     request = AssemblyRequest(
@@ -480,9 +456,7 @@ def test_no_data_gets_among_the_wishes(attempts: list[tuple[str, str, bool]]) ->
 
     assembly = assemble(request, plain)
 
-    entered = [
-        one for one, item in zip(request.candidates, assembly.items[1:-1], strict=True) if item.included
-    ]
+    entered = [one for one, item in zip(request.candidates, assembly.items[1:-1], strict=True) if item.included]
     context = read_context(assembly.system, assembly.messages, NONCE)
     wishes = [essence(split_score(line)[0]) for line in context.entries.get(WISHES, [])]
     assert wishes == [essence(str(one.content)) for one in entered if one.is_wish]

@@ -9,16 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from conversations.domain.content import Language
-from conversations.domain.layers import (
-    PHRASES,
-    PINNED,
-    PROJECT,
-    RECALL,
-    SEMANTIC,
-    SESSION_SUMMARY,
-    WORKING,
-    Candidate,
-)
+from conversations.domain.layers import PHRASES, PINNED, PROJECT, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING, Candidate
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import (
     Frame,
@@ -235,10 +226,7 @@ def asked(*candidates: Candidate, language: Language = "en", **frame_values: Any
 
 @pytest.mark.parametrize(
     ("language", "clock"),
-    [
-        ("en", "(Now: Monday 2026-11-23 08:05 Asia/Tokyo)"),
-        ("ja", "（現在: 2026-11-23 08:05 月曜日 Asia/Tokyo）"),
-    ],
+    [("en", "(Now: Monday 2026-11-23 08:05 Asia/Tokyo)"), ("ja", "（現在: 2026-11-23 08:05 月曜日 Asia/Tokyo）")],
 )
 def test_the_clock_stands_before_the_users_text_alone(language: Language, clock: str) -> None:
     prompt = asked(spoken("a"), spoken("b", role="assistant"), language=language, now=MORNING)
@@ -254,10 +242,7 @@ def test_memories_say_since_when(layer: str, language: Language, since: str) -> 
     known = Candidate(layer=layer, content="tea", created_at="2026-05-03", relevance=0.5)
     phrases = PHRASES[language]
 
-    assert (
-        render_entry(known, "tea", number=1, phrases=phrases)
-        == f"1. tea ({since}) ({phrases.relevance}: 0.50)"
-    )
+    assert render_entry(known, "tea", number=1, phrases=phrases) == f"1. tea ({since}) ({phrases.relevance}: 0.50)"
 
 
 def test_a_day_that_does_not_exist_is_left_out() -> None:
@@ -269,20 +254,20 @@ def test_a_day_that_does_not_exist_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("then", "gap"),
     [
-        ("2026-11-19T23:00:00+09:00", "(4 days later)"), ("2026-11-22T23:00:00+09:00", "(the next day)"),
-        ("2026-11-23T01:00:00+09:00", "(later the same day)"), ("2026-11-24T01:00:00+09:00", "(another conversation)"),
-        ("2026-11-23T08:05:01+09:00", "(another conversation)"), ("no time", "(another conversation)"),
+        ("2026-11-19T23:00:00+09:00", "(4 days later)"),
+        ("2026-11-22T23:00:00+09:00", "(the next day)"),
+        ("2026-11-23T01:00:00+09:00", "(later the same day)"),
+        ("2026-11-24T01:00:00+09:00", "(another conversation)"),
+        ("2026-11-23T08:05:01+09:00", "(another conversation)"),
+        ("no time", "(another conversation)"),
         ("2026-11-19T23:00:00", "(another conversation)"),
     ],
-)  # fmt: skip
+)
 def test_a_gap_stands_between_turns_of_two_sessions(then: str, gap: str) -> None:
     old = spoken("Bye.", role="assistant", created_at=then, session_id="1")
     new = spoken("Hello.", created_at=MORNING.isoformat(), session_id="2")
 
-    assert texts(asked(old, new, session_id="2"))[1:] == [
-        ("assistant", ["Bye."]),
-        ("user", [gap, "Hello.", "now"]),
-    ]
+    assert texts(asked(old, new, session_id="2"))[1:] == [("assistant", ["Bye."]), ("user", [gap, "Hello.", "now"])]
     assert last_blocks(asked(old, session_id="2", now=MORNING))[0] == gap
 
 
@@ -307,13 +292,18 @@ def test_a_gap_before_an_assistants_turn_is_the_users() -> None:
 
 def test_several_authors_are_named() -> None:
     prompt = asked(
-        spoken("Friday?", "mika"), spoken("Ask them.", "kana", "assistant"), spoken("No.", "ken"), spoken("?"), author="mika",
-    )  # fmt: skip
+        spoken("Friday?", "mika"),
+        spoken("Ask them.", "kana", "assistant"),
+        spoken("No.", "ken"),
+        spoken("?"),
+        author="mika",
+    )
 
     assert texts(prompt) == [
-        ("user", ["[mika] Friday?"]), ("assistant", ["Ask them."]),
+        ("user", ["[mika] Friday?"]),
+        ("assistant", ["Ask them."]),
         ("user", ["[ken] No.", "[user] ?", "(From mika.)", "now"]),
-    ]  # fmt: skip
+    ]
 
 
 def test_several_assistants_are_named_and_the_user_is_not() -> None:
@@ -322,9 +312,11 @@ def test_several_assistants_are_named_and_the_user_is_not() -> None:
     )
 
     assert texts(prompt)[1:] == [
-        ("assistant", ["[kana] a"]), ("user", ["b"]), ("assistant", ["[yuno] c"]),
+        ("assistant", ["[kana] a"]),
+        ("user", ["b"]),
+        ("assistant", ["[yuno] c"]),
         ("user", [PHRASES["en"].speakers, "now"]),
-    ]  # fmt: skip
+    ]
 
 
 def test_the_message_itself_may_be_the_second_author() -> None:
@@ -344,13 +336,13 @@ def test_nobody_speaks_in_anothers_name(line_break: str) -> None:
 
 def test_an_image_is_attributed_too() -> None:
     picture = {"type": "image", "url": "https://example.org/a.png"}
-    prompt = asked(
-        spoken("a", "ken"), Candidate(layer=WORKING, role="user", author="mika", content=(picture,))
-    )
+    prompt = asked(spoken("a", "ken"), Candidate(layer=WORKING, role="user", author="mika", content=(picture,)))
 
     assert prompt.turns[0].blocks[:3] == (
-        {"type": "text", "text": "[ken] a"}, {"type": "text", "text": "[mika]"}, picture,
-    )  # fmt: skip
+        {"type": "text", "text": "[ken] a"},
+        {"type": "text", "text": "[mika]"},
+        picture,
+    )
 
 
 def test_wishes_have_a_heading_of_their_own() -> None:
@@ -363,6 +355,12 @@ def test_wishes_have_a_heading_of_their_own() -> None:
     block = render_block(frame(), candidates, {place: one.content for place, one in enumerate(candidates)})
 
     assert block.split("\n")[1:-1] == [
-        "## Pinned memories", "1. No nuts.", "", "## The user's wishes", "1. Answer in short. (relevance: 0.50)", "",
-        "## Related memories", "1. Lives in Otaru. (relevance: 0.90)",
-    ]  # fmt: skip
+        "## Pinned memories",
+        "1. No nuts.",
+        "",
+        "## The user's wishes",
+        "1. Answer in short. (relevance: 0.50)",
+        "",
+        "## Related memories",
+        "1. Lives in Otaru. (relevance: 0.90)",
+    ]

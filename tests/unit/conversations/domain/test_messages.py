@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.messages import (
-    NewMessage,
-    Placement,
-    Role,
-    place_batch,
-    role_and_author,
-    text_of_blocks,
-)
+from conversations.domain.messages import NewMessage, Placement, Role, place_batch, role_and_author, text_of_blocks
 
 
 def said(client_id: str | None = None) -> NewMessage:
@@ -32,11 +25,7 @@ def test_assistants_names_are_the_assistant(role: str, author: str, expected: tu
 
 
 def test_blocks_say_what_their_texts_say() -> None:
-    blocks = [
-        {"type": "text", "text": "look"},
-        {"type": "image", "url": "x"},
-        {"type": "text", "text": "there"},
-    ]
+    blocks = [{"type": "text", "text": "look"}, {"type": "image", "url": "x"}, {"type": "text", "text": "there"}]
     assert text_of_blocks(blocks) == "look\nthere"
 
 
@@ -62,13 +51,9 @@ def test_nothing_new_is_nothing() -> None:
     st.frozensets(st.sampled_from("abcdef")),
     st.integers(0, 1000),
 )
-def test_numbers_have_no_gaps_and_ids_one_row(
-    ids: list[str | None], known: frozenset[str], last_seq: int
-) -> None:
+def test_numbers_have_no_gaps_and_ids_one_row(ids: list[str | None], known: frozenset[str], last_seq: int) -> None:
     placement = place_batch([said(client_id) for client_id in ids], known=known, last_seq=last_seq)
-    assert [each.seq for each in placement.new] == list(
-        range(last_seq + 1, last_seq + 1 + len(placement.new))
-    )
+    assert [each.seq for each in placement.new] == list(range(last_seq + 1, last_seq + 1 + len(placement.new)))
     stored = [each.message.client_message_id for each in placement.new if each.message.client_message_id]
     assert len(stored) == len(set(stored))
     assert set(stored).isdisjoint(known)

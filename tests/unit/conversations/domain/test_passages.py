@@ -8,7 +8,9 @@ WALK = (
     "We left at dawn. The path was steep and nobody spoke. At the lake we ate the plums. "
     "Then the rain came. Marta lost her green umbrella there. We were home by six. Everybody slept at once."
 )
-JAPANESE = "朝早く出発した。道は急だった。湖で梅干しを食べた。それから雨が降った。マルタは緑の傘をなくした。六時に帰宅した。"
+JAPANESE = (
+    "朝早く出発した。道は急だった。湖で梅干しを食べた。それから雨が降った。マルタは緑の傘をなくした。六時に帰宅した。"
+)
 
 
 def test_a_short_text_stays_as_it_is() -> None:
@@ -19,13 +21,18 @@ def test_a_short_text_stays_as_it_is() -> None:
     ("text", "terms", "longest", "shown"),
     [
         (WALK, {"umbrella": 2.0}, 70, "… Then the rain came. Marta lost her green umbrella there. …"),
-        (WALK, {"umbrella": 2.0, "plum": 2.0}, 70, "… At the lake we ate the plums. … Marta lost her green umbrella there. …"),
+        (
+            WALK,
+            {"umbrella": 2.0, "plum": 2.0},
+            70,
+            "… At the lake we ate the plums. … Marta lost her green umbrella there. …",
+        ),
         (WALK, {}, 60, "We left at dawn. The path was steep and nobody spoke. …"),
         (WALK, {"unheard": 1.0}, 20, "We left at dawn. …"),
         (JAPANESE, {"傘": 1.0}, 60, "… マルタは緑の傘をなくした。 …"),
         (JAPANESE, {"#傘": 1.0, "梅": 0.1}, 90, "… 湖で梅干しを食べた。 … マルタは緑の傘をなくした。 …"),
     ],
-)  # fmt: skip
+)
 def test_a_long_text_keeps_the_sentences_that_answer(
     text: str, terms: dict[str, float], longest: int, shown: str
 ) -> None:

@@ -91,10 +91,7 @@ def test_message_is_found_by_its_author_and_its_day(content: str, author: str, w
     assert searchable_text(content, author=author, said_at=SAID_AT) == words
 
 
-@pytest.mark.parametrize(
-    ("month", "name"),
-    list(enumerate(MONTHS.split(), 1)),
-)
+@pytest.mark.parametrize(("month", "name"), list(enumerate(MONTHS.split(), 1)))
 def test_every_month_has_its_name(month: int, name: str) -> None:
     said_at = datetime(2024, month, 29, tzinfo=UTC)
 
@@ -130,15 +127,7 @@ def test_author_whom_a_text_names_is_found(text: str, author: str) -> None:
     assert named_authors(text, [author, "Somebody Else"]) == {author}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Kaiさんは何が好き？",
-        "Kaiは何が好き？",
-        "昨日、友達のKaiに会った",
-        "Kai君の猫",
-    ],
-)
+@pytest.mark.parametrize("text", ["Kaiさんは何が好き？", "Kaiは何が好き？", "昨日、友達のKaiに会った", "Kai君の猫"])
 def test_author_in_latin_letters_is_found_in_japanese(text: str) -> None:
     """No space says where the name ends; the next letter is of another script."""
     assert named_authors(text, ["Kai"]) == {"Kai"}
@@ -255,8 +244,7 @@ def test_names_are_taken_out_of_a_text(text: str, authors: list[str], bare: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "bare"),
-    [("Kaiさんは何が好き？", "は何が好き？"), ("Kai君の猫", "の猫"), ("友達のKaiは？", "友達の は？")],
+    ("text", "bare"), [("Kaiさんは何が好き？", "は何が好き？"), ("Kai君の猫", "の猫"), ("友達のKaiは？", "友達の は？")]
 )
 def test_latin_names_are_taken_out_of_japanese_with_their_honorific(text: str, bare: str) -> None:
     assert without_names(text, ["Kai"]) == bare

@@ -25,10 +25,7 @@ from tests.examples import examples
 from tests.fakes.llm_server import message_problem
 
 NONCE = "0123456789abcdef"
-TOOLS = {
-    "anthropic": [{"name": "search"}],
-    "openai": [{"type": "function", "function": {"name": "search"}}],
-}
+TOOLS = {"anthropic": [{"name": "search"}], "openai": [{"type": "function", "function": {"name": "search"}}]}
 
 
 def plain(text: str) -> int:
@@ -65,9 +62,7 @@ results = st.builds(
 assistants = st.lists(st.one_of(calls, calls, words.map(text), st.just(THINKING)), max_size=4)
 users = st.lists(st.one_of(results, results, words.map(text), st.just(IMAGE)), max_size=3)
 odd = st.lists(
-    st.sampled_from(
-        [{"type": "tool_use"}, {"type": "tool_use", "id": 3, "name": "x", "input": {}}, {"type": "spoof"}]
-    ),
+    st.sampled_from([{"type": "tool_use"}, {"type": "tool_use", "id": 3, "name": "x", "input": {}}, {"type": "spoof"}]),
     max_size=1,
 )
 messages = st.one_of(
@@ -78,9 +73,7 @@ messages = st.one_of(
         st.builds(lambda one, two: (*one, *two), assistants, odd),
     ),
     st.builds(StoredMessage, st.sampled_from("12"), st.just("user"), users.map(tuple)),
-    st.builds(
-        StoredMessage, st.sampled_from("12"), st.just("tool"), st.lists(results, max_size=3).map(tuple)
-    ),
+    st.builds(StoredMessage, st.sampled_from("12"), st.just("tool"), st.lists(results, max_size=3).map(tuple)),
 )
 policies = st.fixed_dictionaries(
     {
@@ -117,8 +110,13 @@ def test_any_transcript_within_any_budget_is_valid_for_the_vendor(
     ]  # fmt: skip
     candidates.sort(key=lambda each: each.is_current)
     request = AssemblyRequest(
-        message="Now?", nonce=NONCE, policy=policy, layers=(LayerResult(tuple(candidates)),), format=form, author="n0" if crowd else ""
-    )  # fmt: skip
+        message="Now?",
+        nonce=NONCE,
+        policy=policy,
+        layers=(LayerResult(tuple(candidates)),),
+        format=form,
+        author="n0" if crowd else "",
+    )
     try:
         assembly = assemble(request, plain)
     except ContextTooLarge:
@@ -155,8 +153,12 @@ def written(form: Any, *blocks: dict[str, Any], **options: Any) -> list[dict[str
         Candidate(layer=WORKING, role="assistant", content=blocks),
     )
     request = AssemblyRequest(
-        message="Now?", nonce=NONCE, policy=ContextPolicy().validated(**options), layers=(LayerResult(turns),), format=form
-    )  # fmt: skip
+        message="Now?",
+        nonce=NONCE,
+        policy=ContextPolicy().validated(**options),
+        layers=(LayerResult(turns),),
+        format=form,
+    )
     return assemble(request, plain).messages
 
 
@@ -176,20 +178,25 @@ def test_anthropic_has_results_in_the_users_message() -> None:
         {
             "role": "user",
             "content": [
-                result("a", [text("A map."), {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}}]),
+                result(
+                    "a",
+                    [
+                        text("A map."),
+                        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}},
+                    ],
+                ),
                 {"type": "tool_result", "tool_use_id": "b", "is_error": True},
                 text("Now?"),
             ],
         },
-    ]  # fmt: skip
+    ]
 
 
 def test_openai_has_a_message_for_each_result() -> None:
     blocks = (THINKING, call("a", q="京都"), call("b"), result("a", [text("A map."), IMAGE]))
     arguments = {"a": '{"q": "京都"}', "b": "{}"}
     tool_calls = [
-        {"id": key, "type": "function", "function": {"name": "search", "arguments": arguments[key]}}
-        for key in "ab"
+        {"id": key, "type": "function", "function": {"name": "search", "arguments": arguments[key]}} for key in "ab"
     ]
 
     assert written("openai", *blocks)[2:] == [
@@ -204,8 +211,9 @@ def test_without_tools_a_call_is_a_line() -> None:
     blocks = (text("I look."), call("a"), result("a", "[1, 2, 3]"))
 
     assert written("anthropic", *blocks, include_tools=False)[1] == {
-        "role": "assistant", "content": "I look.\n(called search(…) → 3 results)",
-    }  # fmt: skip
+        "role": "assistant",
+        "content": "I look.\n(called search(…) → 3 results)",
+    }
 
 
 def test_thinking_stands_beside_calls_alone_and_never_after_other_blocks() -> None:
@@ -217,11 +225,16 @@ def test_thinking_stands_beside_calls_alone_and_never_after_other_blocks() -> No
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        ('[{"id": 1}, {"id": 2}, {"id": 3}]', "called search(…) → 3 results"), ('{"flights": [1], "total": 1}', "called search(…) → 1 result"),
-        ("[]", "called search(…) → 0 results"), ('{"a": [1], "b": [2]}', "called search(…) → a result"), ("sunny", "called search(…) → a result"),
-        ([text("[1, 2]"), IMAGE], "called search(…) → 2 results"), ("[" * 100_000, "called search(…) → a result"), (None, "called search(…) → a result"),
+        ('[{"id": 1}, {"id": 2}, {"id": 3}]', "called search(…) → 3 results"),
+        ('{"flights": [1], "total": 1}', "called search(…) → 1 result"),
+        ("[]", "called search(…) → 0 results"),
+        ('{"a": [1], "b": [2]}', "called search(…) → a result"),
+        ("sunny", "called search(…) → a result"),
+        ([text("[1, 2]"), IMAGE], "called search(…) → 2 results"),
+        ("[" * 100_000, "called search(…) → a result"),
+        (None, "called search(…) → a result"),
     ],
-)  # fmt: skip
+)
 def test_a_trace_says_how_many_results_and_nothing_of_them(content: Any, line: str) -> None:
     assert trace(call("a", q="secret"), result("a", content), "en") == line
 
@@ -236,8 +249,11 @@ def test_texts_have_a_line_for_each_call_with_its_result_of_a_later_message() ->
     said = [("Look!", None), ("I look.", [call("a"), call("b")]), ("", [result("a", "[1, 2]")]), ("Two.", [])]
 
     assert texts_with_traces(said, "en") == [
-        "Look!", "I look.\n(called search(…) → 2 results)\n(called search(…))", "", "Two.",
-    ]  # fmt: skip
+        "Look!",
+        "I look.\n(called search(…) → 2 results)\n(called search(…))",
+        "",
+        "Two.",
+    ]
 
 
 def test_a_long_result_keeps_its_beginning_and_end() -> None:
@@ -245,8 +261,10 @@ def test_a_long_result_keeps_its_beginning_and_end() -> None:
     content = (call("a"), result("a", long), result("b", [text("short"), IMAGE]))
 
     assert shortened_results(content) == (
-        call("a"), result("a", f"{'東' * 166} […] {'東' * 165}end"), result("b", "short"),
-    )  # fmt: skip
+        call("a"),
+        result("a", f"{'東' * 166} […] {'東' * 165}end"),
+        result("b", "short"),
+    )
     assert shortened_results("text") == "text"
 
 
@@ -276,9 +294,11 @@ def test_a_torn_pair_is_no_context(turns: list[dict[str, Any]], problem: str) ->
 def test_an_assistants_name_stands_in_its_text_and_not_before_its_calls() -> None:
     said = [
         Candidate(layer=WORKING, role="assistant", author="yuno", content="Hello."),
-        Candidate(layer=WORKING, role="assistant", author="kana", content=(THINKING, text("I look."), call("a"), result("a"))),
+        Candidate(
+            layer=WORKING, role="assistant", author="kana", content=(THINKING, text("I look."), call("a"), result("a"))
+        ),
         Candidate(layer=WORKING, role="assistant", author="kana", content=(call("b"), result("b"))),
-    ]  # fmt: skip
+    ]
     request = AssemblyRequest(message="Now?", nonce=NONCE, layers=(LayerResult(tuple(said)),))
 
     sent = assemble(request, plain).messages
@@ -288,10 +308,7 @@ def test_an_assistants_name_stands_in_its_text_and_not_before_its_calls() -> Non
 
 
 def test_images_and_files_are_references_and_nothing_else_is() -> None:
-    assert references_in([text("a"), IMAGE, call("a"), THINKING, {"type": "file"}]) == (
-        IMAGE,
-        {"type": "file"},
-    )
+    assert references_in([text("a"), IMAGE, call("a"), THINKING, {"type": "file"}]) == (IMAGE, {"type": "file"})
     assert references_in(None) == ()
 
 
@@ -307,13 +324,15 @@ def test_an_answer_goes_with_its_question() -> None:
         for role in ("user", "assistant", "assistant", "user", "assistant")
     ]
     assembly = assemble(
-        AssemblyRequest(message="Now?", nonce=NONCE, policy=ContextPolicy(max_tokens=2000), layers=(LayerResult(tuple(turns)),)), plain
-    )  # fmt: skip
+        AssemblyRequest(
+            message="Now?", nonce=NONCE, policy=ContextPolicy(max_tokens=2000), layers=(LayerResult(tuple(turns)),)
+        ),
+        plain,
+    )
 
     assert [item.reason for item in assembly.items[1:-1]] == ["over_budget"] * 3 + ["included"] * 2
     orphans = LayerResult(tuple(turns[1:]))
     reasons = [
-        item.reason
-        for item in assemble(AssemblyRequest(message="Now?", nonce=NONCE, layers=(orphans,)), plain).items
+        item.reason for item in assemble(AssemblyRequest(message="Now?", nonce=NONCE, layers=(orphans,)), plain).items
     ]
     assert reasons[1:-1] == ["orphan", "orphan", "included", "included"]

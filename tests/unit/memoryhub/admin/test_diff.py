@@ -46,9 +46,7 @@ TEXTS = st.one_of(st.text(max_size=150), st.lists(st.sampled_from(PARTS), max_si
 
 LETTERS = "".join(chr(0x4E00 + number) for number in range(5_000))
 LINES = [f"Line {number} says something of its own.\n" for number in range(300)]
-LINE_TEXTS = st.lists(st.sampled_from(["a\n", "b c\n", "\n", "抹茶の話。\n", "x" * 30]), max_size=12).map(
-    "".join
-)
+LINE_TEXTS = st.lists(st.sampled_from(["a\n", "b c\n", "\n", "抹茶の話。\n", "x" * 30]), max_size=12).map("".join)
 
 
 def own_words(text: str, other: str) -> list[str]:
@@ -81,9 +79,7 @@ def test_what_only_one_says_is_marked(one: str, other: str, expected: list[str])
 
 
 def test_sentences_stand_side_by_side() -> None:
-    rows = side_by_side(
-        "Likes tea. Lives in Kyoto. Has 3.5 cats", "Likes tea. Lives in Osaka now. Has 3.5 cats"
-    )
+    rows = side_by_side("Likes tea. Lives in Kyoto. Has 3.5 cats", "Likes tea. Lives in Osaka now. Has 3.5 cats")
     assert sides(rows) == [
         ("Likes tea. ", "Likes tea. "),
         ("Lives in Kyoto. ", "Lives in Osaka now. "),
@@ -218,10 +214,7 @@ def test_a_long_line_shows_what_changed_in_it() -> None:
 
 def test_what_is_new_as_a_whole_is_cut_in_its_middle() -> None:
     passage = differences("", "抹茶。\n" * 30_000).passages[0]
-    assert (
-        len(own(passage.now)) == MAX_CHANGED_LENGTH
-        and passage.now[0].left_out == 120_000 - MAX_CHANGED_LENGTH
-    )
+    assert len(own(passage.now)) == MAX_CHANGED_LENGTH and passage.now[0].left_out == 120_000 - MAX_CHANGED_LENGTH
 
 
 def test_what_is_new_among_lines_that_repeat_themselves_is_marked() -> None:
@@ -244,12 +237,11 @@ def test_a_text_with_many_small_changes_takes_pages_each_short_and_with_every_ch
 
 def test_the_words_of_a_page_are_compared_as_long_as_there_is_time() -> None:
     one, two = (
-        "".join(f"{number}\n" * 5 + f"抹茶{particle}好き" * 20 + "\n" for number in range(150))
-        for particle in "がは"
+        "".join(f"{number}\n" * 5 + f"抹茶{particle}好き" * 20 + "\n" for number in range(150)) for particle in "がは"
     )
-    assert [
-        [part.text for part in each.now if part.own] for each in differences(one, two, seconds=60).passages
-    ] == [["は"] * 20] * 150
+    assert [[part.text for part in each.now if part.own] for each in differences(one, two, seconds=60).passages] == [
+        ["は"] * 20
+    ] * 150
     hurried = differences(one, two, seconds=0)
     assert hurried.total == 1 and len(own(hurried.passages[0].now)) == MAX_CHANGED_LENGTH
 
@@ -267,7 +259,5 @@ def test_what_is_not_marked_is_in_both(one: str, other: str) -> None:
 
 
 def test_a_mark_does_not_cut_the_last_kana_off_a_word() -> None:
-    shared = [
-        each.text for each in shared_words("はるかさんは京都へ。", "はるかさんの猫。") if each.is_shared
-    ]
+    shared = [each.text for each in shared_words("はるかさんは京都へ。", "はるかさんの猫。") if each.is_shared]
     assert "".join(shared).startswith("はるかさん")

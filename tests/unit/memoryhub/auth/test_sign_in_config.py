@@ -29,9 +29,12 @@ def test_three_variables_are_enough() -> None:
 
 def test_everything_can_be_said() -> None:
     more = {
-        "MEMORYHUB_OIDC_NAME": "Example", "MEMORYHUB_OIDC_SCOPES": "openid, roles", "MEMORYHUB_OIDC_GROUPS_CLAIM": "roles",
-        "MEMORYHUB_OIDC_ROLES": '{"a": "administrator", "b": "curator"}', "MEMORYHUB_REQUIRE_SECOND_FACTOR": "1",
-    }  # fmt: skip
+        "MEMORYHUB_OIDC_NAME": "Example",
+        "MEMORYHUB_OIDC_SCOPES": "openid, roles",
+        "MEMORYHUB_OIDC_GROUPS_CLAIM": "roles",
+        "MEMORYHUB_OIDC_ROLES": '{"a": "administrator", "b": "curator"}',
+        "MEMORYHUB_REQUIRE_SECOND_FACTOR": "1",
+    }
     config = SignInConfig.from_env({**WHOLE, **more})
     assert config.provider is not None and config.needs_second_factor
     assert (config.provider.name, config.provider.scopes) == ("Example", ("openid", "roles"))
@@ -42,10 +45,7 @@ def test_everything_can_be_said() -> None:
     ("values", "said"),
     [
         ({"MEMORYHUB_OIDC_CLIENT_SECRET": ""}, "MEMORYHUB_OIDC_CLIENT_SECRET must be set too"),
-        (
-            {"MEMORYHUB_OIDC_ISSUER": "", "MEMORYHUB_OIDC_CLIENT_ID": " "},
-            "ISSUER, MEMORYHUB_OIDC_CLIENT_ID must",
-        ),
+        ({"MEMORYHUB_OIDC_ISSUER": "", "MEMORYHUB_OIDC_CLIENT_ID": " "}, "ISSUER, MEMORYHUB_OIDC_CLIENT_ID must"),
         ({"MEMORYHUB_OIDC_ISSUER": "http://login.example.org"}, "https"),
         ({"MEMORYHUB_OIDC_ISSUER": "https://login.example.org/?a=b"}, "https"),
         ({"MEMORYHUB_OIDC_ISSUER": "https://["}, "https"),

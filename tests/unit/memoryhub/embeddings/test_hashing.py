@@ -55,17 +55,14 @@ def test_another_process_makes_the_same_vectors() -> None:
     )
 
     expected = PROVIDER.embed(["Where is the harbour?", "港はどこですか。👍"])
-    np.testing.assert_array_equal(
-        np.frombuffer(bytes.fromhex(output.stdout.decode()), "<f4"), expected.ravel()
-    )
+    np.testing.assert_array_equal(np.frombuffer(bytes.fromhex(output.stdout.decode()), "<f4"), expected.ravel())
 
 
 def test_the_space_has_not_changed_without_a_new_model_name() -> None:
     vectors = HashingProvider(64).embed(["memory", "記憶 hub"])
 
     heaviest = [
-        [(int(place), bool(vector[place] > 0)) for place in np.flatnonzero(np.abs(vector) > 0.4)]
-        for vector in vectors
+        [(int(place), bool(vector[place] > 0)) for place in np.flatnonzero(np.abs(vector) > 0.4)] for vector in vectors
     ]
 
     assert PROVIDER.model == "ngrams-1"

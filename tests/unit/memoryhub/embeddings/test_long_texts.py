@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.embeddings.base import (
-    MAX_PIECES,
-    Limits,
-    Piece,
-    batches,
-    combine_pieces,
-    embed_in_pieces,
-    split_texts,
-)
+from memoryhub.embeddings.base import MAX_PIECES, Limits, Piece, batches, combine_pieces, embed_in_pieces, split_texts
 from memoryhub.llm.errors import BadAnswer
 from memoryhub.llm.tokens import counter_for
 

@@ -19,10 +19,15 @@ from memoryhub.importexport.records import (
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 MEM0 = {
-    "id": "892db2ae-06d9-49e5-8b3e-585ef9b85b8e", "memory": "Likes green tea", "hash": "a1b2",
-    "metadata": {"category": "taste"}, "categories": ["food", "", 7, "x" * 120, "a\x00b"],
-    "created_at": "2025-08-13T20:46:35.106522-07:00", "updated_at": None, "user_id": "hiroki",
-}  # fmt: skip
+    "id": "892db2ae-06d9-49e5-8b3e-585ef9b85b8e",
+    "memory": "Likes green tea",
+    "hash": "a1b2",
+    "metadata": {"category": "taste"},
+    "categories": ["food", "", 7, "x" * 120, "a\x00b"],
+    "created_at": "2025-08-13T20:46:35.106522-07:00",
+    "updated_at": None,
+    "user_id": "hiroki",
+}
 
 
 def read_mem0(value: Any) -> ImportedMemory:
@@ -33,9 +38,12 @@ def read_mem0(value: Any) -> ImportedMemory:
 
 def test_a_memory_of_mem0_has_text_user_tags_and_time() -> None:
     assert read_mem0(MEM0) == ImportedMemory(
-        text="Likes green tea", user_id="hiroki", tags=("food", "x" * 100),
-        since=datetime.fromisoformat("2025-08-13T20:46:35.106522-07:00"), metadata={"category": "taste"},
-    )  # fmt: skip
+        text="Likes green tea",
+        user_id="hiroki",
+        tags=("food", "x" * 100),
+        since=datetime.fromisoformat("2025-08-13T20:46:35.106522-07:00"),
+        metadata={"category": "taste"},
+    )
 
 
 @pytest.mark.parametrize("name", ["memory", "content", "text", "data"])
@@ -47,9 +55,7 @@ def test_times_are_read_as_words_and_as_seconds() -> None:
     assert read_mem0({"memory": "a", "created_at": 1_700_000_000}).since == datetime(
         2023, 11, 14, 22, 13, 20, tzinfo=UTC
     )
-    assert read_mem0({"memory": "a", "created_at": "2025-01-01T00:00:00"}).since == datetime(
-        2025, 1, 1, tzinfo=UTC
-    )
+    assert read_mem0({"memory": "a", "created_at": "2025-01-01T00:00:00"}).since == datetime(2025, 1, 1, tzinfo=UTC)
     assert read_mem0({"memory": "a", "created_at": "2030-01-01T00:00:00Z"}).since is None
     assert read_mem0({"memory": "a", "expiration_date": "2030-01-01"}).text == "a"
 
@@ -82,18 +88,18 @@ def test_a_memory_that_cannot_be_taken_is_refused_without_its_text(value: Any, w
 
 def node(parent: str | None, role: str = "user", text: Any = "", **message: Any) -> dict[str, Any]:
     content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
-    return {
-        "parent": parent,
-        "children": [],
-        "message": {"author": {"role": role}, "content": content, **message},
-    }
+    return {"parent": parent, "children": [], "message": {"author": {"role": role}, "content": content, **message}}
 
 
 def talk(mapping: dict[str, Any], current: Any = None, **values: Any) -> dict[str, Any]:
     return {
-        "title": "Tea", "create_time": 1_700_000_000.5, "conversation_id": "c1", "mapping": mapping,
-        "current_node": current if current is not None else list(mapping)[-1], **values,
-    }  # fmt: skip
+        "title": "Tea",
+        "create_time": 1_700_000_000.5,
+        "conversation_id": "c1",
+        "mapping": mapping,
+        "current_node": current if current is not None else list(mapping)[-1],
+        **values,
+    }
 
 
 ROOT = {"root": {"id": "root", "parent": None, "children": ["1"], "message": None}}
@@ -117,14 +123,18 @@ def said(value: dict[str, Any]) -> list[tuple[str, str]]:
 
 def test_a_conversation_follows_the_branch_that_its_owner_sees() -> None:
     mapping = {
-        **ROOT, "1": node("root", "user", "Which tea?", create_time=1_700_000_001),
+        **ROOT,
+        "1": node("root", "user", "Which tea?", create_time=1_700_000_001),
         "2a": node("1", "assistant", "Black.", create_time=1_700_000_002),
-        "2b": node("1", "assistant", "Green.", create_time=1_700_000_003), "3": node("2b", "user", "Thanks"),
-    }  # fmt: skip
+        "2b": node("1", "assistant", "Green.", create_time=1_700_000_003),
+        "3": node("2b", "user", "Thanks"),
+    }
     read = session_of(talk(mapping))
     assert [(each.role, each.text, each.id) for each in read.messages] == [
-        ("user", "Which tea?", "1"), ("assistant", "Green.", "2b"), ("user", "Thanks", "3")
-    ]  # fmt: skip
+        ("user", "Which tea?", "1"),
+        ("assistant", "Green.", "2b"),
+        ("user", "Thanks", "3"),
+    ]
     assert [each.created_at and each.created_at.second for each in read.messages] == [21, 23, 23]
     assert (read.id, read.title) == ("c1", "Tea")
     assert read.started_at == datetime(2023, 11, 14, 22, 13, 20, 500_000, tzinfo=UTC)
@@ -149,15 +159,18 @@ def test_only_what_was_said_for_the_other_to_read_is_a_message() -> None:
 def test_what_chatgpt_remembered_becomes_memories() -> None:
     listed = "1. [2024-05-02]. Likes green tea\n\n2. [2024-06-01]. Lives in Kyoto\nsince 2020"
     mapping = {
-        **ROOT, "1": node("root", "assistant", "Plays the koto.", recipient="bio", create_time=1_700_000_001),
+        **ROOT,
+        "1": node("root", "assistant", "Plays the koto.", recipient="bio", create_time=1_700_000_001),
         "2": node("1", "assistant", {"content_type": "model_editable_context", "model_set_context": listed}),
         "3": node("2", "assistant", {"content_type": "model_editable_context", "model_set_context": None}),
         "4": node("3", "assistant", " ", recipient="bio"),
-    }  # fmt: skip
+    }
     memories = [each for each in read_conversation(talk(mapping)) if isinstance(each, ImportedMemory)]
     assert [(each.text, each.drawn) for each in memories] == [
-        ("Plays the koto.", True), ("Likes green tea", True), ("Lives in Kyoto\nsince 2020", True)
-    ]  # fmt: skip
+        ("Plays the koto.", True),
+        ("Likes green tea", True),
+        ("Lives in Kyoto\nsince 2020", True),
+    ]
     assert said(talk(mapping)) == []
 
 
@@ -212,10 +225,7 @@ def test_a_conversation_may_be_known_by_its_older_name() -> None:
 
 
 def test_ten_thousand_messages_in_a_row_are_no_matter() -> None:
-    mapping = {
-        "0": node(None, "user", "m0"),
-        **{str(n): node(str(n - 1), "user", f"m{n}") for n in range(1, 10_000)},
-    }
+    mapping = {"0": node(None, "user", "m0"), **{str(n): node(str(n - 1), "user", f"m{n}") for n in range(1, 10_000)}}
     read = read_conversation(talk(mapping))
     assert len(messages_of(read)) == 10_000
     assert max(len(each.messages) for each in read if isinstance(each, ImportedSession)) == 500
@@ -241,9 +251,11 @@ JSON = st.recursive(
 @given(JSON)
 def test_nothing_but_a_refusal_comes_of_nonsense(value: Any) -> None:
     readers = (
-        lambda: mem0.read_memory(value, NOW), lambda: chatgpt.read_conversation(value), lambda: letta.read_agent_file(value),
+        lambda: mem0.read_memory(value, NOW),
+        lambda: chatgpt.read_conversation(value),
+        lambda: letta.read_agent_file(value),
         lambda: claude.read_one(value, {}),
-    )  # fmt: skip
+    )
     for read in readers:
         try:
             list(read())

@@ -21,15 +21,13 @@ def test_every_reference_follows_and_texts_do_not() -> None:
     renaming, memory, stranger = IdMap(), new_id(), uuid4()
     renaming.add(memory, ACTOR)
     new = str(renamed_id(memory, ACTOR))
-    value = {
-        "ids": [str(memory), str(stranger)],
-        str(memory): 1,
-        "text": f"see {memory}",
-        "n": {"m": [str(memory)]},
-    }
+    value = {"ids": [str(memory), str(stranger)], str(memory): 1, "text": f"see {memory}", "n": {"m": [str(memory)]}}
     assert renaming.within(value, {}) == {
-        "ids": [new, str(stranger)], new: 1, "text": f"see {memory}", "n": {"m": [new]}
-    }  # fmt: skip
+        "ids": [new, str(stranger)],
+        new: 1,
+        "text": f"see {memory}",
+        "n": {"m": [new]},
+    }
     assert renaming.id("x" * 36) == "x" * 36
 
 
@@ -45,8 +43,9 @@ def test_namespaces_get_the_new_owner_and_nothing_else() -> None:
     assert namespace("/facts/anna/ann/x/", named) == "/facts/anna/%C3%A9%2F2/x/"
     assert namespace(None, named) is None
     assert IdMap().within({"namespace": "/facts/ann/", "content": "/facts/ann/"}, named) == {
-        "namespace": "/facts/%C3%A9%2F2/", "content": "/facts/ann/"
-    }  # fmt: skip
+        "namespace": "/facts/%C3%A9%2F2/",
+        "content": "/facts/ann/",
+    }
     assert owners(("kana", ""), ("yuno", "")) == {"kana": "yuno"}
 
 

@@ -16,9 +16,7 @@ VALUES = st.recursive(
     | st.booleans()
     | st.integers()
     | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from('ab"\\[]{},\n'), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from('ab"\\[]{},\n'), inner, max_size=3),
     max_leaves=12,
 )
 OBJECTS = st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), min_size=2, max_size=5)
@@ -77,16 +75,16 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(text: str, found: list
 
 def test_hostile_texts_are_told_singly() -> None:
     found = read(b'[{"a": "\\u0000"}, {"b": "\\ud800"}, {"c": "\xff"}, {"d": 1}]')
-    assert found == [{"a": "\x00"}, {"b": "\ud800"}, "no UTF-8 (byte 7).", {"d": 1}], (
-        "who keeps a text looks at it"
-    )
+    assert found == [{"a": "\x00"}, {"b": "\ud800"}, "no UTF-8 (byte 7).", {"d": 1}], "who keeps a text looks at it"
 
 
 def test_what_is_too_long_is_passed_over_without_being_held() -> None:
     long = json.dumps({"a": ["x" * 1_000] * 100})
     assert read(f'[{long}, {{"b": 2}}, {long}]', longest=5_000) == [
-        "longer than 5000 bytes.", {"b": 2}, "longer than 5000 bytes."
-    ]  # fmt: skip
+        "longer than 5000 bytes.",
+        {"b": 2},
+        "longer than 5000 bytes.",
+    ]
     assert read(f'{long}\n{{"b": 2}}', longest=5_000) == ["longer than 5000 bytes.", {"b": 2}]
 
 

@@ -10,17 +10,14 @@ from memoryhub.importexport.formats.markdown import _OBSERVATION, Line, _continu
 
 KEY = str(UUID(int=7))
 TEXTS = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r") | st.sampled_from("#^\\ -[]\n("),
-    min_size=1,
+    st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r") | st.sampled_from("#^\\ -[]\n("), min_size=1
 ).filter(lambda text: bool(text.strip()))
 
 
 def lines_of(note: str) -> list[Line]:
     """Return the observations of a note, as the reader finds them."""
     lines = note.split("\n")
-    found = [
-        (_OBSERVATION.match(line), more) for line, more in zip(lines, _continuations(lines), strict=True)
-    ]
+    found = [(_OBSERVATION.match(line), more) for line, more in zip(lines, _continuations(lines), strict=True)]
     return [Line.parsed(match[1], "\n".join([match[2], *more])) for match, more in found if match]
 
 

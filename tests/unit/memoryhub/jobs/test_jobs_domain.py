@@ -24,15 +24,19 @@ from memoryhub.jobs.domain import (
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 YOUNG = timedelta(minutes=1)
 moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(UTC))
-rhythms = st.one_of(
-    st.integers(1, 100_000).map(Every), st.times().map(lambda at: Daily(at.replace(tzinfo=None)))
-)
+rhythms = st.one_of(st.integers(1, 100_000).map(Every), st.times().map(lambda at: Daily(at.replace(tzinfo=None))))
 
 
 @pytest.mark.parametrize(
     ("begun", "excused", "state", "pause"),
-    [(1, 0, State.QUEUED, 2), (2, 0, State.QUEUED, 4), (3, 0, State.DEAD, 0), (9, 7, State.QUEUED, 4), (10, 7, State.DEAD, 0)],
-)  # fmt: skip
+    [
+        (1, 0, State.QUEUED, 2),
+        (2, 0, State.QUEUED, 4),
+        (3, 0, State.DEAD, 0),
+        (9, 7, State.QUEUED, 4),
+        (10, 7, State.DEAD, 0),
+    ],
+)
 def test_third_broken_attempt_ends_a_job(begun: int, excused: int, state: State, pause: float) -> None:
     verdict = after_breakdown(Attempts(begun, excused, YOUNG))
 

@@ -41,9 +41,7 @@ def test_the_half_before_the_bad_item_is_answered() -> None:
 
 def test_a_request_refused_for_its_form_fails_the_attempt() -> None:
     with pytest.raises(ProviderRejected):
-        complete_in_halves(
-            [1, 2], Model(ProviderRejected("form", code="invalid_request")), bad_attempts=IMPATIENT
-        )
+        complete_in_halves([1, 2], Model(ProviderRejected("form", code="invalid_request")), bad_attempts=IMPATIENT)
 
 
 def test_unusable_answers_are_halved_after_the_patient_attempts_only() -> None:

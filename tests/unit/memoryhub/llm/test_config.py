@@ -45,10 +45,7 @@ def test_openai_embeddings_take_their_own_key_before_the_common_one() -> None:
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:
-    environ = {
-        "MEMORYHUB_EMBEDDING_PROVIDER": "openai",
-        "MEMORYHUB_EMBEDDING_BASE_URL": "http://127.0.0.1:11434/v1/",
-    }
+    environ = {"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "MEMORYHUB_EMBEDDING_BASE_URL": "http://127.0.0.1:11434/v1/"}
 
     config = EmbeddingConfig.from_env(environ)
 
@@ -87,10 +84,7 @@ def test_azure_is_configured_under_any_of_its_names(environ: dict[str, str]) -> 
         ("", ("", None, None)),
         ("https://a.test/openai/", ("https://a.test", None, None)),
         ("https://gateway.test/team", ("https://gateway.test/team", None, None)),
-        (
-            "https://a.test/x/openai/deployments/my%20own/embeddings?api-version=1",
-            ("https://a.test/x", "my own", "1"),
-        ),
+        ("https://a.test/x/openai/deployments/my%20own/embeddings?api-version=1", ("https://a.test/x", "my own", "1")),
     ],
 )
 def test_azure_address_parts(address: str, parts: tuple[str, str | None, str | None]) -> None:
@@ -112,14 +106,7 @@ WRONG_EMBEDDINGS = [
     ({"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "OPENAI_API_KEY": "secrét"}, "OPENAI_API_KEY holds"),
     *(
         ({"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "MEMORYHUB_EMBEDDING_BASE_URL": url}, "BASE_URL is not")
-        for url in (
-            "localhost:11434",
-            "ftp://a.test",
-            "http://",
-            "http://a.test:port",
-            "http://[::1",
-            "http://a b",
-        )
+        for url in ("localhost:11434", "ftp://a.test", "http://", "http://a.test:port", "http://[::1", "http://a b")
     ),
 ]
 
@@ -138,11 +125,7 @@ def test_a_wrong_embedding_setting_is_named(environ: dict[str, str], message: st
         ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "anthropic", "a"),
         ({"OPENAI_API_KEY": "o"}, "openai", "o"),
         ({"ANTHROPIC_API_KEY": "a", "MEMORYHUB_LLM_PROVIDER": "none"}, "none", None),
-        (
-            {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MEMORYHUB_LLM_PROVIDER": "openai"},
-            "openai",
-            "o",
-        ),
+        ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MEMORYHUB_LLM_PROVIDER": "openai"}, "openai", "o"),
         ({"ANTHROPIC_API_KEY": "a", "MEMORYHUB_LLM_API_KEY": "own"}, "anthropic", "own"),
         ({"MEMORYHUB_LLM_PROVIDER": "openai", "MEMORYHUB_LLM_BASE_URL": "http://a.test"}, "openai", None),
     ],
@@ -169,9 +152,7 @@ def test_a_wrong_language_model_setting_is_named(environ: dict[str, str], messag
 
 
 def test_every_operation_may_have_a_model_of_its_own() -> None:
-    environ = {
-        f"MEMORYHUB_LLM_MODEL_{op.name}": f"model-{op.value}" for op in Operation if op != Operation.CHAT
-    }
+    environ = {f"MEMORYHUB_LLM_MODEL_{op.name}": f"model-{op.value}" for op in Operation if op != Operation.CHAT}
 
     config = LLMConfig.from_env({"OPENAI_API_KEY": "o", "MEMORYHUB_LLM_MODEL": "common", **environ})
 

@@ -50,11 +50,7 @@ async def first_of(provider: LLMProvider) -> object:
 
 @pytest.mark.parametrize(
     "ask",
-    [
-        lambda none: none.complete(REQUEST),
-        lambda none: asyncio.run(first_of(none)),
-        lambda none: none.probe(),
-    ],
+    [lambda none: none.complete(REQUEST), lambda none: asyncio.run(first_of(none)), lambda none: none.probe()],
     ids=["complete", "stream", "probe"],
 )
 def test_without_a_model_every_way_of_asking_says_what_to_set(ask: Callable[[LLMProvider], object]) -> None:
@@ -69,15 +65,9 @@ def test_without_a_model_every_way_of_asking_says_what_to_set(ask: Callable[[LLM
 
 @pytest.mark.parametrize(
     ("sdk", "error"),
-    [
-        (openai, openai.OpenAIError),
-        (anthropic, anthropic.AnthropicError),
-        (anthropic, anthropic.CredentialsError),
-    ],
+    [(openai, openai.OpenAIError), (anthropic, anthropic.AnthropicError), (anthropic, anthropic.CredentialsError)],
 )
-def test_whatever_an_sdk_raises_is_a_providers_error_without_its_words(
-    sdk: ModuleType, error: type[Exception]
-) -> None:
+def test_whatever_an_sdk_raises_is_a_providers_error_without_its_words(sdk: ModuleType, error: type[Exception]) -> None:
     with pytest.raises(ProviderUnavailable) as told, translate_sdk_errors(sdk):
         raise error("what a user said")
     assert told.value.code == "sdk_error" and "user" not in str(told.value)

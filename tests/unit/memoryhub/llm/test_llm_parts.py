@@ -97,19 +97,11 @@ def test_paths_lead_into_any_document_without_an_error() -> None:
     document = {"choices": [{"message": {"content": "x"}}]}
 
     assert value_at(document, "choices", 0, "message", "content") == "x"
-    for path in [
-        ("choices", 1),
-        ("choices", "a"),
-        (0,),
-        ("choices", 0, "message", "content", 0),
-        ("none", "x"),
-    ]:
+    for path in [("choices", 1), ("choices", "a"), (0,), ("choices", 0, "message", "content", 0), ("none", "x")]:
         assert value_at(document, *path) is None
 
 
-@pytest.mark.parametrize(
-    ("told", "tokens"), [(0, 0), (7, 7), (-1, None), (True, None), ("7", None), (2**40, None)]
-)
+@pytest.mark.parametrize(("told", "tokens"), [(0, 0), (7, 7), (-1, None), (True, None), ("7", None), (2**40, None)])
 def test_an_amount_is_a_plain_number(told: Any, tokens: int | None) -> None:
     assert token_count(told) == tokens
 
@@ -141,20 +133,14 @@ def test_the_shape_of_a_schema_holds_what_vendors_take() -> None:
             "maybe": {
                 "description": "d",
                 "anyOf": [
-                    {
-                        "type": "object",
-                        "properties": {"x": {"type": "integer"}},
-                        "additionalProperties": False,
-                    },
+                    {"type": "object", "properties": {"x": {"type": "integer"}}, "additionalProperties": False},
                     {"type": "null"},
                 ],
             },
             "either": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/deep"}]},
         },
         "required": ["name"],
-        "$defs": {
-            "deep": {"type": "object", "properties": {"y": {"type": "number"}}, "additionalProperties": False}
-        },
+        "$defs": {"deep": {"type": "object", "properties": {"y": {"type": "number"}}, "additionalProperties": False}},
     }
 
 

@@ -4,13 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memoryhub.llm.errors import (
-    BadAnswer,
-    ProviderError,
-    ProviderRejected,
-    ProviderTimeout,
-    ProviderUnavailable,
-)
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderTimeout, ProviderUnavailable
 from memoryhub.llm.remote import Budget, Clock, call_with_retries, retry_after_seconds
 
 BUDGET = Budget(deadline_seconds=60, attempt_timeout_seconds=20)

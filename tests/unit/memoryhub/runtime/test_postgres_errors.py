@@ -58,8 +58,11 @@ def test_a_command_without_its_database_says_what_to_check(tmp_path: Path) -> No
     }
     said = subprocess.run(
         [sys.executable, CHECKOUT / "manage.py", "migrate"],
-        env=environment, capture_output=True, text=True, timeout=300,
-    ).stderr  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    ).stderr
     assert "Check DATABASE_URL" in said
     assert "make run" not in said
     assert "secret" not in said

@@ -79,9 +79,7 @@ def test_analyse_takes_unspaced_text_apart(text: str, terms: dict[str, int]) -> 
     assert grams(text) == terms
 
 
-@pytest.mark.parametrize(
-    "text", ["です", "ました", "それは、です。", "を", "のに", "は", "という", "a the of", "ー"]
-)
+@pytest.mark.parametrize("text", ["です", "ました", "それは、です。", "を", "のに", "は", "という", "a the of", "ー"])
 def test_analyse_leaves_nothing_of_stop_words_and_particles(text: str) -> None:
     assert not analyse(text)
 
@@ -241,9 +239,7 @@ def test_compounds_are_of_the_text(text: str) -> None:
 
     assert not found or is_unspaced(fold(text))
     without_zeros = fold(text).replace("0", "")
-    assert all(
-        term.replace("0", "") in without_zeros for term in found if len(term) <= MAX_COMPOUND_CHARACTERS
-    )
+    assert all(term.replace("0", "") in without_zeros for term in found if len(term) <= MAX_COMPOUND_CHARACTERS)
 
 
 @pytest.mark.parametrize(
@@ -274,9 +270,7 @@ def test_fold_bounds_runs_of_marks() -> None:
 
 
 def test_analyse_is_the_same_in_every_thread() -> None:
-    words = [
-        f"{stem}{ending}" for stem in ("relat", "nation", "argu") for ending in ("ing", "ed", "ion", "al")
-    ]
+    words = [f"{stem}{ending}" for stem in ("relat", "nation", "argu") for ending in ("ing", "ed", "ion", "al")]
     text = " ".join(f"{word}{number}x" for number in range(200) for word in words)
     found: list[object] = []
     threads = [threading.Thread(target=lambda: found.append(analyse(text))) for _ in range(8)]

@@ -158,8 +158,7 @@ def test_compounds_do_not_make_a_text_longer() -> None:
     terms = Counter({"東": 1, "京": 1, "東京": 1})
 
     assert (
-        document_weights(terms + Counter({"#東京": 1}))[term_id("東京")]
-        == (document_weights(terms)[term_id("東京")])
+        document_weights(terms + Counter({"#東京": 1}))[term_id("東京")] == (document_weights(terms)[term_id("東京")])
     )
 
 
@@ -173,10 +172,7 @@ def test_four_grams_are_as_long_as_a_word() -> None:
 def test_two_rare_words_are_as_much_in_a_page_as_in_a_line() -> None:
     rare, common = {"axolotl": RARE, "cello": RARE}, {f"t{number}": 2.0 for number in range(150)}
     sentence = document_weights(Counter(axolotl=1, cello=1, bought=1))
-    line, page = (
-        query_of(*rare, "t1", "t2", **rare, t1=3.9, t2=3.9),
-        query_of(*rare, *common, **rare, **common),
-    )
+    line, page = (query_of(*rare, "t1", "t2", **rare, t1=3.9, t2=3.9), query_of(*rare, *common, **rare, **common))
 
     assert word_score(sentence, page) == pytest.approx(word_score(sentence, line))
     assert word_score(sentence, page) > 0.5

@@ -23,12 +23,7 @@ HASHING = SpaceBounds(cosine_low=0.4, cosine_high=0.8, vector_weight=0.1)
 
 shares = st.floats(0, 1)
 turns = st.builds(
-    Turn,
-    shares,
-    asks=st.booleans(),
-    is_by_other=st.booleans(),
-    continues=st.booleans(),
-    length=st.integers(0, 3000),
+    Turn, shares, asks=st.booleans(), is_by_other=st.booleans(), continues=st.booleans(), length=st.integers(0, 3000)
 )
 cosines = st.one_of(st.none(), st.floats(-1, 1))
 spaces = st.sampled_from([SEMANTIC, HASHING])
@@ -76,9 +71,7 @@ def test_relevance_without_vector_is_that_of_the_words(words: float, space: Spac
 
 
 @given(cosines, shares, spaces)
-def test_relevance_is_never_less_than_either_arm(
-    similarity: float | None, words: float, space: SpaceBounds
-) -> None:
+def test_relevance_is_never_less_than_either_arm(similarity: float | None, words: float, space: SpaceBounds) -> None:
     together = relevance(similarity, words, space)
 
     assert together >= relevance(None, words, space) - 1e-12
@@ -112,9 +105,7 @@ def test_the_odds_of_one_memory_fall_with_the_words_of_a_message() -> None:
 
 
 @given(shares, shares, st.floats(0.01, 100), st.floats(0.01, 100))
-def test_a_message_that_may_need_no_memory_keeps_the_order(
-    one: float, other: float, odds: float, need: float
-) -> None:
+def test_a_message_that_may_need_no_memory_keeps_the_order(one: float, other: float, odds: float, need: float) -> None:
     low, high = sorted((one, other))
     policy = replace(DEFAULT_POLICY, need=need)
 
@@ -133,9 +124,7 @@ def test_scaled_words_make_no_ties(words: float, more: float) -> None:
     assert scaled_words(words + more) > scaled_words(words)
 
 
-@pytest.mark.parametrize(
-    "bounds", [(0.5, 0.5, 0.5), (0.6, 0.5, 0.5), (-2, 0.5, 0.5), (0, 2, 0.5), (0, 1, 1.5)]
-)
+@pytest.mark.parametrize("bounds", [(0.5, 0.5, 0.5), (0.6, 0.5, 0.5), (-2, 0.5, 0.5), (0, 2, 0.5), (0, 1, 1.5)])
 def test_bounds_that_make_no_sense_are_refused(bounds: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match=r"Bounds|weight"):
         SpaceBounds(*bounds)
@@ -209,14 +198,10 @@ def test_better_neighbour_is_the_one_that_gives_more() -> None:
 
 
 @given(st.lists(turns, min_size=1, max_size=8), st.data())
-def test_question_keeps_its_share_whatever_stands_around_it(
-    conversation: list[Turn], data: st.DataObject
-) -> None:
+def test_question_keeps_its_share_whatever_stands_around_it(conversation: list[Turn], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(conversation) - 1))
     telling, asking = (
-        in_conversation([*conversation[:at], replace(conversation[at], asks=asks), *conversation[at + 1 :]])[
-            at
-        ]
+        in_conversation([*conversation[:at], replace(conversation[at], asks=asks), *conversation[at + 1 :]])[at]
         for asks in (False, True)
     )
 
@@ -230,9 +215,7 @@ def test_words_of_another_keep_their_share_and_are_heard_all_the_same(
 ) -> None:
     at = data.draw(st.integers(0, len(conversation) - 1))
     own, other = (
-        in_conversation(
-            [*conversation[:at], replace(conversation[at], is_by_other=by), *conversation[at + 1 :]]
-        )
+        in_conversation([*conversation[:at], replace(conversation[at], is_by_other=by), *conversation[at + 1 :]])
         for by in (False, True)
     )
 
@@ -259,9 +242,7 @@ def test_question_of_another_pays_for_both() -> None:
 def test_session_ends_where_its_turns_end() -> None:
     assert in_conversation([]) == []
     assert in_conversation(told(0.5)) == [0.5]
-    assert (
-        in_conversation(told(0.0, 0.8))[0] == in_conversation(told(0.0, 0.8, 0.0))[0] == pytest.approx(0.32)
-    )
+    assert in_conversation(told(0.0, 0.8))[0] == in_conversation(told(0.0, 0.8, 0.0))[0] == pytest.approx(0.32)
 
 
 @given(st.lists(turns, max_size=6), st.lists(turns, max_size=6))

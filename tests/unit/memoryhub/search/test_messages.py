@@ -23,11 +23,7 @@ PERSONAL = [
     "母の誕生日はいつ?", "あさぎりの画面はどれで作るんだっけ。", "うちのプリンターがつながらない", "来週の会議は何時から?",
     "Write to the hotel in the style I like: 'We arrive late on Friday.'", "Когда у меня встреча?",
 ]  # fmt: skip
-NAMED = [
-    "Where does Claire work?",
-    "What is the harbour like in Portland?",
-    "When does Project Lantern start?",
-]
+NAMED = ["Where does Claire work?", "What is the harbour like in Portland?", "When does Project Lantern start?"]
 OPEN = ["When does the museum expect the tickets?", "防災訓練は何月?", "Is salmon good for cats?"]
 GENERAL = [
     "Who discovered penicillin, and in which year?", "「膝が笑う」ってどういう意味？", "Explain how bread is made.",
@@ -36,10 +32,14 @@ GENERAL = [
     "How far is Portland from Seattle?", "卵1個は何グラム?", "What's a good way to store bread?", "猫の爪切りのコツは?",
 ]  # fmt: skip
 GIVEN = [
-    "Thanks!", "おはようございます。", "Translate into French: 'We will meet at my house tomorrow.'",
-    "次の文を英語に訳して。「私の母は来週来ます。」", "How would you say 'the launch was postponed' in German?",
-    "「白い背景」を英語にすると?", "Is this sentence correct: 'The nurse live in Portland'?",
-]  # fmt: skip
+    "Thanks!",
+    "おはようございます。",
+    "Translate into French: 'We will meet at my house tomorrow.'",
+    "次の文を英語に訳して。「私の母は来週来ます。」",
+    "How would you say 'the launch was postponed' in German?",
+    "「白い背景」を英語にすると?",
+    "Is this sentence correct: 'The nurse live in Portland'?",
+]
 
 
 def terms_of(message: str) -> set[str]:
@@ -106,11 +106,7 @@ def test_any_text_has_the_terms_of_its_parts(text: str) -> None:
 
 
 def test_earlier_turns_fade() -> None:
-    turns = [
-        ("assistant", "It is on Tuesday."),
-        ("user", "When is the dentist?"),
-        *[("user", "cello")] * EARLIER_TURNS,
-    ]
+    turns = [("assistant", "It is on Tuesday."), ("user", "When is the dentist?"), *[("user", "cello")] * EARLIER_TURNS]
 
     terms = QueryText.of_message("?", turns).earlier
 

@@ -22,16 +22,7 @@ def test_unit_vector_has_length_1_or_0(numbers: list[float]) -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [
-        [1.0, 2.0],
-        [1.0, 2.0, math.nan],
-        [math.inf, 0, 0],
-        [1, 2, "x"],
-        [[1, 2, 3]],
-        [10**400, 0, 0],
-        None,
-        [None] * 3,
-    ],
+    [[1.0, 2.0], [1.0, 2.0, math.nan], [math.inf, 0, 0], [1, 2, "x"], [[1, 2, 3]], [10**400, 0, 0], None, [None] * 3],
     ids=str,
 )
 def test_unit_vector_refuses_what_cannot_be_compared(numbers: Any) -> None:

@@ -47,9 +47,7 @@ def test_one_slash_is_all_of_an_actor_as_a_prefix_alone() -> None:
 
 @pytest.mark.parametrize("namespace", ["/" + "x" * 2500 + "/", "/" + "{actorId}" * 9 + "/"])
 def test_length_is_that_of_the_namespace_filled_in(namespace: str) -> None:
-    with pytest.raises(
-        NamespaceError, match=r"at most 2500 characters once \{actorId\} is filled in"
-    ) as caught:
+    with pytest.raises(NamespaceError, match=r"at most 2500 characters once \{actorId\} is filled in") as caught:
         expand_namespace(namespace, agent_id="kana", user_id="x" * 300)
     assert caught.value.field == "namespace"
 
@@ -57,18 +55,22 @@ def test_length_is_that_of_the_namespace_filled_in(namespace: str) -> None:
 def test_default_retrieval_reaches_every_kind() -> None:
     queries = namespace_queries(DEFAULT_RETRIEVAL, agent_id="kana", user_id="hiroki")
     assert {query.prefix: query.top_k for query in queries} == {
-        "/preferences/hiroki/": 5, "/facts/hiroki/": 10, "/summaries/hiroki/": 3, "/episodes/hiroki/": 3,
-        "/reflections/hiroki/": 3, "/learnings/hiroki/": 3, "/decisions/hiroki/": 3, "/notes/hiroki/": 5,
-    }  # fmt: skip
+        "/preferences/hiroki/": 5,
+        "/facts/hiroki/": 10,
+        "/summaries/hiroki/": 3,
+        "/episodes/hiroki/": 3,
+        "/reflections/hiroki/": 3,
+        "/learnings/hiroki/": 3,
+        "/decisions/hiroki/": 3,
+        "/notes/hiroki/": 5,
+    }
     assert {(query.relevance_score, query.order) for query in queries} == {(0.3, "relevance")}
     assert len(queries) == len(Kind)
 
 
 def test_retrieval_by_strength_has_no_floor() -> None:
     config = {"/x/": {"order": "strength", "relevance_score": 0}}
-    assert namespace_queries(config, agent_id="kana", user_id="") == [
-        NamespaceQuery("/x/", 10, 0.0, "strength")
-    ]
+    assert namespace_queries(config, agent_id="kana", user_id="") == [NamespaceQuery("/x/", 10, 0.0, "strength")]
 
 
 def test_retrieval_fills_in_what_is_left_out() -> None:

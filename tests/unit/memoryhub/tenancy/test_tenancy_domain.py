@@ -31,9 +31,7 @@ def test_actor_id_is_the_same_for_ever() -> None:
 
 
 @given(st.text(), st.text(), st.text(), st.text())
-def test_actor_id_keeps_agents_and_users_apart(
-    agent: str, user: str, other_agent: str, other_user: str
-) -> None:
+def test_actor_id_keeps_agents_and_users_apart(agent: str, user: str, other_agent: str, other_user: str) -> None:
     same = (agent, user) == (other_agent, other_user)
     assert (actor_id(agent, user) == actor_id(other_agent, other_user)) is same
 

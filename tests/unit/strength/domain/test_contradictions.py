@@ -25,9 +25,7 @@ DAY = timedelta(days=1)
 SAME, DIFFERENT, CONTRADICTS = Relation
 
 
-def known(
-    standing: KnownState = KnownState.CURRENT, *, days: int = -1, ended: int | None = None
-) -> KnownMemory:
+def known(standing: KnownState = KnownState.CURRENT, *, days: int = -1, ended: int | None = None) -> KnownMemory:
     until = None if ended is None else AT + ended * DAY
     return KnownMemory(UUID(int=days % 99), "text", standing, AT + days * DAY, until)
 
@@ -155,10 +153,7 @@ def pair(new: Any, other: Any, verdict: Any = "same") -> dict[str, Any]:
         ({"pairs": None}, {}),
         ({"pairs": ["x", {}]}, {}),
         ({"pairs": [pair(1, 2)]}, {0: {1: SAME}}),
-        (
-            {"pairs": [pair(0, 1), pair(1, 3), pair(3, 1), pair(True, 1), pair("1", 1), pair(1, 1, "near")]},
-            {},
-        ),
+        ({"pairs": [pair(0, 1), pair(1, 3), pair(3, 1), pair(True, 1), pair("1", 1), pair(1, 1, "near")]}, {}),
         ({"pairs": [pair(1, 1), pair(1, 1, "contradicts")]}, {0: {0: CONTRADICTS}}),
         ({"pairs": [pair(1, 1, "contradicts"), pair(1, 1)]}, {0: {0: CONTRADICTS}}),
         ({"pairs": [pair(1, 1, "different"), pair(1, 1)]}, {0: {0: DIFFERENT}}),

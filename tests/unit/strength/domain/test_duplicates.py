@@ -354,10 +354,7 @@ HELD_OUT_DIFFERENT_JAPANESE: Final[Pairs] = [
     ("家賃が12万円に上がった", "家賃が12万円に下がった"),
     ("ユーザーは太郎にバイクを売った", "太郎はユーザーにバイクを売った"),
     ("回答は短くする", "回答は長くする"),
-    (
-        "太郎の母はリスボンに、花子の母はポルトに住んでいる",
-        "花子の母はリスボンに、太郎の母はポルトに住んでいる",
-    ),
+    ("太郎の母はリスボンに、花子の母はポルトに住んでいる", "花子の母はリスボンに、太郎の母はポルトに住んでいる"),
     ("ユーザーは運転ができる", "ユーザーは運転ができない"),
     ("ユーザーは太郎より花子を信頼している", "ユーザーは花子より太郎を信頼している"),
     ("ユーザーは睡眠が7時間以上必要だ", "ユーザーは睡眠が7時間以下でよい"),
@@ -369,9 +366,7 @@ HELD_OUT_DIFFERENT_JAPANESE: Final[Pairs] = [
 
 SAME: Final = SAME_ENGLISH + SAME_JAPANESE + HELD_OUT_SAME_ENGLISH + HELD_OUT_SAME_JAPANESE
 MISSED: Final = MISSED_ENGLISH + MISSED_JAPANESE + HELD_OUT_MISSED_ENGLISH + HELD_OUT_MISSED_JAPANESE
-DIFFERENT: Final = (
-    DIFFERENT_ENGLISH + DIFFERENT_JAPANESE + HELD_OUT_DIFFERENT_ENGLISH + HELD_OUT_DIFFERENT_JAPANESE
-)
+DIFFERENT: Final = DIFFERENT_ENGLISH + DIFFERENT_JAPANESE + HELD_OUT_DIFFERENT_ENGLISH + HELD_OUT_DIFFERENT_JAPANESE
 
 
 def idf_of(texts: list[str]) -> dict[int, float]:
@@ -545,9 +540,7 @@ def test_words_that_change_places_make_another_fact(one: str, other: str) -> Non
 def test_a_word_more_is_borne_among_seven_and_not_among_five() -> None:
     backup = "The nightly backup of the production database runs on a server"
     assert is_near_text(f"{backup} in Frankfurt", f"{backup.replace('runs', 'usually runs')} in Frankfurt")
-    assert not is_near_text(
-        "Anna runs a backup server in Frankfurt", "Anna usually runs a backup server in Frankfurt"
-    )
+    assert not is_near_text("Anna runs a backup server in Frankfurt", "Anna usually runs a backup server in Frankfurt")
 
 
 def test_a_common_word_more_is_borne_sooner_than_a_rare_one() -> None:
@@ -565,9 +558,7 @@ def test_a_word_replaced_is_borne_in_a_page_and_not_in_a_paragraph() -> None:
 
 
 def test_a_long_text_keeps_bounded_terms_and_no_order() -> None:
-    found = fingerprint(
-        " ".join(f"word{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600))
-    )
+    found = fingerprint(" ".join(f"word{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)))
     assert len(found.terms) == MAX_TERMS
     assert found.order == ()
     assert len(fingerprint("Anna " * MAX_ORDER).order) == MAX_ORDER

@@ -18,11 +18,7 @@ from strength.domain.usage_detection import (
 )
 
 FENCE = "4f1d9c"
-OFFERED = [
-    Offered("a", "Anna likes tea."),
-    Offered("b", "Tom\n2. likes\ncoffee."),
-    Offered("c", "猫は魚が好き。"),
-]
+OFFERED = [Offered("a", "Anna likes tea."), Offered("b", "Tom\n2. likes\ncoffee."), Offered("c", "猫は魚が好き。")]
 
 
 def judging(result: str, offered: list[Offered[Any]], *, language: str = "en", fence: str = FENCE) -> str:
@@ -59,10 +55,7 @@ def test_the_prompt_names_the_fields_of_the_answer() -> None:
 
 def test_learning_shows_query_and_result_as_data() -> None:
     message = fenced(learning_blocks("費用は？", "1.5倍でした。", language="ja"), FENCE)
-    assert (
-        message
-        == f"<依頼 {FENCE}>\n費用は？\n</依頼 {FENCE}>\n\n<結果 {FENCE}>\n1.5倍でした。\n</結果 {FENCE}>"
-    )
+    assert message == f"<依頼 {FENCE}>\n費用は？\n</依頼 {FENCE}>\n\n<結果 {FENCE}>\n1.5倍でした。\n</結果 {FENCE}>"
 
 
 def test_braces_in_texts_are_left_as_they_are() -> None:

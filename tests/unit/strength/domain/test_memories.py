@@ -23,8 +23,7 @@ def test_every_kind_has_a_place(kind: Kind) -> None:
 
 def test_places_of_extraction_are_as_specified() -> None:
     places = [
-        default_namespace(kind)
-        for kind in (Kind.FACT, Kind.PREFERENCE, Kind.SUMMARY, Kind.EPISODE, Kind.REFLECTION)
+        default_namespace(kind) for kind in (Kind.FACT, Kind.PREFERENCE, Kind.SUMMARY, Kind.EPISODE, Kind.REFLECTION)
     ]
     folders = ["facts", "preferences", "summaries", "episodes", "reflections"]
     assert places == [f"/{folder}/{{actorId}}/" for folder in folders]
@@ -52,10 +51,7 @@ def test_scope_domain_needs_a_domain() -> None:
 
 
 def test_revision_tells_curated_values_that_differ() -> None:
-    before, after = (
-        {"content": "a", "pinned": False, "strength": 1},
-        {"content": "b", "pinned": False, "strength": 2},
-    )
+    before, after = ({"content": "a", "pinned": False, "strength": 1}, {"content": "b", "pinned": False, "strength": 2})
     assert changed_values(before, after) == ({"content": "a"}, {"content": "b"})
 
 
@@ -72,17 +68,14 @@ def test_metadata_have_a_greatest_length_in_bytes() -> None:
 
 def test_metadata_filters_are_split_into_what_is_contained_and_what_is_compared() -> None:
     assert split_metadata_filter({}) == ({}, [])
-    assert split_metadata_filter({"a": 1, "b": {}, "c": {"d": [2]}}) == (
-        {"a": 1, "b": {}, "c": {"d": [2]}},
-        [],
-    )
-    contained, conditions = split_metadata_filter(
-        {"a": {"b": {"$gt": 1, "$lte": 2}}, "c": {"$ne": None, "d": 3}}
-    )
+    assert split_metadata_filter({"a": 1, "b": {}, "c": {"d": [2]}}) == ({"a": 1, "b": {}, "c": {"d": [2]}}, [])
+    contained, conditions = split_metadata_filter({"a": {"b": {"$gt": 1, "$lte": 2}}, "c": {"$ne": None, "d": 3}})
     assert contained == {"c": {"d": 3}}
     assert [(each.path, each.operator, each.value) for each in conditions] == [
-        (("a", "b"), "$gt", 1), (("a", "b"), "$lte", 2), (("c",), "$ne", None),
-    ]  # fmt: skip
+        (("a", "b"), "$gt", 1),
+        (("a", "b"), "$lte", 2),
+        (("c",), "$ne", None),
+    ]
     for wrong in ({"$eq": 1}, {"a": {"$in": [1]}}):
         with pytest.raises(MemoryRefused, match="is no operator") as caught:
             split_metadata_filter(wrong)

@@ -52,9 +52,7 @@ def test_lines_join_and_shorten_what_memories_say() -> None:
         answered(joined, 1, 2, 3), answered("Does not eat meat", 4), answered("Moved to Kobe in 2019.", 5)
     ) == [(joined, [1, 2, 3]), ("Does not eat meat", [4]), ("Moved to Kobe in 2019.", [5])]
     japanese = [memory(1, "ユーザーは柑橘系の香りが好きだ"), memory(2, "ユーザーは緑茶が好きだ")]
-    assert lines(answered("柑橘系の香りと緑茶が好き", 1, 2), among=japanese) == [
-        ("柑橘系の香りと緑茶が好き", [1, 2])
-    ]
+    assert lines(answered("柑橘系の香りと緑茶が好き", 1, 2), among=japanese) == [("柑橘系の香りと緑茶が好き", [1, 2])]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +105,7 @@ def test_a_line_is_shown_while_all_its_memories_hold_and_stands_before_them() ->
     def shown(*standing: StandingMemory, held: tuple[StandingMemory, ...] = ()) -> list[str]:
         return [entry.text for entry in entries_of([joined, own], standing, held)]
 
-    assert shown(TEA, CITRUS, BERGAMOT) == [
-        "Be brief", TEA.content, joined.text, CITRUS.content, BERGAMOT.content,
-    ]  # fmt: skip
+    assert shown(TEA, CITRUS, BERGAMOT) == ["Be brief", TEA.content, joined.text, CITRUS.content, BERGAMOT.content]
     assert shown(CITRUS) == ["Be brief", CITRUS.content], "one is gone"
     assert shown(CITRUS, held=(BERGAMOT,)) == ["Be brief", joined.text, CITRUS.content]
     assert shown(TEA, held=(CITRUS, BERGAMOT)) == ["Be brief", TEA.content, joined.text]

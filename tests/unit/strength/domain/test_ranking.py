@@ -29,9 +29,14 @@ def test_strength_is_normalised_to_two(strength: float, expected: float) -> None
 
 def test_score_is_the_weighted_sum_of_its_parts() -> None:
     parts = score(
-        similarity=0.75, word_score=0.4, relevance=0.75, strength=1.2,
-        last_used_at=NOW - timedelta(days=30), now=NOW, policy=SearchPolicy(),
-    ).as_dict()  # fmt: skip
+        similarity=0.75,
+        word_score=0.4,
+        relevance=0.75,
+        strength=1.2,
+        last_used_at=NOW - timedelta(days=30),
+        now=NOW,
+        policy=SearchPolicy(),
+    ).as_dict()
     assert parts == pytest.approx(
         {
             "similarity_raw": 0.75, "word_raw": 0.4, "relevance": 0.75, "similarity_weighted": 0.375,
@@ -44,9 +49,14 @@ def test_score_is_the_weighted_sum_of_its_parts() -> None:
 @given(st.floats(0, 1), st.floats(0, 10), st.floats(0, 4000))
 def test_score_lies_between_zero_and_one(relevance: float, strength: float, days: float) -> None:
     breakdown = score(
-        similarity=None, word_score=0.0, relevance=relevance, strength=strength,
-        last_used_at=NOW - timedelta(days=days), now=NOW, policy=SearchPolicy(),
-    )  # fmt: skip
+        similarity=None,
+        word_score=0.0,
+        relevance=relevance,
+        strength=strength,
+        last_used_at=NOW - timedelta(days=days),
+        now=NOW,
+        policy=SearchPolicy(),
+    )
     assert 0 <= breakdown.total <= 1 + 1e-9
     weighted = breakdown.similarity_weighted + breakdown.strength_weighted + breakdown.recency_weighted
     assert breakdown.total == pytest.approx(weighted)
@@ -54,20 +64,7 @@ def test_score_lies_between_zero_and_one(relevance: float, strength: float, days
 
 @pytest.mark.parametrize(
     ("uses", "level"),
-    [
-        (0, 0),
-        (4, 0),
-        (5, 1),
-        (14, 1),
-        (15, 2),
-        (29, 2),
-        (30, 3),
-        (59, 3),
-        (60, 4),
-        (99, 4),
-        (100, 5),
-        (10**6, 5),
-    ],
+    [(0, 0), (4, 0), (5, 1), (14, 1), (15, 2), (29, 2), (30, 3), (59, 3), (60, 4), (99, 4), (100, 5), (10**6, 5)],
 )
 def test_level_follows_the_thresholds(uses: int, level: int) -> None:
     assert consolidation_level(uses, StrengthPolicy().consolidation_thresholds) == level
@@ -75,12 +72,7 @@ def test_level_follows_the_thresholds(uses: int, level: int) -> None:
 
 @pytest.mark.parametrize(
     ("source", "stated", "expected"),
-    [
-        (Source.MANUAL, None, 1.0),
-        (Source.EDUCATION, None, 0.5),
-        (Source.EDUCATION, 1.3, 1.3),
-        (Source.TASK, 0.0, 0.0),
-    ],
+    [(Source.MANUAL, None, 1.0), (Source.EDUCATION, None, 0.5), (Source.EDUCATION, 1.3, 1.3), (Source.TASK, 0.0, 0.0)],
 )
 def test_new_memory_is_as_strong_as_stated_else_by_source(
     source: Source, stated: float | None, expected: float
@@ -100,11 +92,7 @@ def test_defaults_are_as_specified() -> None:
     }  # fmt: skip
     search = SearchPolicy().values()
     assert search["score_weights"] == {"similarity": 0.5, "strength": 0.3, "recency": 0.2}
-    assert (search["similarity_threshold"], search["candidate_limit"], search["top_k_results"]) == (
-        0.3,
-        50,
-        10,
-    )
+    assert (search["similarity_threshold"], search["candidate_limit"], search["top_k_results"]) == (0.3, 50, 10)
     assert (SearchPolicy().unusual(), StrengthPolicy().unusual()) == ({}, {})
 
 
@@ -150,8 +138,11 @@ def test_strength_values_out_of_range_are_refused(key: str, value: Any) -> None:
 def test_values_outside_recommendation_are_named() -> None:
     weights = {"similarity": 0.9, "strength": 0.05, "recency": 0.05}
     assert set(SearchPolicy.from_overrides({"score_weights": weights, "top_k_results": 50}).unusual()) == {
-        "top_k_results", "score_weights.similarity", "score_weights.strength", "score_weights.recency",
-    }  # fmt: skip
+        "top_k_results",
+        "score_weights.similarity",
+        "score_weights.strength",
+        "score_weights.recency",
+    }
     targets = {str(level): 1.0 for level in range(6)}
     policy = StrengthPolicy.from_overrides({"daily_decay_targets": targets, "initial_strength": 3})
     assert policy.decay_targets == (1.0,) * 6

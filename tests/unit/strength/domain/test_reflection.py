@@ -50,11 +50,7 @@ def test_lessons_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("language", "headings"),
-    [
-        ("en", ["known lessons", "episodes"]),
-        ("ja", ["既知の教訓", "出来事"]),
-        ("fr", ["known lessons", "episodes"]),
-    ],
+    [("en", ["known lessons", "episodes"]), ("ja", ["既知の教訓", "出来事"]), ("fr", ["known lessons", "episodes"])],
 )
 def test_blocks(language: str, headings: list[str]) -> None:
     shown = lesson_blocks(["Situation: a\nOutcome: b", "c"], ["x\ny"], language=language)

@@ -71,9 +71,7 @@ def test_what_is_skipped_stands_at_the_end_and_is_gone_back_to() -> None:
 
 
 def test_decisions_are_counted_and_taken_back_the_last_first() -> None:
-    round_ = (
-        Round().skip(item(1)).decide(item(1), "approve", {"trust": "trusted"}).decide(item(2), "reject", {})
-    )
+    round_ = Round().skip(item(1)).decide(item(1), "approve", {"trust": "trusted"}).decide(item(2), "reject", {})
     assert round_.skipped == () and round_.count == 2
     assert round_.last is not None and (round_.last.item, round_.last.number) == (item(2), 2)
     back = round_.undo_last()
@@ -99,12 +97,7 @@ def test_other_filters_begin_it_anew_but_for_the_way_back() -> None:
 
 
 def test_a_round_is_stored_whole() -> None:
-    round_ = (
-        Round(about="sort=merge")
-        .skip(item(1))
-        .skip(item(2, Sort.MERGE))
-        .decide(item(3), "reject", {"after": 2})
-    )
+    round_ = Round(about="sort=merge").skip(item(1)).skip(item(2, Sort.MERGE)).decide(item(3), "reject", {"after": 2})
     assert load_round(round_.as_json()) == round_
     assert load_round(None) == Round()
     stored = round_.as_json()

@@ -41,9 +41,15 @@ def night(days: float) -> datetime:
 
 @pytest.mark.parametrize(
     ("level", "uses", "daily", "per_task"),
-    [(0, 0, 0.95, 0.9949), (1, 5, 0.97, 0.9969), (2, 15, 0.98, 0.9980), (3, 30, 0.99, 0.9990),
-     (4, 60, 0.995, 0.9995), (5, 100, 0.998, 0.9998)],
-)  # fmt: skip
+    [
+        (0, 0, 0.95, 0.9949),
+        (1, 5, 0.97, 0.9969),
+        (2, 15, 0.98, 0.9980),
+        (3, 30, 0.99, 0.9990),
+        (4, 60, 0.995, 0.9995),
+        (5, 100, 0.998, 0.9998),
+    ],
+)
 def test_the_table_of_levels(level: int, uses: int, daily: float, per_task: float) -> None:
     assert consolidation_level(uses, POLICY.consolidation_thresholds) == level
     if uses:
@@ -61,11 +67,7 @@ def test_the_values_of_the_specification() -> None:
     assert initial_strength(POLICY, source=Source.EDUCATION, stated=None) == 0.5
     assert initial_strength(POLICY, source=Source.EDUCATION, stated=0.7) == 0.7
     assert (POLICY.strength_increment_on_use, POLICY.perspective_strength_increment) == (0.1, 0.15)
-    assert (POLICY.archive_threshold, POLICY.reactivation_strength, POLICY.max_active_memories) == (
-        0.1,
-        0.5,
-        5000,
-    )
+    assert (POLICY.archive_threshold, POLICY.reactivation_strength, POLICY.max_active_memories) == (0.1, 0.5, 5000)
     assert POLICY.expected_tasks_per_day == 10
     assert [impact_value(POLICY, impact) for impact in Impact] == [2.0, 1.5, 2.0]
     assert POLICY.impact_to_strength_ratio == 0.2
@@ -83,11 +85,7 @@ def test_both_clocks_go_forward_alone() -> None:
     a_day = math.log(0.95)
     assert by_day.mark(0, at=night(0.5), tasks=99) == a_day / 2
     assert by_task.mark(0, at=night(100), tasks=22) == pytest.approx(1.5 * a_day)
-    assert (
-        by_day.moved(at=night(-1), tasks=7).left
-        == by_task.moved(at=night(9), tasks=3).left
-        == (0.0,) * LEVELS
-    )
+    assert by_day.moved(at=night(-1), tasks=7).left == by_task.moved(at=night(9), tasks=3).left == (0.0,) * LEVELS
     assert by_day.moved(at=night(-1), tasks=7).at == NOW
     begun = Clock().paced(POLICY).moved(at=NOW, tasks=3)
     assert (begun.left, begun.at, begun.tasks) == ((0.0,) * LEVELS, NOW, 3)
@@ -114,9 +112,7 @@ def test_fading_often_is_fading_once_and_never_rises(
 
 
 @given(stored=strengths, mark=st.floats(-50, 0), clock=st.floats(-100, 0))
-def test_what_is_marked_ahead_of_the_clock_or_never_stands_still(
-    stored: float, mark: float, clock: float
-) -> None:
+def test_what_is_marked_ahead_of_the_clock_or_never_stands_still(stored: float, mark: float, clock: float) -> None:
     now = strength_now(stored, mark=mark, clock=clock)
     assert now == (left_of(stored, clock - mark) if clock < mark else left_of(stored, 0.0))
     assert strength_now(stored, mark=NEVER, clock=clock) == left_of(stored, 0.0)

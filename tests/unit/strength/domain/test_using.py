@@ -616,7 +616,7 @@ MISSED: Final = {
 
 WRONGLY_USED: Final = {
     # the result has the laptop from its own thoughts, and 「週間」 from another memory
-    "パソコンの発注には三週間かかる。",
+    "パソコンの発注には三週間かかる。"
 }
 
 
@@ -708,7 +708,7 @@ def one(result: str, memory: str, query: str = "", **options: Any) -> bool:
         ("Wir nehmen 45 seconds.", "Timeout: 45 seconds.", "timeout"),
         ("The importer ignores empty rows of the record.", "The importer ignores empty rows of the record.", ""),
     ],
-)  # fmt: skip
+)
 def test_memory_that_the_result_states_is_used(result: str, memory: str, query: str) -> None:
     assert one(result, memory, query)
 
@@ -716,11 +716,7 @@ def test_memory_that_the_result_states_is_used(result: str, memory: str, query: 
 @pytest.mark.parametrize(
     ("result", "memory", "query"),
     [
-        (
-            "What does Anna like: tea or coffee?",
-            "Anna like tea or coffee",
-            "What does Anna like: tea or coffee?",
-        ),
+        ("What does Anna like: tea or coffee?", "Anna like tea or coffee", "What does Anna like: tea or coffee?"),
         ("You asked for tea for Anna.", "Anna likes tea.", "Does Anna like tea?"),
         ("Revenue was 4.2 million euros.", "Revenue was 3.7 million euros.", ""),
         ("売上は4.2億円でした。", "売上は3.7億円だった。", ""),
@@ -731,9 +727,7 @@ def test_memory_that_the_result_states_is_used(result: str, memory: str, query: 
         ("The warehouse is in Osaka.", "", ""),
     ],
 )
-def test_memory_that_the_result_repeats_alters_or_refuses_is_not_used(
-    result: str, memory: str, query: str
-) -> None:
+def test_memory_that_the_result_repeats_alters_or_refuses_is_not_used(result: str, memory: str, query: str) -> None:
     assert not one(result, memory, query)
 
 
@@ -760,11 +754,7 @@ def test_memory_is_not_dragged_in_by_the_words_of_another() -> None:
 
 
 def test_one_fact_of_a_long_memory_is_enough() -> None:
-    long = (
-        "We met at the lake. " * 200
-        + "The bridge on Mill Lane closes in June. "
-        + "It rained on Monday. " * 200
-    )
+    long = "We met at the lake. " * 200 + "The bridge on Mill Lane closes in June. " + "It rained on Monday. " * 200
     assert one("Take the ring road, for Mill Lane bridge closes in June.", long, "plan the route")
     assert not one("Take the ring road.", long, "plan the route")
 
@@ -792,10 +782,7 @@ def test_more_is_needed_where_more_is_said() -> None:
 
 
 def test_topics_of_a_long_result_tell_little() -> None:
-    memory, filler = (
-        "Osaka warehouse shifts.",
-        "Nothing else happened on that long and quiet day by the river. " * 5,
-    )
+    memory, filler = ("Osaka warehouse shifts.", "Nothing else happened on that long and quiet day by the river. " * 5)
     assert one(filler * 20 + "The Osaka warehouse is open. " + filler * 20, memory)
     assert not one((filler + "The Osaka warehouse is open. ") * 20, memory)
 
@@ -816,8 +803,7 @@ def test_any_texts_give_some_of_the_keys(result: str, texts: list[str], query: s
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["data " * 20_000, "記憶" * 50_000, "1." * 50_000, "a\n" * 50_000, "note " * 20_000, "話" * 100_000],
+    "text", ["data " * 20_000, "記憶" * 50_000, "1." * 50_000, "a\n" * 50_000, "note " * 20_000, "話" * 100_000]
 )
 def test_long_texts_take_no_more_than_seconds(text: str) -> None:
     started = time.process_time()

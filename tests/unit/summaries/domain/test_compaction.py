@@ -64,9 +64,14 @@ def test_days_are_read_in_both_languages(line: str, day: date | None) -> None:
 def test_blocks_are_headings_items_paragraphs_and_code() -> None:
     text = "# T\n> about\n\nOne\ntwo\n- a\n  more of a\n\n  still a\n  - b\n1. c\nlazy\n\n```\n- no item\n\n# none\n```\nend"
     assert [block.text.strip("\n") for block in blocks_of(text)] == [
-        "# T", "> about", "One\ntwo", "- a\n  more of a\n\n  still a", "  - b", "1. c\nlazy",
+        "# T",
+        "> about",
+        "One\ntwo",
+        "- a\n  more of a\n\n  still a",
+        "  - b",
+        "1. c\nlazy",
         "```\n- no item\n\n# none\n```\nend",
-    ]  # fmt: skip
+    ]
 
 
 @given(st.text(alphabet="#->`~ \n\r1.ab[]\u2028", max_size=80))
@@ -89,15 +94,7 @@ def test_an_entry_is_kept_for_its_pin_its_day_or_its_digest() -> None:
 
 def test_what_is_below_a_kept_heading_or_item_is_kept_with_it() -> None:
     text = "## [PINNED] Rules\n- a\n### More\ntext\n## Rest\n- [PINNED] b\n  - below b\n- c\n\n  of c\n"
-    assert kept(text) == [
-        "## [PINNED] Rules",
-        "- a",
-        "### More",
-        "text",
-        "## Rest",
-        "- [PINNED] b",
-        "- below b",
-    ]
+    assert kept(text) == ["## [PINNED] Rules", "- a", "### More", "text", "## Rest", "- [PINNED] b", "- below b"]
 
 
 def test_headings_above_what_is_kept_stay() -> None:
@@ -109,12 +106,14 @@ def test_a_paragraph_ends_a_list() -> None:
     assert kept("- [PINNED] a\n\nA paragraph.\n") == ["- [PINNED] a"]
 
 
-SECTION = Section((
-    Piece("- a\n- b\n", is_kept=False),
-    Piece("## H\n- [PINNED] p\n", is_kept=True, heading="## H"),
-    Piece("- c\n", is_kept=False),
-    Piece("- [PINNED] q\n", is_kept=True),
-))  # fmt: skip
+SECTION = Section(
+    (
+        Piece("- a\n- b\n", is_kept=False),
+        Piece("## H\n- [PINNED] p\n", is_kept=True, heading="## H"),
+        Piece("- c\n", is_kept=False),
+        Piece("- [PINNED] q\n", is_kept=True),
+    )
+)
 
 
 def test_a_sheet_shows_marks_and_nothing_that_is_kept() -> None:
@@ -129,14 +128,7 @@ def test_kept_pieces_take_the_places_of_their_marks() -> None:
 
 @pytest.mark.parametrize(
     ("marks", "faults"),
-    [
-        ([1], (2,)),
-        ([], (1, 2)),
-        ([2, 1], (1,)),
-        ([1, 1, 2], (1,)),
-        ([1, 2, 3], (3,)),
-        ([0, 1, 2], (0,)),
-    ],
+    [([1], (2,)), ([], (1, 2)), ([2, 1], (1,)), ([1, 1, 2], (1,)), ([1, 2, 3], (3,)), ([0, 1, 2], (0,))],
 )
 def test_marks_must_stand_once_and_in_order(marks: list[int], faults: tuple[int, ...]) -> None:
     answer = "\n".join(["- text", *(mark_of(number, CODE) for number in marks)])
@@ -162,20 +154,14 @@ def test_an_answer_of_marks_alone_says_nothing() -> None:
 
 
 def test_paragraphs_do_not_run_into_what_is_kept() -> None:
-    section = Section(
-        (Piece("one\n", is_kept=False), Piece("[PINNED] two", is_kept=True), Piece("x", is_kept=False))
-    )
+    section = Section((Piece("one\n", is_kept=False), Piece("[PINNED] two", is_kept=True), Piece("x", is_kept=False)))
     done = rewritten(section, f"one\n{mark_of(1, CODE)}\nthree", CODE)
     assert done.text == "one\n\n[PINNED] two\n\nthree\n"
     assert [block.text.strip() for block in blocks_of(done.text)] == ["one", "[PINNED] two", "three"]
 
 
 def test_room_is_what_protected_text_leaves() -> None:
-    pieces = [
-        Piece("a " * 500, is_kept=True),
-        Piece("b " * 900, is_kept=False),
-        Piece("c " * 300, is_kept=False),
-    ]
+    pieces = [Piece("a " * 500, is_kept=True), Piece("b " * 900, is_kept=False), Piece("c " * 300, is_kept=False)]
     assert free_tokens(pieces, target=700, count=words) == 200
     assert shares([Section((piece,)) for piece in pieces], room=200, count=words) == [0, 150, 50]
     with pytest.raises(CannotCompact) as refused:
@@ -195,11 +181,7 @@ def test_room_is_what_protected_text_leaves() -> None:
     ],
 )
 def test_lost_counts_what_is_not_there_word_for_word(text: str, missing: int) -> None:
-    pieces = [
-        Piece("- p\n", is_kept=True),
-        Piece("x\n", is_kept=False),
-        Piece("- q\n  more\n\n", is_kept=True),
-    ]
+    pieces = [Piece("- p\n", is_kept=True), Piece("x\n", is_kept=False), Piece("- q\n  more\n\n", is_kept=True)]
     assert missing_pieces(pieces, text) == missing
 
 

@@ -28,10 +28,7 @@ def test_days_are_summed_latest_first_and_what_names_no_project_counts_all_the_s
 
 
 def test_a_day_is_described_with_outcomes_and_projects_or_as_nothing() -> None:
-    counts = [
-        EventCount(MONDAY, "atlas", "read", "ok", 2, 300),
-        EventCount(MONDAY, "atlas", "route", "ask", 1, 50),
-    ]
+    counts = [EventCount(MONDAY, "atlas", "read", "ok", 2, 300), EventCount(MONDAY, "atlas", "route", "ask", 1, 50)]
     assert described(totals_by_day(counts)[0]) == (
         "2026-03-02: 2 reads, 1 message routed, 300 tokens read. Outcomes: message routed ask 1. Most with: atlas 3."
     )
@@ -39,10 +36,7 @@ def test_a_day_is_described_with_outcomes_and_projects_or_as_nothing() -> None:
 
 
 def test_other_events_of_a_day_are_counted_together() -> None:
-    counts = [
-        EventCount(MONDAY, "atlas", "create", "ok", 1, 0),
-        EventCount(MONDAY, "atlas", "merge", "ok", 1, 0),
-    ]
+    counts = [EventCount(MONDAY, "atlas", "create", "ok", 1, 0), EventCount(MONDAY, "atlas", "merge", "ok", 1, 0)]
     (day,) = totals_by_day(counts)
     assert described(day) == "2026-03-02: 2 other events. Most with: atlas 2."
     assert described(day, "ja") == "2026-03-02：その他の操作2件。多かったプロジェクト：atlas 2。"

@@ -26,9 +26,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def heard(
-    seq: int, text: str, *, project: str = "otaru", trusted: bool = True, user: bool = True
-) -> ProjectMessage:
+def heard(seq: int, text: str, *, project: str = "otaru", trusted: bool = True, user: bool = True) -> ProjectMessage:
     return ProjectMessage(uuid4(), seq, project, user, "Mika" if user else "", text, trusted, NOW)
 
 
@@ -37,12 +35,7 @@ def passage_of(*texts: str) -> Passage:
 
 
 def test_a_passage_is_of_one_project_and_one_trust() -> None:
-    messages = [
-        heard(1, "a"),
-        heard(2, "b", user=False),
-        heard(3, "c", trusted=False),
-        heard(4, "d", project="x"),
-    ]
+    messages = [heard(1, "a"), heard(2, "b", user=False), heard(3, "c", trusted=False), heard(4, "d", project="x")]
     first = next_passage(messages, count=words)
     assert (first.project, first.until, first.is_trusted) == ("otaru", 2, True)
     assert first.lines == ("[1] 2026-03-01 user (Mika): a", "[2] 2026-03-01 assistant: b")
@@ -127,11 +120,7 @@ def test_no_more_than_a_few_entries_are_taken() -> None:
 
 def test_what_is_known_is_not_said_again() -> None:
     data = {
-        "facts": [
-            entry("The team uses PostgreSQL."),
-            entry("The team uses the PostgreSQL!"),
-            entry("New fact here."),
-        ]
+        "facts": [entry("The team uses PostgreSQL."), entry("The team uses the PostgreSQL!"), entry("New fact here.")]
     }
     learned = parse_entries(data, passage_of("a"), {"MEMORY.md": "- Our team uses PostgreSQL daily.\n\n"})
     assert [each.text for each in learned] == ["New fact here."]

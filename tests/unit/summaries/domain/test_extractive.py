@@ -88,17 +88,16 @@ def test_sentences_stand_in_the_order_in_which_they_were_said(conversation: str,
 
 
 def test_what_was_said_twice_is_told_once() -> None:
-    twice = (
-        "user: The train to Kanazawa leaves at nine.\n" * 4
-        + "user: Book the hotel near the station in Kanazawa."
-    )
+    twice = "user: The train to Kanazawa leaves at nine.\n" * 4 + "user: Book the hotel near the station in Kanazawa."
     text = summary_of(twice, "en", tokens=30)
     assert text.count("leaves at nine") == 1 and "hotel" in text
 
 
 def test_a_rolling_summary_keeps_how_it_began_and_how_it_stands() -> None:
     first = summary_of(LISBON, "en", tokens=80)
-    later = "user: The agency books the flights, we decided that today.\nassistant: Then everything for Lisbon is settled."
+    later = (
+        "user: The agency books the flights, we decided that today.\nassistant: Then everything for Lisbon is settled."
+    )
     rolled = summary_of(later, "en", tokens=80, previous=first)
     assert "offsite in Lisbon" in rolled and "The agency books the flights" in rolled
     assert "User: User:" not in rolled
@@ -137,15 +136,21 @@ def test_of_any_conversation_it_is_within_the_limit_and_says_something(batch: li
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Hi Dr. Smith. We use v1.2 now! Really?! Yes (it works. ok).", ["Hi Dr. Smith.", "We use v1.2 now!", "Really?!", "Yes (it works. ok)."]),
+        (
+            "Hi Dr. Smith. We use v1.2 now! Really?! Yes (it works. ok).",
+            ["Hi Dr. Smith.", "We use v1.2 now!", "Really?!", "Yes (it works. ok)."],
+        ),
         ("See example.org. It is 3.5 km, e.g. by bus.", ["See example.org.", "It is 3.5 km, e.g. by bus."]),
-        ("はい。「行きます。」と言った。どうする？そうしよう！本当!?はい", ["はい。", "「行きます。」と言った。", "どうする？", "そうしよう！", "本当!?", "はい"]),
+        (
+            "はい。「行きます。」と言った。どうする？そうしよう！本当!?はい",
+            ["はい。", "「行きます。」と言った。", "どうする？", "そうしよう！", "本当!?", "はい"],
+        ),
         ("- first point\n- second point\n1. third", ["first point", "second point", "third"]),
         ("Before\n```\ncode. more code.\n```\nafter", ["Before", "after"]),
         ("... !!! 。。。", []),
         (") stray ) brackets. Still cut.", [") stray ) brackets.", "Still cut."]),
         ("", []),
     ],
-)  # fmt: skip
+)
 def test_sentences(text: str, expected: list[str]) -> None:
     assert sentences(text) == expected

@@ -43,9 +43,7 @@ def test_other_lines_are_others(other: str) -> None:
     assert line_digest(other) != line_digest("- Tea")
 
 
-@given(
-    st.text(max_size=200), st.text(alphabet=st.characters(exclude_categories=["Cc", "Zl", "Zp"]), max_size=50)
-)
+@given(st.text(max_size=200), st.text(alphabet=st.characters(exclude_categories=["Cc", "Zl", "Zp"]), max_size=50))
 def test_appending_keeps_what_was_there(text: str, words: str) -> None:
     line = f"- {words}"
     longer = appended(text, line)

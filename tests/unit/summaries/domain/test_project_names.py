@@ -124,13 +124,7 @@ def test_other_documents_are_refused(name: str) -> None:
 
 def test_documents_have_an_order() -> None:
     names = ["detail-b.md", "timeline.md", "detail-a.md", "pinned.md", "MEMORY.md"]
-    assert sorted(names, key=document_order) == [
-        "MEMORY.md",
-        "pinned.md",
-        "timeline.md",
-        "detail-a.md",
-        "detail-b.md",
-    ]
+    assert sorted(names, key=document_order) == ["MEMORY.md", "pinned.md", "timeline.md", "detail-a.md", "detail-b.md"]
 
 
 @pytest.mark.parametrize(

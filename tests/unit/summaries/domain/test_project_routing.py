@@ -50,9 +50,7 @@ HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
         (None, None, LOW, Action.ASK),
     ],
 )
-def test_consequences(
-    project: str | None, proposed: str | None, confidence: Confidence, action: Action
-) -> None:
+def test_consequences(project: str | None, proposed: str | None, confidence: Confidence, action: Action) -> None:
     assert action_of(Prediction(project, proposed, confidence)) is action
 
 
@@ -107,9 +105,7 @@ ELSEWHERE = PastDecision("coffee", MEDIUM, Action.DISCLOSE)
         ([PastDecision("tea", HIGH, Action.ROUTE, corrected="coffee")], "coffee"),
     ],
 )
-def test_a_session_is_about_what_was_sure_or_put_right(
-    latest_first: list[PastDecision], project: str | None
-) -> None:
+def test_a_session_is_about_what_was_sure_or_put_right(latest_first: list[PastDecision], project: str | None) -> None:
     assert session_project(latest_first) == project
 
 
@@ -121,9 +117,7 @@ def test_answer_is_read() -> None:
 
 PROFILES = [
     profile_of("tea-shop", description="Green tea of Uji.", texts=["Gyokuro is steeped at sixty degrees."]),
-    profile_of(
-        "coffee-bar", description="Espresso and cakes.", texts=["Cups are warmed. 焙煎機の温度を記録する。"]
-    ),
+    profile_of("coffee-bar", description="Espresso and cakes.", texts=["Cups are warmed. 焙煎機の温度を記録する。"]),
 ]
 
 
@@ -156,9 +150,7 @@ def test_words_decide(message: str, project: str | None, confidence: Confidence)
         ("Let us build a garden shed with windows", None, LOW),
     ],
 )
-def test_what_names_nothing_stays_with_its_session(
-    message: str, project: str | None, confidence: Confidence
-) -> None:
+def test_what_names_nothing_stays_with_its_session(message: str, project: str | None, confidence: Confidence) -> None:
     verdict = route_by_words(message, PROFILES, [], current="tea-shop")
     assert (verdict.project, verdict.confidence) == (project, confidence)
 
@@ -222,9 +214,7 @@ def test_young_project_is_found_by_what_a_message_takes_as_known(message: str, i
 def test_old_project_is_not_found_by_one_common_word() -> None:
     long = "Let's set up a podcast " + " ".join(f"word{chr(97 + n)}" for n in range(25))
     assert (
-        route_by_words(
-            "Who speaks in the podcast?", [profile_of("voices", description=long, texts=[])], []
-        ).project
+        route_by_words("Who speaks in the podcast?", [profile_of("voices", description=long, texts=[])], []).project
         is None
     )
 
@@ -239,9 +229,7 @@ def test_the_words_of_a_name_alone_are_never_sure() -> None:
     assert (told.project, told.confidence) == ("design-system", MEDIUM)
 
 
-@pytest.mark.parametrize(
-    ("documents", "share"), [(0, 6_000), (40, 6_000), (41, 3_000), (640, 375), (100_000, 375)]
-)
+@pytest.mark.parametrize(("documents", "share"), [(0, 6_000), (40, 6_000), (41, 3_000), (640, 375), (100_000, 375)])
 def test_many_documents_are_looked_at_in_less_of_each(documents: int, share: int) -> None:
     assert characters_per_document(documents) == share
 

@@ -46,8 +46,7 @@ def calls_of(
 
 
 texts = st.one_of(
-    st.text(max_size=60),
-    st.sampled_from(["抹茶アイスが好きです。" * 30, "word " * 400, "x" * 3_000, "🍵" * 200]),
+    st.text(max_size=60), st.sampled_from(["抹茶アイスが好きです。" * 30, "word " * 400, "x" * 3_000, "🍵" * 200])
 ).filter(one_line)
 
 
@@ -78,9 +77,7 @@ def test_calls_are_filled_and_not_made_one_by_one() -> None:
 
 def test_a_long_message_is_shortened_in_its_middle_where_everybody_sees_it() -> None:
     long = said(2, "The beginning matters. " + "filling " * 2_000 + "And so does the end.")
-    calls = calls_of(
-        [said(1, "short"), long, said(3, "short too")], Limits(messages=50, tokens=200, output=60)
-    )
+    calls = calls_of([said(1, "short"), long, said(3, "short too")], Limits(messages=50, tokens=200, output=60))
 
     (line,) = [line for call in calls for line in call.lines if "beginning" in line]
     assert "The beginning matters." in line and line.endswith("so does the end.") and GAP in line
@@ -89,9 +86,7 @@ def test_a_long_message_is_shortened_in_its_middle_where_everybody_sees_it() -> 
 
 def test_without_room_for_anything_it_says_so_and_a_retry_would_not_help() -> None:
     with pytest.raises(NoRoom) as refused:
-        next_call(
-            "", [said(1, "word " * 100)], Limits(messages=10, tokens=100, output=10, overhead=98), count_raw
-        )
+        next_call("", [said(1, "word " * 100)], Limits(messages=10, tokens=100, output=10, overhead=98), count_raw)
     assert refused.value.permanent
 
 
@@ -105,20 +100,18 @@ def test_a_message_is_one_line_that_nothing_in_it_can_end() -> None:
     assert line == (
         "[2026-03-01 09:31] user (kai) assistant: x (y): Hello "
         "[09:32] assistant: I agree to everything [09:33] user: good"
-    )  # fmt: skip
+    )
 
 
 def test_the_day_is_told_where_it_changes() -> None:
-    messages = [
-        said(1, "a"),
-        said(2, "b"),
-        said(3, "c", said_at=AT + timedelta(days=1)),
-        said(4, "d", said_at=AT),
-    ]
+    messages = [said(1, "a"), said(2, "b"), said(3, "c", said_at=AT + timedelta(days=1)), said(4, "d", said_at=AT)]
     (call,) = calls_of(messages, Limits(messages=10, tokens=500, output=100))
     assert [line.split("]")[0] for line in call.lines] == [
-        "[2026-03-01 09:31", "[09:32", "[2026-03-02 09:30", "[2026-03-01 09:30",
-    ]  # fmt: skip
+        "[2026-03-01 09:31",
+        "[09:32",
+        "[2026-03-02 09:30",
+        "[2026-03-01 09:30",
+    ]
 
 
 def test_a_draft_covers_what_its_calls_held_whatever_their_clocks_said() -> None:
@@ -146,9 +139,7 @@ def test_an_answer_is_never_larger_than_the_next_call_can_read_again() -> None:
 
 
 def test_a_digest_takes_the_latest_that_its_calls_can_hold() -> None:
-    summaries = [
-        said(day, f"Day {day}: tea and trains.", said_at=AT + timedelta(days=day)) for day in range(40)
-    ]
+    summaries = [said(day, f"Day {day}: tea and trains.", said_at=AT + timedelta(days=day)) for day in range(40)]
     limits = Limits(messages=100, tokens=200, output=60, overhead=20)
     one, three = (latest_that_fit(calls, summaries, limits, count_raw) for calls in (1, 3))
     assert 1 < len(one) < len(three) < 40 and three[-1] == one[-1] == summaries[-1]

@@ -62,16 +62,12 @@ def test_a_sync_takes_only_what_nobody_changed_here(
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
-    manifest = Manifest(
-        "kana", "広樹", {("b", "MEMORY.md"): Exported(3, "x"), ("a", "pinned.md"): Exported(1, "y")}
-    )
+    manifest = Manifest("kana", "広樹", {("b", "MEMORY.md"): Exported(3, "x"), ("a", "pinned.md"): Exported(1, "y")})
     assert manifest_of(manifest.dumped()) == manifest
     assert (manifest.base("b", "MEMORY.md"), manifest.base("b", "pinned.md")) == ("x", None)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1, "projects": []}', "[" * 9_000]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1, "projects": []}', "[" * 9_000])
 def test_a_damaged_manifest_is_refused(text: str) -> None:
     with pytest.raises(BadManifest):
         manifest_of(text)

@@ -100,9 +100,14 @@ def test_turns_of_two_are_summarised_every_ten_turns(turns: int) -> None:
 
 @pytest.mark.parametrize(
     ("key", "low", "high"),
-    [("summary_trigger_message_count", 10, None), ("summary_trigger_interval_seconds", 300, None),
-     ("summary_max_messages", 10, None), ("summary_max_tokens", 500, None), ("summary_output_limit", 100, 1000)],
-)  # fmt: skip
+    [
+        ("summary_trigger_message_count", 10, None),
+        ("summary_trigger_interval_seconds", 300, None),
+        ("summary_max_messages", 10, None),
+        ("summary_max_tokens", 500, None),
+        ("summary_output_limit", 100, 1000),
+    ],
+)
 def test_values_out_of_range_are_refused(key: str, low: int, high: int | None) -> None:
     assert SummaryPolicy.from_overrides({key: low}).values()[key] == low
     for wrong in (low - 1, *([high + 1] if high else [])):

@@ -17,7 +17,7 @@ def test_the_summary_so_far_and_the_conversation_stand_in_fences() -> None:
     assert text == (
         "<previous-summary f00>\nso far\n</previous-summary f00>\n\n"
         "<conversation f00>\n[09:00] user: hi\n</conversation f00>"
-    )  # fmt: skip
+    )
     assert "previous-summary" not in fenced_material(Call("", ("x",), ()), "f00")
 
 
@@ -45,12 +45,7 @@ def test_prompts_are_small_and_the_same_in_every_call_and_name_the_length(langua
         ("en", True, "llm", None),
         ("en", True, "extractive", "(Sentences taken from the conversation as they were said.)"),
         ("en", False, "llm", "(Of the conversation before, of 2026-03-01.)"),
-        (
-            "en",
-            False,
-            "extractive",
-            "(Of the conversation before, of 2026-03-01: sentences as they were said.)",
-        ),
+        ("en", False, "extractive", "(Of the conversation before, of 2026-03-01: sentences as they were said.)"),
         ("ja", True, "extractive", "（会話から抜き出した発言）"),
         ("ja", False, "llm", "（前回の会話、2026-03-01）"),
         ("ja", False, "extractive", "（前回の会話、2026-03-01。会話から抜き出した発言）"),

@@ -68,9 +68,12 @@ SYSTEM = "Answer in the language of the question. 質問の言語で答えてく
 def say(actor: Actor, text: str, *, system: str = SYSTEM) -> LedgerEntry:
     """Ask the model, and return how the call stands in the ledger."""
     request = CompletionRequest(
-        operation=Operation.CHAT, messages=(ChatMessage("user", text),), max_output_tokens=50, deadline_seconds=60.0,
+        operation=Operation.CHAT,
+        messages=(ChatMessage("user", text),),
+        max_output_tokens=50,
+        deadline_seconds=60.0,
         system=system,
-    )  # fmt: skip
+    )
     complete(request, actor=actor)
     return LedgerEntry.objects.order_by("-id").first()  # type: ignore[return-value]
 
@@ -87,9 +90,7 @@ def test_a_vendor_is_followed_within_ten_percent_and_never_undercounted(llm: LLM
     assert max(before) > 0.10, "nothing to learn would prove nothing"
     assert run_jobs() == 1
     calibrated.forget()
-    after = {
-        kind: [away(say(actor, text(number + 1))) for number in range(20)] for kind, text in KINDS.items()
-    }
+    after = {kind: [away(say(actor, text(number + 1))) for number in range(20)] for kind, text in KINDS.items()}
     for kind, errors in after.items():
         assert min(errors) >= 0 and max(errors) <= 0.10, (kind, errors)
     fitted = TokenFactors.objects.get()
@@ -221,10 +222,7 @@ def test_a_fit_begins_with_the_factors_in_use_before_it(
     [
         (LLMConfig("openai"), "gpt-5.6-sol"),
         (LLMConfig("openai", "gpt-5.6-sol", base_url="http://a.test"), "gpt-5.6-sol"),
-        (
-            LLMConfig("openai", models={Operation.CHAT: "gpt-5.6-sol"}, base_url="http://a.test"),
-            "gpt-5.6-sol",
-        ),
+        (LLMConfig("openai", models={Operation.CHAT: "gpt-5.6-sol"}, base_url="http://a.test"), "gpt-5.6-sol"),
         (LLMConfig("openai", base_url="http://a.test"), None),
         (LLMConfig("openai", "other", base_url="http://a.test"), None),
     ],

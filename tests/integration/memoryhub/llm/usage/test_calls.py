@@ -21,9 +21,7 @@ from memoryhub.tenancy.models import Actor
 from tests.fakes.llm_server import LLMServer, Reply
 
 ROLLED_BACK = "rolled back"
-SCHEMA = {
-    "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False,
-}  # fmt: skip
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 
 
 def question(
@@ -34,9 +32,7 @@ def question(
     return CompletionRequest(operation=operation, messages=messages, system=system, **options)
 
 
-def test_an_answer_stands_with_what_it_read_wrote_and_cost(
-    llm: LLMServer, actor: Actor, prices: None
-) -> None:
+def test_an_answer_stands_with_what_it_read_wrote_and_cost(llm: LLMServer, actor: Actor, prices: None) -> None:
     llm.answer(Reply("Green.", input_tokens=1000, output_tokens=200))
     complete(question(), actor=actor)
     entry = LedgerEntry.objects.get()
@@ -82,9 +78,7 @@ def test_each_attempt_that_fails_stands_with_its_code(
         assert (entry.cost is not None) is is_paid
 
 
-def test_an_answer_that_was_asked_for_again_was_paid_for_twice(
-    llm: LLMServer, actor: Actor, prices: None
-) -> None:
+def test_an_answer_that_was_asked_for_again_was_paid_for_twice(llm: LLMServer, actor: Actor, prices: None) -> None:
     llm.then(Reply("half", failure="truncated_json"), Reply(failure="529"))
     llm.answer(Reply("Green.", input_tokens=1000, output_tokens=200))
     complete(question(), actor=actor)
@@ -105,20 +99,14 @@ def test_a_pause_between_attempts_belongs_to_none(llm: LLMServer, actor: Actor) 
     assert answered.latency_ms <= between_ms - 1000
 
 
-@pytest.mark.parametrize(
-    ("read", "written", "cost"), [(0, 0, "0.02"), (800, 0, "0.0128"), (800, 100, "0.01305")]
-)
+@pytest.mark.parametrize(("read", "written", "cost"), [(0, 0, "0.02"), (800, 0, "0.0128"), (800, 100, "0.01305")])
 def test_what_the_cache_read_and_wrote_stands_apart_and_has_its_price(
     llm: LLMServer, actor: Actor, settings: Any, read: int, written: int, cost: str
 ) -> None:
     settings.PRICES = PriceList.from_json(
         '{"claude": {"input": 10, "output": 50, "cache_read": 1, "cache_write": 12.5}}'
     )
-    llm.answer(
-        Reply(
-            "Green.", input_tokens=1000, output_tokens=200, cached_tokens=read, cache_written_tokens=written
-        )
-    )
+    llm.answer(Reply("Green.", input_tokens=1000, output_tokens=200, cached_tokens=read, cache_written_tokens=written))
     complete(question(), actor=actor)
     entry = LedgerEntry.objects.get()
     assert (entry.input_tokens, entry.cache_read_tokens, entry.cache_write_tokens) == (1000, read, written)
@@ -235,12 +223,7 @@ class TestStreams:
         pieces = async_to_sync(_streamed)(question(operation=Operation.CHAT), actor)
         assert isinstance(pieces[-1], Completion)
         entry = LedgerEntry.objects.get()
-        assert (entry.operation, entry.outcome, entry.input_tokens, entry.output_tokens) == (
-            "chat",
-            "ok",
-            30,
-            5,
-        )
+        assert (entry.operation, entry.outcome, entry.input_tokens, entry.output_tokens) == ("chat", "ok", 30, 5)
         assert entry.is_sample
 
     def test_in_a_loop_of_its_own(self, llm: LLMServer, actor: Actor) -> None:
@@ -265,16 +248,16 @@ class TestStreams:
             async_to_sync(_streamed)(question(operation=Operation.CHAT), actor)
         assert LedgerEntry.objects.get().outcome == raised.value.code
 
-    def test_attempts_before_the_first_piece_leave_rows(
-        self, llm: LLMServer, actor: Actor, prices: None
-    ) -> None:
+    def test_attempts_before_the_first_piece_leave_rows(self, llm: LLMServer, actor: Actor, prices: None) -> None:
         llm.then(Reply(failure="html"), Reply(failure="529"))
         llm.answer(Reply("Green tea."))
         async_to_sync(_streamed)(question(operation=Operation.CHAT), actor)
         entries = LedgerEntry.objects.order_by("created_at")
         assert [(each.outcome, each.cost is not None) for each in entries] == [
-            ("not_a_stream", True), ("overloaded", False), ("ok", True),
-        ]  # fmt: skip
+            ("not_a_stream", True),
+            ("overloaded", False),
+            ("ok", True),
+        ]
 
     def test_who_goes_away_between_two_attempts_breaks_off_none(
         self, llm: LLMServer, actor: Actor, monkeypatch: pytest.MonkeyPatch

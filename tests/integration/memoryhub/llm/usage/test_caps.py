@@ -45,16 +45,11 @@ BACKGROUND = [each for each in Operation if each not in (Operation.CHAT, Operati
 
 def question(operation: Operation) -> CompletionRequest:
     return CompletionRequest(
-        operation=operation,
-        messages=(ChatMessage("user", "tea?"),),
-        max_output_tokens=50,
-        deadline_seconds=60.0,
+        operation=operation, messages=(ChatMessage("user", "tea?"),), max_output_tokens=50, deadline_seconds=60.0
     )
 
 
-def spent(
-    actor: Actor, *, cost: str | None = "1", tokens: int = 100, at: datetime | None = None, **rest: Any
-) -> None:
+def spent(actor: Actor, *, cost: str | None = "1", tokens: int = 100, at: datetime | None = None, **rest: Any) -> None:
     LedgerEntry.objects.create(
         agent_id=actor.agent_id, actor=actor, operation="chat", provider="anthropic", model="claude-x", latency_ms=1,
         input_tokens=tokens, output_tokens=0, estimated_tokens=tokens, cost=None if cost is None else Decimal(cost),
@@ -100,10 +95,14 @@ def test_a_background_stream_stops_before_the_call_as_well(llm: LLMServer, actor
 @pytest.mark.parametrize(
     ("caps", "goes_on"),
     [
-        ({}, True), ({"daily_spend_cap": 1.01}, True), ({"daily_spend_cap": 1}, False), ({"daily_token_cap": 101}, True),
-        ({"daily_token_cap": 100}, False), ({"daily_spend_cap": 5, "daily_token_cap": 100}, False),
+        ({}, True),
+        ({"daily_spend_cap": 1.01}, True),
+        ({"daily_spend_cap": 1}, False),
+        ({"daily_token_cap": 101}, True),
+        ({"daily_token_cap": 100}, False),
+        ({"daily_spend_cap": 5, "daily_token_cap": 100}, False),
     ],
-)  # fmt: skip
+)
 def test_either_cap_pauses(llm: LLMServer, actor: Actor, caps: dict[str, Any], goes_on: bool) -> None:
     actor = cap(actor, **caps)
     spent(actor)
@@ -145,10 +144,7 @@ def test_a_user_cannot_raise_the_agents_cap(llm: LLMServer, actor: Actor) -> Non
 
 
 def test_only_an_operator_sets_caps(client: APIClient, make_client: Any) -> None:
-    assert (
-        client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"daily_spend_cap": 3}}).status_code
-        == 201
-    )
+    assert client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"daily_spend_cap": 3}}).status_code == 201
     writer = make_client(scopes=["read", "write"])
     refused = writer.patch(f"{API}/actors?agent_id=kana&user_id=hiroki", {"policy": {"daily_spend_cap": 9}})
     assert refused.status_code == 403
@@ -178,9 +174,12 @@ def test_the_sum_reads_its_index_alone(actor: Actor, llm: LLMServer) -> None:
 def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServer:
     """Return a remote embedder, configured."""
     settings.EMBEDDING = EmbeddingConfig(
-        provider="openai", model="text-embedding-3-small", dimension=embeddings_server.dimension,
-        base_url=embeddings_server.base_url, api_key=embeddings_server.key,
-    )  # fmt: skip
+        provider="openai",
+        model="text-embedding-3-small",
+        dimension=embeddings_server.dimension,
+        base_url=embeddings_server.base_url,
+        api_key=embeddings_server.key,
+    )
     registry.reset()
     return embeddings_server
 
@@ -190,9 +189,7 @@ def remember(client: APIClient, text: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_remote_embeddings_stand_in_the_ledger(
-    client: APIClient, remote: EmbeddingsServer, prices: None
-) -> None:
+def test_remote_embeddings_stand_in_the_ledger(client: APIClient, remote: EmbeddingsServer, prices: None) -> None:
     remember(client, "Likes 抹茶")
     run_jobs()
     found = client.post(f"{API}/memories/search", {**WHO, "query": "green tea"})
@@ -201,16 +198,17 @@ def test_remote_embeddings_stand_in_the_ledger(
     assert set(entries) == {"embed", "embed_query", "calibrate"}
     stored = entries["embed"]
     assert (stored.agent_id, stored.provider, stored.model, stored.outcome) == (
-        "kana", "openai", "text-embedding-3-small", "ok",
-    )  # fmt: skip
+        "kana",
+        "openai",
+        "text-embedding-3-small",
+        "ok",
+    )
     assert stored.input_tokens == stored.estimated_tokens > 0 and stored.cost and stored.actor_id
     assert not stored.is_sample
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whom_something_is_drawn_about_pays_for_what_is_held_against_it(
-    remote: EmbeddingsServer, actor: Actor
-) -> None:
+def test_whom_something_is_drawn_about_pays_for_what_is_held_against_it(remote: EmbeddingsServer, actor: Actor) -> None:
     now = timezone.now()
     new = ExtractedMemory("Likes 抹茶.", Kind.FACT, "facts", 0.9, (uuid4(),), said_at=now, is_trusted=True)
     assert resolve_extracted(actor=actor, extracted=[new], now=now) == {}
@@ -239,9 +237,9 @@ def test_embedding_jobs_wait_for_the_next_day_and_say_so(client: APIClient, remo
     assert shown["state"] == "queued" and "daily_token_cap of 50 tokens (60 used)" in shown["error"]
     assert abs(job.due_at - day_end(timezone.now().date(), UTC)) < timedelta(minutes=1)
     today = client.get(f"{API}/usage?agent_id=kana").json()["today"]
-    assert today["is_paused"] and today["paused_until"] == day_end(
-        timezone.now().date(), UTC
-    ).isoformat().replace("+00:00", "Z")
+    assert today["is_paused"] and today["paused_until"] == day_end(timezone.now().date(), UTC).isoformat().replace(
+        "+00:00", "Z"
+    )
     _look_everywhere(job)
     LedgerEntry.objects.update(created_at=timezone.now() - timedelta(days=1))
     Job.objects.update(due_at=timezone.now())

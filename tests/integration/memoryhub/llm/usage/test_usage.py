@@ -53,19 +53,18 @@ def test_calls_are_added_up_by_day_operation_and_model(client: APIClient, actor:
          "failures": 0, "input_tokens": 100, "output_tokens": 20, "cost": 0.25},
     ]  # fmt: skip
     assert found["today"] == {
-        "cost": 0.5, "tokens": 340, "daily_spend_cap": None, "daily_token_cap": None, "is_paused": False,
+        "cost": 0.5,
+        "tokens": 340,
+        "daily_spend_cap": None,
+        "daily_token_cap": None,
+        "is_paused": False,
         "paused_until": None,
-    }  # fmt: skip
+    }
     assert (found["agent_id"], found["user_id"], found["to"]) == ("kana", None, today)
 
 
 def test_days_are_utc_and_both_ends_count(client: APIClient, actor: Actor) -> None:
-    for moment in (
-        "2026-03-01T23:59:59",
-        "2026-03-02T00:00:00",
-        "2026-03-03T23:59:59",
-        "2026-03-04T00:00:00",
-    ):
+    for moment in ("2026-03-01T23:59:59", "2026-03-02T00:00:00", "2026-03-03T23:59:59", "2026-03-04T00:00:00"):
         called(actor, datetime.fromisoformat(moment).replace(tzinfo=UTC))
     found = usage(client, "agent_id=kana&from=2026-03-02&to=2026-03-03")
     assert [(row["day"], row["calls"]) for row in found["results"]] == [("2026-03-03", 1), ("2026-03-02", 1)]
@@ -88,9 +87,7 @@ def test_the_first_and_the_last_day_can_be_asked_for(client: APIClient, query: s
     assert usage(client, f"agent_id=kana&{query}")["results"] == []
 
 
-def test_a_user_sees_that_users_calls_and_the_agents_day(
-    client: APIClient, make_client: Any, actor: Actor
-) -> None:
+def test_a_user_sees_that_users_calls_and_the_agents_day(client: APIClient, make_client: Any, actor: Actor) -> None:
     cap(actor, daily_spend_cap=0.4)
     called(actor, timezone.now())
     called(None, timezone.now())
@@ -116,10 +113,7 @@ def test_the_admin_adds_up_what_its_filters_leave(actor: Actor) -> None:
     browser.force_login(User.objects.create_superuser("boss", password="a long password"))
     page = reverse("admin:memoryhub_ledgerentry_changelist")
     everything = browser.get(page).context["by_day"]["rows"]
-    assert [(row[1], row[2], row[3], row[-1]) for row in everything] == [
-        ("kana", 2, 1, "7 USD"),
-        ("yuno", 1, 0, "-"),
-    ]
+    assert [(row[1], row[2], row[3], row[-1]) for row in everything] == [("kana", 2, 1, "7 USD"), ("yuno", 1, 0, "-")]
     narrowed = browser.get(page, {"agent_id": "kana"})
     assert [row[1] for row in narrowed.context["by_day"]["rows"]] == ["kana"]
     assert "0.2500 USD" in narrowed.content.decode()
@@ -149,9 +143,7 @@ def test_the_dashboard_tells_tokens_where_no_price_is_known(actor: Actor) -> Non
     assert "Tokens today" in titles and "Spent today" not in titles
 
 
-def test_an_erased_users_calls_stay_in_the_agents_accounts_without_the_user(
-    client: APIClient, actor: Actor
-) -> None:
+def test_an_erased_users_calls_stay_in_the_agents_accounts_without_the_user(client: APIClient, actor: Actor) -> None:
     entry = called(actor, timezone.now())
     erased = client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki")
     assert erased.json()["anonymised"]["memoryhub_ledgerentry"] == 1

@@ -28,9 +28,7 @@ from memoryhub.llm.tokens import (
 
 # Counted once with the npm package "tiktoken" 1.0.22 (a build of its own, in WebAssembly) over texts written
 # for this test.
-COUNTED_TEXTS: list[dict[str, Any]] = json.loads(
-    Path(__file__).with_name("counted_texts.json").read_text("utf-8")
-)
+COUNTED_TEXTS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("counted_texts.json").read_text("utf-8"))
 MIXED = Factors(latin=1.5, japanese=1.4, code=1.2, other=2.0)
 
 
@@ -167,11 +165,7 @@ def test_overheads_come_from_the_factors() -> None:
 
 
 @given(
-    st.lists(
-        st.sampled_from(
-            ["\n", "\r", "12.", "1. ", " ", "/", ".", "'s", "word", "語", "\u0301", "\u3000", "\x1c"]
-        )
-    )
+    st.lists(st.sampled_from(["\n", "\r", "12.", "1. ", " ", "/", ".", "'s", "word", "語", "\u0301", "\u3000", "\x1c"]))
 )
 def test_a_text_counted_by_lines_counts_what_it_does_as_a_whole(pieces: list[str]) -> None:
     text = "".join(pieces) + f"\n3. {'A line of prose. ' * 10}\n" * 13

@@ -40,9 +40,7 @@ def test_factors_for_takes_the_longest_prefix(model: str | None, expected: Facto
 
 def test_what_is_unknown_is_counted_no_lower_than_anything_known() -> None:
     for known in FACTORS_BY_PREFIX.values():
-        assert all(
-            mine >= theirs for mine, theirs in zip(astuple(UNKNOWN_MODEL), astuple(known), strict=True)
-        )
+        assert all(mine >= theirs for mine, theirs in zip(astuple(UNKNOWN_MODEL), astuple(known), strict=True))
 
 
 def test_most_conservative_is_the_maximum_of_each_field() -> None:

@@ -25,18 +25,13 @@ from memoryhub.llm.tokens import SCRIPTS, Script, looks_like_code, script_sizes,
         ('{"name": "kana", "tags": ["a"]}', [("code", None)]),
         ("(yes)", [("latin", None)]),
         ("print('日本語')", [("latin", "print('"), ("japanese", "日本語"), ("latin", "')")]),
-        (
-            "See:\n```\nplain\n```\nDone.",
-            [("latin", "See:\n"), ("code", "```\nplain\n```\n"), ("latin", "Done.")],
-        ),
+        ("See:\n```\nplain\n```\nDone.", [("latin", "See:\n"), ("code", "```\nplain\n```\n"), ("latin", "Done.")]),
         ("~~~\na ``` b\n```\nc\n~~~\nd", [("code", "~~~\na ``` b\n```\nc\n~~~\n"), ("latin", "d")]),
         ("```\nnever closed", [("code", None)]),
     ],
 )
 def test_split_by_script_classifies(text: str, expected: list[tuple[Script, str | None]]) -> None:
-    assert list(split_by_script(text)) == [
-        (script, text if piece is None else piece) for script, piece in expected
-    ]
+    assert list(split_by_script(text)) == [(script, text if piece is None else piece) for script, piece in expected]
 
 
 @given(st.text(max_size=400) | st.text("aあж{};\n `~\r\u2028", max_size=80))
@@ -49,8 +44,7 @@ def test_split_by_script_loses_nothing(text: str) -> None:
 
 
 @given(
-    st.text("aZ9.é \tあ漢、한бก👍\u0301\u200b", max_size=300)
-    | st.text(st.characters(exclude_categories=["Z", "C"]))
+    st.text("aZ9.é \tあ漢、한бก👍\u0301\u200b", max_size=300) | st.text(st.characters(exclude_categories=["Z", "C"]))
 )
 def test_sizes_of_a_line_are_those_of_its_pieces(line: str) -> None:
     pieces = [] if looks_like_code(line) else list(split_by_script(line))

@@ -27,9 +27,7 @@ PRICES = PriceList.from_json(
     ],
 )
 def test_longest_prefix_of_a_models_name_has_the_price(model: str, cost: str | None) -> None:
-    assert PRICES.cost(model, input_tokens=1000, output_tokens=1000) == (
-        None if cost is None else Decimal(cost)
-    )
+    assert PRICES.cost(model, input_tokens=1000, output_tokens=1000) == (None if cost is None else Decimal(cost))
 
 
 def test_a_single_token_of_the_cheapest_model_is_not_rounded_away() -> None:
@@ -81,8 +79,7 @@ def test_a_cap_is_reached_when_it_is_used_up(policy: BudgetPolicy, spent: Spent,
 
 
 @pytest.mark.parametrize(
-    "values",
-    [{"daily_spend_cap": -1}, {"daily_spend_cap": "5"}, {"daily_token_cap": 1.5}, {"daily_token_cap": True}],
+    "values", [{"daily_spend_cap": -1}, {"daily_spend_cap": "5"}, {"daily_token_cap": 1.5}, {"daily_token_cap": True}]
 )
 def test_caps_out_of_range_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(PolicyError):
