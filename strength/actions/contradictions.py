@@ -209,22 +209,25 @@ def known_memories(
     said, alike = _last_said(found, now), _similar_rejected(rejected, query)
     known = {each: resembles(new.content, each.text) for each in _corrected_texts(actor, namespaces, new.content)}
     for memory in found:
-        said_at = max(filter(None, [memory.valid_from, said.get(memory.pk) or memory.created_at]))
-        has_ended = memory.valid_to is not None and memory.valid_to <= now
-        by_status = {Status.REJECTED: KnownState.REJECTED, Status.PENDING: KnownState.PENDING}
-        state = by_status.get(Status(memory.status), KnownState.ENDED if has_ended else KnownState.CURRENT)
-        is_rejected = state is KnownState.REJECTED
-        each = KnownMemory(
-            memory.pk,
-            memory.content,
-            state,
-            said_at,
-            memory.valid_to,
-            memory.updated_at if is_rejected else None,
-            is_trusted=memory.trust == Trust.TRUSTED,
-        )
+        each = _known_memory(memory, said.get(memory.pk) or memory.created_at, now)
+        is_rejected = each.state is KnownState.REJECTED
         known[each] = is_rejected and (memory.pk in alike or resembles(new.content, memory.content))
     return known
+
+
+def _known_memory(memory: Memory, said_at: datetime, now: datetime) -> KnownMemory:
+    has_ended = memory.valid_to is not None and memory.valid_to <= now
+    by_status = {Status.REJECTED: KnownState.REJECTED, Status.PENDING: KnownState.PENDING}
+    state = by_status.get(Status(memory.status), KnownState.ENDED if has_ended else KnownState.CURRENT)
+    return KnownMemory(
+        memory.pk,
+        memory.content,
+        state,
+        max(filter(None, [memory.valid_from, said_at])),
+        memory.valid_to,
+        memory.updated_at if state is KnownState.REJECTED else None,
+        is_trusted=memory.trust == Trust.TRUSTED,
+    )
 
 
 def _similar_rejected(rejected: Q, query: SearchQuery) -> set[UUID]:

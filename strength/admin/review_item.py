@@ -43,17 +43,7 @@ PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
 def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
     """Return the page context of an item, with the text that was typed for it; None if it is gone."""
     if item.is_merge:
-        whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
-        if whose is None:
-            return None
-        proposal = get_merge(item.key, whose)
-        return {
-            "proposal": proposal,
-            "actor": proposal.actor,
-            "alike": similarity_label(proposal.likeness),
-            "others": count_conflicting_merges(proposal),
-            **pair_context(request, proposal),
-        }
+        return _merge_context(request, item)
     memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
     if memory is None:
         return None
@@ -86,6 +76,20 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
             }
             for near, relevance in near_memories(memory, now=timezone.now())
         ],
+    }
+
+
+def _merge_context(request: HttpRequest, item: Item) -> dict[str, Any] | None:
+    actor_id = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
+    if actor_id is None:
+        return None
+    proposal = get_merge(item.key, actor_id)
+    return {
+        "proposal": proposal,
+        "actor": proposal.actor,
+        "alike": similarity_label(proposal.likeness),
+        "others": count_conflicting_merges(proposal),
+        **pair_context(request, proposal),
     }
 
 
