@@ -149,10 +149,10 @@ def import_records(archive: Archive, *, writing: ImportContext, step: Step, skip
     """
     if not archive.is_many:
         writing.report.names_files = False
-    records = FORMATS[writing.format].read(archive, writing.now)
     batch: list[LocatedRecord] = []
     weight = size = number = 0
-    for number, located in enumerate(islice(records, skip, None), skip + 1):
+    # No name holds the reader: where a step raises, its file is closed at once.
+    for number, located in enumerate(islice(FORMATS[writing.format].read(archive, writing.now), skip, None), skip + 1):
         if isinstance(located.record, Refusal):
             writing.refuse(located, located.record.why, located.record.what)
             continue

@@ -16,6 +16,7 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import actor_models, vacuum_tables
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.models import Job
+from memoryhub.search.models import FrequentTerms
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory, PerspectiveStrength
 from tests.conftest import client_with_key
@@ -62,6 +63,7 @@ def lived_in(client: APIClient, agent_id: str, user_id: str) -> Planted:
     made(client.post(f"{API}/memories/{memory_id}/unpin", {"reason": f"{mark} unpinned"}))
     with connection.cursor() as cursor:  # the feed of changes is written when a transaction commits
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+    FrequentTerms.objects.create(actor_id=planted.actor_id, terms=[1], counts=[100])
     admin, _ = User.objects.get_or_create(username="admin")
     for model, pk in ((Memory, memory_id), (Session, planted.ids["session_id"]), (Actor, planted.actor_id)):
         LogEntry.objects.create(

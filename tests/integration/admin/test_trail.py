@@ -128,7 +128,7 @@ WRITERS = {
 def test_the_verbs_that_are_written_are_those_that_have_words(where: str) -> None:
     writers, in_words = WRITERS[where]
     found = verbs_given_to(
-        writers, closed={"apply_transition": TRANSITIONS, "order_curation": {*TRANSITIONS, "delete"}}
+        writers, closed={"apply_transition": TRANSITIONS, "enqueue_curation": {*TRANSITIONS, "delete"}}
     )
     assert not found.unread
     in_sql = {"sleep"} if where == "a memory's story" else set()  # the view of histories says it
