@@ -189,12 +189,12 @@ class ChatView(ApiView):
             return self._streamed(prepare_turn(question=question, **who))
         prepared = chat(question=question, **who)
         headers = {**_replay_header(prepared), **self.headers_of(prepared.turn)}
-        return Response(self.written(prepared.turn), headers=headers)
+        return Response(self.response_body(prepared.turn), headers=headers)
 
     def headers_of(self, turn: ChatTurn) -> dict[str, str]:
         return {}
 
-    def written(self, turn: ChatTurn) -> dict[str, Any]:
+    def response_body(self, turn: ChatTurn) -> dict[str, Any]:
         """Return an answered turn as JSON."""
         return turn_as_json(turn)
 

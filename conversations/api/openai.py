@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.chat import ChatFailed, Question
-from conversations.actions.shown_history import place_question
+from conversations.actions.client_history import place_question
 from conversations.api.blocks import ToolIn
 from conversations.api.chat import KEEP_ALIVE, ChatView, problem_of, turn_as_json, with_keep_alive
 from conversations.api.serializers import MAX_TOOLS, MessageIn
@@ -35,7 +35,7 @@ SESSION_HEADERS: Final = ("X-Session-Id", "X-Conversation-Id", "X-OpenWebUI-Chat
 MAX_MESSAGES: Final = 2_000
 MAX_MODELS: Final = 1_000
 
-ASKS_NOTHING: Final[Mapping[str, tuple[Any, ...]]] = {
+NEUTRAL_VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "audio": (),
     "function_call": ("none", "auto"),
     "functions": ([],),
@@ -50,13 +50,13 @@ ASKS_NOTHING: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "web_search_options": (),
 }
-"""Parameters that would change what an answer is, with the values that ask for nothing. Others are refused."""
+"""Parameters that would change what an answer is, with their neutral values; others are refused."""
 
-ERRORS: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-FINISHED: Final = {"ok": "stop", "tool_use": "tool_calls", "truncated": "length"}
+ERROR_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+FINISH_REASONS: Final = {"ok": "stop", "tool_use": "tool_calls", "truncated": "length"}
 
 
-class SaidIn(MessageIn):
+class CompletionMessageIn(MessageIn):
     """A message in OpenAI's form; what else a client sends with it is not kept."""
 
     def to_internal_value(self, data: Any) -> Any:
@@ -66,7 +66,7 @@ class SaidIn(MessageIn):
         if known.get("role") == "developer":
             known["role"] = Role.SYSTEM.value
         if isinstance(calls := known.get("tool_calls"), list):
-            known["tool_calls"] = [_only(each, "id", "type", "function") for each in calls]
+            known["tool_calls"] = [_pick(each, "id", "type", "function") for each in calls]
         return super().to_internal_value(known | ({"author": data["name"]} if data.get("name") else {}))
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -75,14 +75,14 @@ class SaidIn(MessageIn):
         return super().validate(attrs)
 
 
-def _only(data: Any, *names: str) -> Any:
+def _pick(data: Any, *names: str) -> Any:
     return {name: data[name] for name in names if name in data} if isinstance(data, dict) else data
 
 
-class SaidField(ItemsField):
+class CompletionMessagesField(ItemsField):
     """Messages without those that say nothing: an answer that was stopped before its first word."""
 
-    child = SaidIn()
+    child = CompletionMessageIn()
 
     def to_internal_value(self, data: Any) -> list[NewMessage]:
         said = [each for each in data if not _is_blank(each)] if isinstance(data, list) else data
@@ -108,7 +108,7 @@ class CompletionIn(serializers.Serializer):
     """A request for a completion. Fields that are not named here are ignored, for clients send many."""
 
     model = AgentIdField()
-    messages = SaidField(max_length=MAX_MESSAGES)
+    messages = CompletionMessagesField(max_length=MAX_MESSAGES)
     user = UserIdField(allow_null=True, default=None)
     metadata = ObjectField(required=False, allow_null=True, default=None)
     tools = ItemsField(child=ToolIn(), required=False, allow_null=True, max_length=MAX_TOOLS, default=None)
@@ -119,8 +119,8 @@ class CompletionIn(serializers.Serializer):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         values: dict[str, Any] = super().to_internal_value(data)
-        wanted = {name: data[name] for name in ASKS_NOTHING if data.get(name) is not None}
-        if unmet := [name for name, value in wanted.items() if value not in ASKS_NOTHING[name]]:
+        wanted = {name: data[name] for name in NEUTRAL_VALUES if data.get(name) is not None}
+        if unmet := [name for name, value in wanted.items() if value not in NEUTRAL_VALUES[name]]:
             raise ValidationError({name: ["is not supported here with this value."] for name in unmet})
         if wanted.get("tool_choice") == "none":
             values["tools"] = None
@@ -167,7 +167,7 @@ class OpenAIView(ApiView):
 
 def error_of(problem: Mapping[str, Any]) -> dict[str, Any]:
     status = problem["status"]
-    kind = ERRORS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    kind = ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     param = problem["errors"][0]["field"] if problem["errors"] else None
     return {"message": problem["detail"], "type": kind, "param": param, "code": problem["code"]}
 
@@ -189,7 +189,7 @@ class Completions(OpenAIView, ChatView):
         """Answer the last message of a conversation that the client keeps; store what is new of it."""
         key, values = self.keyed(CompletionIn)
         self.model, asked = values["model"], values["asked"]
-        self.tells_usage = bool((values["stream_options"] or {}).get("include_usage"))
+        self.includes_usage = bool((values["stream_options"] or {}).get("include_usage"))
         actor = self.writing({"agent_id": self.model, "user_id": self._user(values)})
         is_result = asked.role == Role.TOOL
         question = Question(
@@ -234,14 +234,19 @@ class Completions(OpenAIView, ChatView):
         receipt = {"X-Memoryhub-Receipt-Id": str(turn.receipt_id)} if turn.receipt_id else {}
         return {"X-Memoryhub-Session-Id": str(turn.session_id), **receipt}
 
-    def written(self, turn: ChatTurn) -> dict[str, Any]:
-        told = turn_as_json(turn)
-        message = {"role": "assistant", "content": told["text"] or None, "refusal": None}
-        if calls := _calls(told):
+    def response_body(self, turn: ChatTurn) -> dict[str, Any]:
+        turn_json = turn_as_json(turn)
+        message = {"role": "assistant", "content": turn_json["text"] or None, "refusal": None}
+        if calls := _calls(turn_json):
             message["tool_calls"] = calls
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": FINISHED[told["status"]]}
-        whole = self._frame(turn, "chat.completion", choices=[choice], usage=_usage(told))
-        return {**whole, "memoryhub": _about(told)}
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": FINISH_REASONS[turn_json["status"]],
+        }
+        whole = self._frame(turn, "chat.completion", choices=[choice], usage=_usage(turn_json))
+        return {**whole, "memoryhub": _memoryhub_fields(turn_json)}
 
     def _frame(self, turn: ChatTurn, kind: str, **values: Any) -> dict[str, Any]:
         created = int(turn.created_at.timestamp())
@@ -265,12 +270,12 @@ class Completions(OpenAIView, ChatView):
         except Exception as error:
             yield _data({"error": error_of(problem_of(error))})
             return
-        told = turn_as_json(turn)
-        if calls := _calls(told):
+        turn_json = turn_as_json(turn)
+        if calls := _calls(turn_json):
             yield self._chunk(turn, {"tool_calls": [{"index": n, **each} for n, each in enumerate(calls)]})
-        yield self._chunk(turn, {}, FINISHED[told["status"]], memoryhub=_about(told))
-        if self.tells_usage:
-            yield _data(self._frame(turn, "chat.completion.chunk", choices=[], usage=_usage(told)))
+        yield self._chunk(turn, {}, FINISH_REASONS[turn_json["status"]], memoryhub=_memoryhub_fields(turn_json))
+        if self.includes_usage:
+            yield _data(self._frame(turn, "chat.completion.chunk", choices=[], usage=_usage(turn_json)))
         yield b"data: [DONE]\n\n"
 
 
@@ -278,22 +283,22 @@ def _data(content: Mapping[str, Any]) -> bytes:
     return f"data: {json.dumps(content, ensure_ascii=False, default=str)}\n\n".encode("utf-8", "replace")
 
 
-def _calls(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _calls(turn_json: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "id": call["id"],
             "type": "function",
             "function": {"name": call["name"], "arguments": json.dumps(call["input"], ensure_ascii=False)},
         }
-        for call in told["tool_calls"]
+        for call in turn_json["tool_calls"]
     ]
 
 
-def _usage(told: Mapping[str, Any]) -> dict[str, int]:
-    read, written = told["usage"]["input_tokens"], told["usage"]["output_tokens"]
+def _usage(turn_json: Mapping[str, Any]) -> dict[str, int]:
+    read, written = turn_json["usage"]["input_tokens"], turn_json["usage"]["output_tokens"]
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _about(told: Mapping[str, Any]) -> dict[str, Any]:
+def _memoryhub_fields(turn_json: Mapping[str, Any]) -> dict[str, Any]:
     """Return what memoryhub tells beside the answer."""
-    return {name: told[name] for name in ("session_id", "message_id", "answer_id", "receipt_id", "model")}
+    return {name: turn_json[name] for name in ("session_id", "message_id", "answer_id", "receipt_id", "model")}

@@ -167,7 +167,7 @@ _KNOWN_SCRIPT: Final = re.compile(f"[A-Za-z\u3041-\u3096{KATAKANA}{HAN}]")
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """What a message says besides pasted code, and its terms.
+    """The prose of a message, without pasted code, and its terms.
 
     The terms are those that are no courtesy; all of them where it `is_courtesy` alone. Of a huge message only the
     beginning and the end are read.

@@ -50,15 +50,15 @@ def place_question(
         row = known[fingerprints[last]]
         parent = row.client_message_id or str(row.pk)
     for each in history[0 if last is None else last + 1 :]:
-        parent = _id_after(parent, each)
+        parent = _chained_id(parent, each)
         before.append(replace(each, client_message_id=parent))
-    own_id = _id_after(parent, asked)
+    own_id = _chained_id(parent, asked)
     return replace(
-        question, before=tuple(before), client_message_id=own_id, left=_left(rows, history, fingerprints, own_id)
+        question, before=tuple(before), client_message_id=own_id, left=_omitted(rows, history, fingerprints, own_id)
     )
 
 
-def _left(
+def _omitted(
     rows: Sequence[Message], history: Sequence[NewMessage], fingerprints: Sequence[str], own_id: str
 ) -> frozenset[int]:
     """Return the `seq` of messages that the client does not show, but for those before the first that it shows.
@@ -70,7 +70,7 @@ def _left(
         if wanted[_fingerprint(row)] > 0:
             wanted[_fingerprint(row)] -= 1
             shown.append(row)
-    begins = not history or _id_after("", history[0]) in {row.client_message_id for row in shown}
+    begins = not history or _chained_id("", history[0]) in {row.client_message_id for row in shown}
     start = shown[-1].seq if shown and not begins else 0
     left = {row.seq for row in rows if row.seq > start and row.client_message_id != own_id}
     return frozenset(left - {row.seq for row in shown})
@@ -85,17 +85,17 @@ def _session_of(
     """
     named = uuid5(actor.pk, f"session:{name}") if name else None
     own = Session.objects.filter(actor=actor)
-    if named and (found := own.filter(pk__in=[named, *_as_id(name or "")]).first()):
+    if named and (found := own.filter(pk__in=[named, *_parse_id(name or "")]).first()):
         return found.pk
     if known := _known_session(actor, history, question.channel):
         return known
     if named or not history:
-        return named or _unanswered(actor, asked, question.channel)
+        return named or _failed_session(actor, asked, question.channel)
     has_questions = any(each.role == Role.USER for each in history)
     return uuid5(actor.pk, "told:" + "".join(map(_fingerprint, history))) if has_questions else None
 
 
-def _as_id(name: str) -> list[UUID]:
+def _parse_id(name: str) -> list[UUID]:
     try:
         return [UUID(name)]
     except ValueError:
@@ -129,7 +129,7 @@ def _known_session(actor: Actor, history: Sequence[NewMessage], channel: str) ->
     return found.session_id if found else None
 
 
-def _unanswered(actor: Actor, asked: NewMessage, channel: str) -> UUID | None:
+def _failed_session(actor: Actor, asked: NewMessage, channel: str) -> UUID | None:
     """Return the session of the actor's latest question where that is the same one, and all that was said in it."""
     turns = ChatTurn.objects.filter(actor=actor, session__channel=channel).select_related("session", "question")
     turn = turns.first()
@@ -150,7 +150,7 @@ def _fingerprint(message: NewMessage | Message) -> str:
     return repr((str(message.role), message.content.strip(), ids))
 
 
-def _id_after(parent: str, message: NewMessage) -> str:
+def _chained_id(parent: str, message: NewMessage) -> str:
     """Return the id of a message by what it follows, so that it is stored once at each place of a conversation."""
-    told = repr((parent, str(message.role), message.content, message.blocks))
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    content = repr((parent, str(message.role), message.content, message.blocks))
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
