@@ -1,17 +1,16 @@
-"""Measure how long a night's sleep takes, beside one plain UPDATE of a table made for being updated.
+"""Measure the time of nightly sleeps, and of one plain UPDATE of as many rows for comparison.
 
     python bench/sleep.py                       # 200 actors of 5,000 memories: five minutes
     python bench/sleep.py --actors 20           # a quick look
-    python bench/sleep.py --gather              # each actor's rows laid together first
+    python bench/sleep.py --gather              # with tables clustered by actor
     python bench/sleep.py --at-once 1           # one actor after the other, as in a worker's jobs
     python bench/sleep.py --json > figures.json
 
-Each night is one sleep of every actor, through the action that jobs and the API call, as many at a time as in
-`manage.py sleep_phase`: decay, archive, most active, levels, and what undoing needs. Strengths are spread so that a
-night archives about one in ninety; one in a hundred is pinned. Before each night but the first one in a hundred was
-used; one more night follows within minutes and has next to nothing to archive. Right before each night the same number
-of rows of a narrow table of the same width with fill factor 45 is updated by one plain statement, in the same
-PostgreSQL. Near-duplicates are timed apart.
+Each night is one sleep of every actor, by the action of jobs and API, as parallel as `manage.py sleep_phase`: decay,
+archiving, the limit on active memories, levels, and the data for undo. Strengths are spread so that a night archives
+about one in ninety; one in a hundred is pinned, and before each night but the first one in a hundred is used. A last
+night follows within minutes, with next to nothing to archive. Right before each night one statement updates as many
+rows of a table of the same width with fill factor 45, in the same PostgreSQL. Near-duplicates are timed separately.
 """
 
 import argparse
@@ -24,12 +23,12 @@ from typing import Any, Final
 
 import harness
 
-NIGHTS: Final = 6
-COMPARED: Final = 200
-IDLE: Final = timedelta(minutes=2)
-"""From the last night to one more, in which next to nothing falls due."""
+DEFAULT_NIGHTS: Final = 6
+MAX_COMPARED: Final = 200
+IDLE_INTERVAL: Final = timedelta(minutes=2)
+"""From the last night to an extra one with next to nothing to do."""
 
-PLAIN = """
+CREATE_PLAIN_TABLE = """
 CREATE TABLE bench_plain (id uuid PRIMARY KEY, actor_id uuid NOT NULL, strength float8 NOT NULL,
     access_count integer NOT NULL, candidate_count integer NOT NULL, last_accessed_at timestamptz,
     impact_score float8 NOT NULL, consolidation_level smallint NOT NULL, last_decay_at timestamptz)
@@ -38,26 +37,26 @@ INSERT INTO bench_plain SELECT memory_id, actor_id, strength, access_count, cand
     impact_score, consolidation_level, now() FROM strength_memorynumbers ORDER BY memory_id;
 """
 
-UPDATE = "UPDATE bench_plain SET strength = strength * 0.95, last_decay_at = now()"
+UPDATE_PLAIN_TABLE = "UPDATE bench_plain SET strength = strength * 0.95, last_decay_at = now()"
 
 # From the threshold to a hundred times as much, evenly by factors; a twentieth has reached level 1.
-SPREAD = """
+SPREAD_STRENGTHS = """
 UPDATE strength_memorynumbers SET
     strength = 0.1 * exp(ln(100) * random()), access_count = 5 * (hashint8(hashtext(memory_id::text)) %% 20 = 0)::int,
     consolidation_level = (hashint8(hashtext(memory_id::text)) %% 20 = 0)::int,
     mark = CASE WHEN random() < 0.01 THEN '-Infinity'::float8 ELSE 0 END, began_at = %s;
 """
-PIN = """
+PIN_MEMORIES = """
 UPDATE strength_memory AS memory SET pinned = true FROM strength_memorynumbers AS numbers
 WHERE numbers.memory_id = memory.id AND numbers.mark = '-Infinity'
 """
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Fill, let everybody sleep for some nights, and return the figures."""
+    """Fill the database, run the nights, and return the figures."""
     from memoryhub.tenancy.models import Actor
 
-    begun = datetime.now(UTC)  # what is filled in was changed before
+    begun = datetime.now(UTC)  # before all changes of the filling
     harness.say("filling")
     _fill(arguments, begun)
     actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
@@ -66,9 +65,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         harness.say(f"night {night + 1}")
         now = begun + timedelta(days=1 + night)
         if night:
-            _use(actors, now - timedelta(hours=12))
-        nights.append(_night(actors, now, arguments.at_once))
-    idle = _night(actors, now + IDLE, arguments.at_once)
+            _use_memories(actors, now - timedelta(hours=12))
+        nights.append(_run_night(actors, now, arguments.at_once))
+    idle = _run_night(actors, now + IDLE_INTERVAL, arguments.at_once)
     return {
         "rows": arguments.actors * arguments.memories,
         "nights": [*nights, idle],
@@ -94,49 +93,49 @@ def _fill(arguments: argparse.Namespace, begun: datetime) -> None:
     filling.fill(filling.Size(arguments.actors, arguments.memories, 0))
     Agent.objects.update(policy={"near_duplicates": "off"})
     with connection.cursor() as cursor:
-        cursor.execute(SPREAD, [begun])
+        cursor.execute(SPREAD_STRENGTHS, [begun])
         for actor in Actor.objects.exclude(user_id=""):
             values = {**policy_values(StrengthPolicy()), "actor_id": actor.pk, "now": begun}
             cursor.execute(QUERIES["begin_clock"], values)
-        cursor.execute(PIN)
-        cursor.execute(PLAIN)
+        cursor.execute(PIN_MEMORIES)
+        cursor.execute(CREATE_PLAIN_TABLE)
     filling.settle()
     if arguments.gather:
         for model in index_models():
             list(Clustering(model).run(now=begun))
 
 
-def _use(actors: list[Any], now: datetime) -> None:
-    """Use one in a hundred of each actor's memories."""
+def _use_memories(actors: list[Any], now: datetime) -> None:
+    """Report the use of one in a hundred of each actor's memories."""
     from memoryhub.auth.domain import command
     from strength.actions.usage import use_memories
     from strength.models import Memory
 
     for actor in actors:
-        every = Memory.objects.of([actor.pk]).active().select_related("actor__agent")
-        some = list(every.order_by("?")[: max(1, every.count() // 100)])
-        use_memories(memories=some, perspective=None, task=None, by=command("bench"), now=now)
+        rows = Memory.objects.of([actor.pk]).active().select_related("actor__agent")
+        sample = list(rows.order_by("?")[: max(1, rows.count() // 100)])
+        use_memories(memories=sample, perspective=None, task=None, by=command("bench"), now=now)
 
 
-def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
+def _run_night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
     from django.db import connection
 
     from memoryhub.auth.domain import command
     from memoryhub.db_pool import run_parallel
-    from strength.actions.sleep import SleepRequest, in_batches, sleep_together
+    from strength.actions.sleep import SleepRequest, actor_batches, sleep_batch
     from strength.domain.sleep import Trigger
 
     with connection.cursor() as cursor:
         started = time.perf_counter()
-        cursor.execute(UPDATE)
+        cursor.execute(UPDATE_PLAIN_TABLE)
         plain = time.perf_counter() - started
     started = time.perf_counter()
     sleep_request = SleepRequest(Trigger.COMMAND, command("bench"), now)
 
     def sleep(batch: list[Any], may_go_on: Any) -> list[Any]:
-        return list(sleep_together(actors=batch, request=sleep_request, may_go_on=may_go_on))
+        return list(sleep_batch(actors=batch, request=sleep_request, may_go_on=may_go_on))
 
-    parts = run_parallel(sleep, in_batches(actors, at_once=at_once), at_once=at_once)
+    parts = run_parallel(sleep, actor_batches(actors, at_once=at_once), at_once=at_once)
     runs = [run for part in parts for run in part]
     seconds = time.perf_counter() - started
     return {
@@ -150,11 +149,11 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
 
 
 def _compare(actor: Any, now: datetime) -> dict[str, Any]:
-    """Time how long it takes to look for near-duplicates of one memory among an actor's."""
+    """Measure the search for near-duplicates of one memory among an actor's."""
     from strength.actions.duplicates import duplicate_pairs
     from strength.models import Memory
 
-    memories = list(Memory.objects.of([actor.pk]).active().select_related("numbers")[:COMPARED])
+    memories = list(Memory.objects.of([actor.pk]).active().select_related("numbers")[:MAX_COMPARED])
     started = time.perf_counter()
     pairs = duplicate_pairs(actor, memories, now=now)
     each = (time.perf_counter() - started) / len(memories)
@@ -170,7 +169,7 @@ def main() -> None:
     parser = harness.parser_of(__doc__)
     parser.add_argument("--actors", type=harness.positive, default=200, help="actors (200)")
     parser.add_argument("--memories", type=harness.positive, default=5_000, help="memories of each (5,000)")
-    parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights, 2 or more ({NIGHTS})")
+    parser.add_argument("--nights", type=int, default=DEFAULT_NIGHTS, help=f"nights, 2 or more ({DEFAULT_NIGHTS})")
     at_once = min(os.cpu_count() or 1, 4)
     parser.add_argument("--at-once", type=harness.positive, default=at_once, help=f"actors ({at_once})")
     parser.add_argument("--gather", action="store_true", help="after `manage.py cluster_tables`")

@@ -13,10 +13,10 @@ from memoryhub.auth.domain import PrincipalKind, Scope
 from memoryhub.prepared import PreparedQuery
 from memoryhub.zones import local_day
 from strength.actions.profiles import profile_entries
-from strength.actions.search import MIN_LINE_TOKENS, MemorySearch, pinned_memories, search_memories, standing_memories
+from strength.actions.search import MIN_LINE_TOKENS, MemorySearch, pinned_memories, profile_memories, search_memories
 from strength.actions.selection import MemorySelection
 from strength.domain.memories import Kind
-from strength.domain.profile import Entry, StandingMemory
+from strength.domain.profile import Entry, ProfileMemory
 from strength.models import Memory, MemoryRevision, Profile
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
@@ -76,10 +76,10 @@ def profile(request: LayerRequest) -> LayerResult:
     policy, tenant = request.policy, request.tenant
     if not policy.include_profile or not tenant.user_id:
         return LayerResult()
-    rows = standing_memories(
-        tenant=tenant, project=request.project, now=request.now, most=policy.profile_max_tokens // MIN_LINE_TOKENS
+    rows = profile_memories(
+        tenant=tenant, project=request.project, now=request.now, limit=policy.profile_max_tokens // MIN_LINE_TOKENS
     )
-    written, entries = profile_entries(tenant=tenant, standing=rows, project=request.project, now=request.now)
+    written, entries = profile_entries(tenant=tenant, memories=rows, project=request.project, now=request.now)
     return LayerResult(tuple(_of_profile(entry, written, request.zone) for entry in entries))
 
 
@@ -113,7 +113,7 @@ def _wishes(memories: Sequence[Memory], request: LayerRequest) -> set[UUID]:
     return own | set(APPROVED.rows(by_curators))
 
 
-def _candidate(layer: str, memory: Memory | StandingMemory, zone: tzinfo, **scores: Any) -> Candidate:
+def _candidate(layer: str, memory: Memory | ProfileMemory, zone: tzinfo, **scores: Any) -> Candidate:
     return Candidate(
         layer=layer,
         content=memory.content,
@@ -123,5 +123,5 @@ def _candidate(layer: str, memory: Memory | StandingMemory, zone: tzinfo, **scor
     )
 
 
-def _since(memory: Memory | StandingMemory, zone: tzinfo) -> date:
+def _since(memory: Memory | ProfileMemory, zone: tzinfo) -> date:
     return memory.said_on or local_day(memory.valid_from or memory.created_at, zone)

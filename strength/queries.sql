@@ -1,12 +1,12 @@
--- The statements that the ORM cannot express; `memoryhub.queries` loads them. See `strength/sql.py` for the formulas.
+-- Statements that the ORM cannot express; `memoryhub.queries` loads them, `strength/sql.py` defines the formulas.
 --
--- Lock order: whoever locks rows of several tables locks the actor first, then memories, then numbers, each in the order
--- of actor and memory. A sleep locks the other way round, and keeps writers away meanwhile (`strength.models.locks`).
+-- Lock order: the actor, then memories, then numbers, each in the order of actor and memory. A sleep locks numbers before
+-- memories, and locks out writers meanwhile (`strength.models.locks`).
 
 -- name: mark_candidates
--- Rows are locked in the order of their keys, so that searches with overlapping results wait for each other and never
--- deadlock. The actor comes first, as in every write: the array is evaluated before any row is looked at. An actor that
--- is erased meanwhile has nothing to count. `commit` is how the commit waits for the disk, null as configured.
+-- Rows are locked in the order of their keys, so that searches with overlapping results never deadlock. The actor comes
+-- first, as in every write: the array is evaluated before any row is read. `commit` is the transaction's
+-- `synchronous_commit`, null for the configured one.
 WITH held AS MATERIALIZED (
     SELECT id FROM memoryhub_actor WHERE id = %(actor_id)s
     AND set_config('synchronous_commit', coalesce(%(commit)s::text, current_setting('synchronous_commit')), TRUE) IS NOT NULL
@@ -19,7 +19,7 @@ WITH held AS MATERIALIZED (
 UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate_count + 1
 FROM returned WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = returned.memory_id
 
--- fragment: point_of
+-- fragment: record_points
 -- One row per memory, kind and day in the history of strengths; a merge leaves none.
 INSERT INTO strength_strengthpoint AS point (actor_id, memory_id, day, kind, at, before, strength, mark, level, times)
 SELECT %(actor_id)s, memory_id, (%(now)s AT TIME ZONE 'UTC')::date, %(kind)s::text, %(now)s, before, strength,
@@ -29,7 +29,7 @@ ON CONFLICT (actor_id, memory_id, day, kind) DO UPDATE SET at = excluded.at, str
     mark = excluded.mark, level = excluded.level, times = point.times + 1
 
 -- name: insert_numbers
--- Marked by the actor's clock; says whether that has to be begun.
+-- Marked by the actor's clock; `is_first` tells that the clock has to be started.
 WITH new AS (
     SELECT memory.id, state.clock_at IS NULL AS is_first, CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END AS mark,
         numbers.began_task
@@ -48,7 +48,7 @@ WITH new AS (
 SELECT id, mark, is_first FROM new
 
 -- name: begin_clock
--- From when the first of the actor's memories began to fade, as far as they came in by an import.
+-- From the time when the first memory began to fade, which an import may hold.
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs, clock_at, clock_task, rates, by_task, thresholds)
 SELECT %(actor_id)s, 0, 0, least(%(now)s, min(began_at)), coalesce(min(began_task), 0), %(rates)s, %(by_task)s,
     %(thresholds)s
@@ -63,9 +63,9 @@ SELECT 1 FROM strength_memorynumbers
 WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
 
 -- name: write_numbers
--- What events do to strengths: `strengths` set them, `increment` and `uses` add. Pending and rejected memories do not
--- grow. Rows are locked by a list that is built first. If a join locked them, PostgreSQL would repeat the join for a row
--- that was changed meanwhile, find nothing, and leave it out: one use in ten was lost so.
+-- Applies events to strengths: `strengths` replace them, `increment` and `uses` are added. Pending and rejected memories
+-- do not grow. Rows are locked by a list that is built first: PostgreSQL repeats a locking join for a row that was changed
+-- meanwhile, finds nothing, and skips it, which lost one use in ten.
 WITH known AS MATERIALIZED (
     SELECT id AS memory_id FROM strength_memory
     WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND status IN ('active', 'archived')
@@ -114,35 +114,35 @@ WITH known AS MATERIALIZED (
         AND perspective.memory_id = changed.memory_id
         AND perspective.perspective IS DISTINCT FROM %(perspective)s::text
 ), noted AS (
-    {point_of}
+    {record_points}
 )
 SELECT count(*) FROM changed
 
--- fragment: settled
--- Memories that begin to fade or stop.
+-- fragment: fading_changes
+-- Memories that start or stop to fade.
 numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = ANY(%(memory_ids)s)
     AND {fades} <> (numbers.mark > '-Infinity')
 
--- fragment: settled_mark
+-- fragment: new_mark
 CASE WHEN {fades} THEN {mark_begun} ELSE '-Infinity' END
 
--- name: settle
--- Lets memories begin to fade, from their validity, from `since` and from when they began before, or stand still as strong
--- as they are; with their perspectives. For memories that the transaction has changed or locked, with their numbers.
-UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = {settled_mark}
+-- name: update_fading
+-- Starts decay, from the latest of `since`, the memory's validity and its earlier start; or stops it, at the current
+-- strength; with perspectives. For memories that the transaction has changed or locked, with their numbers.
+UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = {new_mark}
 FROM strength_memorynumbers AS numbers
 JOIN strength_memory AS memory ON memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
 LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {settled};
+WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {fading_changes};
 UPDATE strength_memorynumbers AS numbers SET
-    {as_it_stands}, mark = {settled_mark},
+    {current_strength}, mark = {new_mark},
     began_at = CASE WHEN {fades} THEN {begun_at} ELSE numbers.began_at END,
     began_task = CASE WHEN {fades} THEN {begun_task} ELSE numbers.began_task END
 FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
-WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {settled}
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {fading_changes}
 
 -- name: write_archivings
--- Writes the revisions of sleeps that archived memories, before these change. The sleeps have noted them in the feed.
+-- Writes the pending revisions of sleeps' archivings before the memories change. The feed has them already.
 SELECT set_config('memoryhub.changes', 'by_set', true);
 INSERT INTO strength_memoryrevision (id, actor_id, memory_id, number, verb, who_kind, who_id, who_name, reason,
     changed_before, changed_after, after, beside, created_at)
@@ -156,53 +156,53 @@ SELECT set_config('memoryhub.changes', '', true);
 UPDATE strength_memory SET archived_why = ''
 WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND archived_why <> ''
 
--- fragment: to_mark
+-- fragment: mark_scope
 numbers.actor_id = %(actor_id)s AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
-    AND (NOT %(ahead)s OR numbers.began_at > state.clock_at AND numbers.mark > '-Infinity')
+    AND (NOT %(only_ahead)s OR numbers.began_at > state.clock_at AND numbers.mark > '-Infinity')
 
--- name: mark_anew
--- Marks memories, with their perspectives, by the clock as it is: what was imported, for imports hold strengths of their
--- moment; or only what is `ahead` of the clock, by other rates than before.
+-- name: recompute_marks
+-- Marks memories and their perspectives by the current clock: after an import, which holds strengths of its time; or, with
+-- `only_ahead`, after a change of rates, those marked ahead of the clock.
 SELECT 1 FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE {to_mark} ORDER BY memory_id FOR UPDATE OF numbers;
-UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN %(ahead)s OR {fades} THEN {mark} ELSE '-Infinity' END
+WHERE {mark_scope} ORDER BY memory_id FOR UPDATE OF numbers;
+UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN %(only_ahead)s OR {fades} THEN {mark} ELSE '-Infinity' END
 FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
-WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {to_mark};
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {mark_scope};
 UPDATE strength_perspectivestrength AS perspective
 SET mark = least(numbers.mark, coalesce(state.clock[numbers.consolidation_level + 1], 0))
 FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {to_mark}
+WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {mark_scope}
 
--- fragment: differs
+-- fragment: index_differs
 ROW({of_found}) IS DISTINCT FROM ROW({of_memory})
 
 -- name: stale_memories
--- Memories whose index rows disagree with them, or that fade and should not, or the other way round; by actor.
+-- By actor: memories whose index rows differ from them, or whose decay does not match their state.
 SELECT memory.actor_id, array_agg(DISTINCT memory.id)
 FROM strength_memory AS memory
 LEFT JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id
 LEFT JOIN strength_memorynumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
-WHERE (found.memory_id IS NOT NULL AND {differs})
+WHERE (found.memory_id IS NOT NULL AND {index_differs})
     OR numbers.mark > '-Infinity' AND (memory.status <> 'active' OR memory.pinned)
     OR numbers.mark = '-Infinity' AND memory.status = 'active' AND NOT memory.pinned
         AND memory.valid_from IS NULL AND memory.valid_to IS NULL
 GROUP BY memory.actor_id ORDER BY memory.actor_id
 
 -- name: lock_memories
--- In the order of their keys, so that two that do this wait for each other and never deadlock.
+-- In the order of their keys, against deadlocks.
 SELECT id FROM strength_memory
 WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(%(memory_ids)s) ORDER BY id FOR SHARE
 
 -- name: sync_index
--- For memories that the transaction has locked or changed. A statement that waits for an index row goes on with the memory
--- as it was when the statement began, and would overwrite what another transaction has copied meanwhile.
+-- For memories that the transaction has locked or changed: a statement that waits for an index row continues with the
+-- memory as it was when the statement began, and would overwrite a later copy.
 UPDATE strength_memoryindex AS found SET ({facets}) = ROW({of_memory})
 FROM strength_memory AS memory
-WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {differs}
+WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {index_differs}
     AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 
 -- name: candidate_numbers
--- Inputs of the ranking. An index row that disagrees with its memory was found by mistake and is left out.
+-- Inputs of the ranking. Leaves out index rows that differ from their memories.
 SELECT memory.id, greatest({strength_now}, {perspective_now}),
     coalesce(numbers.last_accessed_at, memory.created_at), CASE WHEN %(with_words)s::boolean THEN found.words END
 FROM strength_memory AS memory
@@ -215,8 +215,7 @@ LEFT JOIN strength_perspectivestrength AS perspective ON perspective.actor_id = 
 WHERE memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 
 -- name: next_unread_session
--- The session to read next for strategies that are behind: the requested one first, then the oldest, so that what was said
--- later comes later.
+-- The session to read next for strategies that are behind: the requested one first, then in order of the last message.
 SELECT session.id FROM conversations_session AS session
 WHERE session.actor_id = %(actor_id)s AND session.message_count > 0
     AND EXISTS (
@@ -230,7 +229,7 @@ ORDER BY session.id IS DISTINCT FROM %(first)s::uuid, session.last_message_at, s
 LIMIT 1
 
 -- name: pass_over_unread
--- Moves the cursors of disabled strategies to the end of every session, and notes that they extracted nothing there.
+-- Moves the cursors of disabled strategies to the end of every session, and records the range that they passed over.
 INSERT INTO strength_strategycursor AS cursor
     (actor_id, strategy, session_id, read_until, passed_after, passed_until)
 SELECT session.actor_id, wanted.strategy, session.id, session.message_count, coalesce(known.read_until, 0),
@@ -254,15 +253,15 @@ FROM unnest(%(strategies)s::text[]) AS wanted (strategy) ORDER BY wanted.strateg
 ON CONFLICT (actor_id, session_id, strategy) DO NOTHING
 
 -- name: note_passed_message
--- Notes a message that no model would read, with what was passed over before.
+-- Records a message that the model refused, together with an earlier range that was passed over.
 UPDATE strength_strategycursor SET
     passed_after = CASE WHEN passed_after < passed_until THEN passed_after ELSE %(seq)s - 1 END,
     passed_until = %(seq)s
 WHERE actor_id = %(actor_id)s AND session_id = %(session_id)s AND strategy = ANY (%(strategies)s::text[])
 
 -- name: rewind_cursors
--- Back to the first message at or after a time, or to the very first; only to messages that were passed over, unless
--- everything is to be read `again`.
+-- Back to the first message at or after `since`, or to the first; without `again`, only over messages that were passed
+-- over.
 UPDATE strength_strategycursor AS cursor SET
     read_until = least(cursor.read_until, greatest(target.until, target.floor * cursor.passed_after)),
     passed_until = least(cursor.passed_until, greatest(target.until, target.floor * cursor.passed_after)),
@@ -281,7 +280,7 @@ WHERE cursor.actor_id = %(actor_id)s AND cursor.session_id = target.session_id
     AND (%(again)s OR cursor.passed_after < cursor.passed_until)
 
 -- name: unread_messages
--- The number of unread messages of each enabled strategy, of one actor or of all.
+-- Unread messages of each enabled strategy, of one actor or of all.
 SELECT wanted.strategy, sum(session.message_count - coalesce(cursor.read_until, 0))
 FROM conversations_session AS session
 JOIN memoryhub_actor AS actor ON actor.id = session.actor_id
@@ -295,18 +294,18 @@ WHERE (%(actor_id)s::uuid IS NULL OR session.actor_id = %(actor_id)s::uuid)
 GROUP BY wanted.strategy
 
 -- name: passed_messages
--- The number of messages that each strategy passed over, of one actor or of all.
+-- Messages that each strategy passed over, of one actor or of all.
 SELECT strategy, sum(passed_until - passed_after) FROM strength_strategycursor
 WHERE (%(actor_id)s::uuid IS NULL OR actor_id = %(actor_id)s::uuid) AND strategy = ANY (%(strategies)s::text[])
     AND passed_until > passed_after
 GROUP BY strategy
 
 -- name: thin_history
--- Of older points each month keeps the last of a kind, with the sum of their times and the strength before the first.
+-- Reduces the older points of a month and kind to the last, with the sum of times and the strength before the first.
 WITH old AS (
     SELECT actor_id, memory_id, kind, date_trunc('month', day)::date AS month, max(day) AS last,
         sum(times) AS times, (array_agg(before ORDER BY day))[1] AS before
-    FROM strength_strengthpoint WHERE day < %(before)s GROUP BY 1, 2, 3, 4 HAVING count(*) > 1 LIMIT %(most)s
+    FROM strength_strengthpoint WHERE day < %(before)s GROUP BY 1, 2, 3, 4 HAVING count(*) > 1 LIMIT %(limit)s
 ), summed AS (
     UPDATE strength_strengthpoint AS point SET times = old.times, before = old.before FROM old
     WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND point.kind = old.kind
@@ -317,64 +316,65 @@ WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND poin
     AND point.day >= old.month AND point.day < old.last
 
 -- name: succession
--- From a memory to its replacements, and back to what it replaced. `UNION` ends circles.
+-- A memory's replacements, and those that it replaced. `UNION` ends cycles.
 WITH RECURSIVE later AS (
     SELECT id, superseded_by_id, 0 AS step FROM strength_memory WHERE actor_id = %(actor_id)s AND id = %(memory_id)s
     UNION
     SELECT next.id, next.superseded_by_id, later.step + 1 FROM strength_memory AS next
-    JOIN later ON next.id = later.superseded_by_id WHERE next.actor_id = %(actor_id)s AND later.step < %(most)s
+    JOIN later ON next.id = later.superseded_by_id WHERE next.actor_id = %(actor_id)s AND later.step < %(limit)s
 ), earlier AS (
     SELECT id, 0 AS step FROM strength_memory WHERE actor_id = %(actor_id)s AND id = %(memory_id)s
     UNION
     SELECT former.id, earlier.step - 1 FROM strength_memory AS former
     JOIN earlier ON former.superseded_by_id = earlier.id
-    WHERE former.actor_id = %(actor_id)s AND earlier.step > -%(most)s
+    WHERE former.actor_id = %(actor_id)s AND earlier.step > -%(limit)s
 )
 SELECT id, min(step) FROM (SELECT id, step FROM earlier UNION SELECT id, step FROM later) AS chain
-GROUP BY id ORDER BY 2, 1 LIMIT %(most)s * 2 + 1
+GROUP BY id ORDER BY 2, 1 LIMIT %(limit)s * 2 + 1
 
 -- name: lock_shared
--- In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
-SELECT 1 FROM (SELECT pg_advisory_xact_lock_shared(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
+-- The advisory lock comes first: PostgreSQL does not pull up a subquery with a volatile function, and locks rows after
+-- the join.
+SELECT 1 FROM (SELECT pg_advisory_xact_lock_shared(%(lock_class)s, %(lock_key)s)) AS held, memoryhub_actor AS actor
 WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
 
 -- name: lock_exclusive
-SELECT 1 FROM (SELECT pg_advisory_xact_lock(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
+SELECT 1 FROM (SELECT pg_advisory_xact_lock(%(lock_class)s, %(lock_key)s)) AS held, memoryhub_actor AS actor
 WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
 
--- name: standing_memories
--- The strongest are found by walking the index of each level; `due` orders a level by strength. What was found is read
--- by an array of keys: joined, PostgreSQL would expect more and read all of the actor's memories.
+-- name: profile_memories
+-- The strongest come from the index of each level, where `due` orders by strength. Memories are read by an array of keys:
+-- for a join, PostgreSQL would expect more rows and read all of the actor's memories.
 WITH strongest AS (
     SELECT numbers.memory_id AS id, numbers.due + coalesce(state.clock[level + 1], 0) AS strength
     FROM generate_series(0, 5) AS level
     CROSS JOIN LATERAL (
         SELECT memory_id, due FROM strength_memorynumbers
         WHERE actor_id = %(actor_id)s AND consolidation_level = level AND due < 'Infinity'
-        ORDER BY due DESC LIMIT %(most_of_level)s
+        ORDER BY due DESC LIMIT %(limit_per_level)s
     ) AS numbers
     LEFT JOIN strength_rhythm AS state ON state.actor_id = %(actor_id)s
 ), newest AS (
     SELECT found.id FROM unnest(%(kinds)s::text[]) AS kind
     CROSS JOIN LATERAL (
         SELECT id FROM strength_memory AS memory
-        WHERE memory.actor_id = %(actor_id)s AND memory.kind = kind.kind AND {standing}
-        ORDER BY created_at DESC, id DESC LIMIT %(most)s
+        WHERE memory.actor_id = %(actor_id)s AND memory.kind = kind.kind AND {in_profile}
+        ORDER BY created_at DESC, id DESC LIMIT %(limit)s
     ) AS found
 ), ranked AS (
     SELECT memory.id, memory.kind, memory.content, memory.said_on, memory.valid_from, memory.created_at,
         row_number() OVER (PARTITION BY memory.kind ORDER BY strength DESC NULLS LAST, memory.id) AS by_strength,
         row_number() OVER (PARTITION BY memory.kind ORDER BY memory.created_at DESC, memory.id DESC) AS by_age
     FROM strength_memory AS memory LEFT JOIN strongest ON strongest.id = memory.id
-    WHERE memory.actor_id = %(actor_id)s AND {standing}
+    WHERE memory.actor_id = %(actor_id)s AND {in_profile}
         AND memory.id = ANY(ARRAY(SELECT id FROM strongest UNION SELECT id FROM newest))
 )
 SELECT id, kind, content, said_on, valid_from, created_at FROM ranked
 ORDER BY least(by_strength, by_age), kind DESC, by_strength
-LIMIT %(most)s
+LIMIT %(limit)s
 
 -- name: nearest_of_each
--- The index rows that are most relevant to each of several texts, in one scan: reading a row costs more than comparing it.
+-- The index rows most relevant to each of several texts, in one scan: reading a row costs more than comparing it.
 -- `OFFSET 0` keeps the subquery, so that each score is computed once.
 WITH sought AS MATERIALIZED (
     SELECT place, namespace, excluded_ids::uuid[], vector::halfvec, words::sparsevec, reachable, low, high, weight
@@ -393,10 +393,10 @@ SELECT place, memory_id FROM (
             CASE WHEN sought.reachable > 0 THEN -(found.words <#> sought.words) / sought.reachable ELSE 0 END AS word_score
         FROM strength_memoryindex AS found JOIN sought
             ON sought.namespace = found.namespace AND found.memory_id <> ALL(sought.excluded_ids)
-        WHERE found.actor_id = %(actor_id)s AND found.space_id = %(space_id)s AND found.status = ANY(%(among)s)
+        WHERE found.actor_id = %(actor_id)s AND found.space_id = %(space_id)s AND found.status = ANY(%(statuses)s)
             AND (found.valid_to IS NULL OR found.valid_to > %(now)s)
         OFFSET 0
     ) AS compared
     WHERE similarity >= %(similarity_floor)s OR word_score >= %(word_floor)s
 ) AS ranked
-WHERE rank <= %(most)s ORDER BY place, rank
+WHERE rank <= %(limit)s ORDER BY place, rank

@@ -1,4 +1,4 @@
--- The statements of a sleep. A night moves an actor's clock; what fades is not written. `strength/sql.py` gives the formulas.
+-- Statements of sleeps. Decay advances an actor's clock and writes no memory. `strength/sql.py` defines the formulas.
 
 -- name: store_states
 UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at = new.clock_at,
@@ -8,14 +8,14 @@ UPDATE strength_rhythm AS state SET runs = new.runs, clock = new.clock, clock_at
 FROM json_populate_recordset(NULL::strength_rhythm, %(states)s) AS new WHERE state.actor_id = new.actor_id
 
 -- name: lock_actors
--- Those that nobody writes to, sleeps or erases at this moment, kept from that until the transaction ends.
+-- Without waiting: those whose memories nobody writes and whom nobody erases, until the transaction ends.
 SELECT actor.id
-FROM unnest(%(actor_ids)s::uuid[], %(whose)s::int[]) AS wanted (actor_id, whose)
+FROM unnest(%(actor_ids)s::uuid[], %(lock_keys)s::int[]) AS wanted (actor_id, whose)
 JOIN memoryhub_actor AS actor ON actor.id = wanted.actor_id
-WHERE pg_try_advisory_xact_lock(%(about)s, wanted.whose) FOR KEY SHARE OF actor SKIP LOCKED
+WHERE pg_try_advisory_xact_lock(%(lock_class)s, wanted.whose) FOR KEY SHARE OF actor SKIP LOCKED
 
--- name: to_compare
--- Actors of whose memories some have changed since they were compared.
+-- name: actors_to_compare
+-- Actors with memories that changed since the last comparison.
 SELECT actor_id FROM strength_rhythm AS state
 WHERE actor_id = ANY(%(actor_ids)s) AND EXISTS (
     SELECT 1 FROM strength_memory AS memory
@@ -28,22 +28,22 @@ WHERE actor_id = ANY(%(actor_ids)s) AND EXISTS (
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 1, 0)
 ON CONFLICT (actor_id) DO UPDATE SET tasks_completed = state.tasks_completed + 1
 
--- name: bounded
--- Memories whose validity begins or ends since the last night.
+-- name: validity_changes
+-- Memories whose validity began or ended since the last sleep.
 SELECT memory.actor_id, memory.id FROM strength_rhythm AS state JOIN strength_memory AS memory USING (actor_id)
 WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT memory.pinned
     AND (memory.valid_to > state.clock_at AND memory.valid_to <= %(now)s
         OR memory.valid_from > state.clock_at AND memory.valid_from <= %(now)s)
 
--- name: other_levels
--- After other thresholds; a memory faded by the level that it had until now.
+-- name: changed_levels
+-- Memories whose level differs by new thresholds. Until now they decayed by the old level.
 SELECT memory_id FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
 
 -- name: count_fading
--- How many of each actor's fade, how many of them the night has reached, and how many are pinned. The active are counted
--- where the feed has told of a change since they were, and once: without `OFFSET 0`, each mention of the number would count
--- them again. The others are few, and have indexes. What began to fade after the moment of a late night was changed since;
--- a level whose clock did not move is read by its index.
+-- By actor: fading memories, those of them that this sleep decays, and pinned ones. Active memories are counted only if the
+-- feed has a change since the last count; without `OFFSET 0`, each reference would count again. The others are few, and have
+-- indexes. A memory that began to fade after the time of a delayed sleep has a later `updated_at`; a level whose clock did
+-- not advance is read by its index.
 WITH counted AS (
     SELECT state.actor_id, n, n - pinned - bounded AS fading, late + unmoved AS passed_over, pinned, position
     FROM strength_rhythm AS state, LATERAL (
@@ -80,18 +80,18 @@ WITH counted AS (
 SELECT actor_id, fading, fading - passed_over, pinned FROM counted
 
 -- name: find_due
--- What is not valid any more and nothing has replaced, and the weak: these by the index of due marks, level by level, at or
--- below the threshold, the clock being where it is; but none that a profile of the user shows. Whatever is strong, it shows
--- the newest half of its size (of two kinds, the newest quarter of each), and of what is neither among the strongest of a
--- level nor that new, as a rule nothing: few have to read it. One array as a text, which the next statement reads.
+-- Expired memories without a replacement, and weak ones that the user's profile does not show. The weak are found by the
+-- index of due marks, level by level, relative to the actor's clock. A profile always shows the newest half of its size (of
+-- two kinds, the newest quarter of each), and hardly anything that is neither so new nor among the strongest of a level: it
+-- is read for few actors. Returns an array as text, a parameter of the next statement.
 WITH ended AS MATERIALIZED (
     SELECT id AS memory_id FROM strength_memory
     WHERE actor_id = ANY(%(actor_ids)s) AND status = 'active' AND NOT pinned AND superseded_by_id IS NULL
         AND valid_to <= %(now)s
-    ORDER BY actor_id, id LIMIT %(most)s
+    ORDER BY actor_id, id LIMIT %(limit)s
 ), whose AS MATERIALIZED (
     SELECT state.actor_id, policy.due, policy.threshold, policy.most_shown, state.clock
-    FROM unnest(%(actor_ids)s::uuid[], %(dues)s::float8[], %(archive_thresholds)s::float8[], %(most_shown)s::int[])
+    FROM unnest(%(actor_ids)s::uuid[], %(due_marks)s::float8[], %(archive_thresholds)s::float8[], %(profile_sizes)s::int[])
         AS policy (actor_id, due, threshold, most_shown)
     JOIN strength_rhythm AS state USING (actor_id)
 ), weak AS MATERIALIZED (
@@ -101,7 +101,7 @@ WITH ended AS MATERIALIZED (
         WHERE numbers.actor_id = state.actor_id AND numbers.consolidation_level = level
             AND numbers.due <= state.due - state.clock[level + 1] AND numbers.due < 'Infinity'
             AND numbers.mark > state.clock[level + 1] - 1e-9 AND {strength_now} <= state.threshold
-        ORDER BY numbers.due LIMIT %(most)s + state.most_shown
+        ORDER BY numbers.due LIMIT %(limit)s + state.most_shown
     ) AS found
 ), newest AS MATERIALIZED (
     SELECT each.actor_id, kind, memory.id, row_number() OVER (
@@ -110,7 +110,7 @@ WITH ended AS MATERIALIZED (
     FROM (SELECT DISTINCT actor_id, most_shown FROM weak WHERE most_shown > 0) AS each,
         unnest(%(kinds)s::text[]) AS kind, LATERAL (
         SELECT id, created_at FROM strength_memory AS memory
-        WHERE memory.actor_id = each.actor_id AND memory.kind = kind.kind AND {standing}
+        WHERE memory.actor_id = each.actor_id AND memory.kind = kind.kind AND {in_profile}
         ORDER BY created_at DESC, id DESC LIMIT each.most_shown
     ) AS memory
 ), sizes AS MATERIALIZED (
@@ -131,7 +131,7 @@ WITH ended AS MATERIALIZED (
         SELECT numbers.due FROM strength_memorynumbers AS numbers
         WHERE numbers.actor_id = each.actor_id AND numbers.consolidation_level = each.level
             AND numbers.due < 'Infinity'
-        ORDER BY numbers.due DESC OFFSET %(most_of_level)s - 1 LIMIT 1
+        ORDER BY numbers.due DESC OFFSET %(limit_per_level)s - 1 LIMIT 1
     ), '-Infinity')
 ), shown AS MATERIALIZED (
     SELECT memory_id FROM placed WHERE is_shown UNION ALL
@@ -139,12 +139,12 @@ WITH ended AS MATERIALIZED (
 )
 SELECT array_agg(memory_id)::text
 FROM (
-    (SELECT memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(most)s)
+    (SELECT memory_id FROM weak WHERE memory_id NOT IN (SELECT memory_id FROM shown) LIMIT %(limit)s)
     UNION ALL TABLE ended
 ) AS due
 
 -- name: find_excess
--- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
+-- Weakest first, then youngest. Pinned memories count towards the limit but are never archived.
 SELECT array_agg(memory_id)::text
 FROM (
     SELECT memory_id
@@ -154,10 +154,10 @@ FROM (
         WHERE numbers.actor_id = whose.actor_id AND numbers.due < 'Infinity'
         ORDER BY {strength_now}, memory_id DESC LIMIT excess
     ) AS numbers
-    LIMIT %(most)s
+    LIMIT %(limit)s
 ) AS due
 
--- fragment: held
+-- fragment: locked_numbers
 due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), held AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
     WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(ARRAY(SELECT memory_id FROM due))
@@ -165,12 +165,12 @@ due AS (SELECT unnest(%(memory_ids)s::uuid[]) AS memory_id), held AS MATERIALIZE
 )
 
 -- name: archive
--- Archives what is due, with index rows; it stands still from now on. Revisions are written with the next change of each
--- memory (`MemoryHistory`), the feed at once: what a trigger notes of other revisions, and after all other rows, for readers
--- of the feed wait from then until the commit. Returns by actor how many, and how many of these faded.
-WITH {held}, moved AS (
+-- Archives memories with their index rows and stops their decay. Revisions are written with the next change of each memory
+-- (`MemoryHistory`); the feed, which a trigger writes for other revisions, at once, but last: its readers wait from then
+-- until the commit. Returns counts by actor: archived, and those of them that faded until now.
+WITH {locked_numbers}, moved AS (
     UPDATE strength_memory AS memory SET status = 'archived', version = version + 1, updated_at = %(now)s,
-        archived_why = CASE WHEN valid_to <= %(now)s THEN %(expired)s ELSE %(why)s END
+        archived_why = CASE WHEN valid_to <= %(now)s THEN %(expired)s ELSE %(reason)s END
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'active'
         AND NOT pinned
     RETURNING actor_id, id, version, archived_why
@@ -185,7 +185,7 @@ WITH {held}, moved AS (
     WHERE perspective.actor_id = moved.actor_id AND perspective.memory_id = moved.id AND numbers.mark > '-Infinity'
     RETURNING 1
 ), stilled AS (
-    UPDATE strength_memorynumbers AS numbers SET {as_it_stands}, mark = '-Infinity'
+    UPDATE strength_memorynumbers AS numbers SET {current_strength}, mark = '-Infinity'
     FROM moved JOIN strength_rhythm AS state ON state.actor_id = moved.actor_id
     WHERE numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id AND numbers.mark > '-Infinity'
     RETURNING 1
@@ -195,7 +195,7 @@ WITH {held}, moved AS (
     FROM (
         SELECT pg_advisory_xact_lock_shared(%(lock)s)
         WHERE (SELECT count(*) FROM (TABLE found UNION ALL TABLE seen UNION ALL TABLE stilled) AS row) >= 0
-            AND EXISTS (SELECT FROM moved)  -- where nothing goes, readers of the feed need not wait
+            AND EXISTS (SELECT FROM moved)  -- if nothing is archived, readers of the feed need not wait
     ) AS locked, moved JOIN memoryhub_actor AS actor ON actor.id = moved.actor_id
     RETURNING actor_id, id
 ), gone AS (
@@ -208,10 +208,10 @@ WITH {held}, moved AS (
 )
 TABLE gone
 
--- name: bring_back
--- Activates what a sleep archived and nobody has changed since, each with a revision; one whose text is in use again
--- (`memory_text_once`) stays as it is.
-WITH {held}, moved AS (
+-- name: reactivate
+-- Activates memories that a sleep archived, each with a revision; not those whose text is in use again
+-- (`memory_text_once`).
+WITH {locked_numbers}, moved AS (
     UPDATE strength_memory AS memory SET status = 'active', version = version + 1, updated_at = %(now)s
     WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(ARRAY(SELECT memory_id FROM held)) AND status = 'archived'
         AND NOT pinned AND NOT EXISTS (
@@ -233,8 +233,8 @@ FROM moved JOIN strength_memoryrevision AS archived ON archived.actor_id = moved
     AND archived.memory_id = moved.id AND archived.number = moved.version - 1
 RETURNING memory_id
 
--- name: changes
--- What an actor's latest sleep did to strengths and levels.
+-- name: strength_changes
+-- Changes of strengths and levels by an actor's latest sleep.
 SELECT memory_id, after + taken AS before, after, former, level
 FROM (
     SELECT memory_id, {strength_now} AS after, {taken} AS taken, {level_back} AS former, consolidation_level AS level
@@ -243,21 +243,21 @@ FROM (
         AND (numbers.due < 'Infinity' OR numbers.slept_in = %(number)s)
 ) AS changed
 WHERE taken > 0 OR former <> level
-ORDER BY former <> level DESC, taken DESC, memory_id LIMIT %(most)s
+ORDER BY former <> level DESC, taken DESC, memory_id LIMIT %(limit)s
 
--- fragment: is_undone
--- What the sleep wrote, what was written since, and what has begun to fade since the sleep before.
+-- fragment: undo_scope
+-- Rows that the sleep wrote, that were written since, or that began to fade since the sleep before.
 numbers.actor_id = %(actor_id)s AND (numbers.slept_in = %(number)s OR numbers.mark > '-Infinity'
     AND numbers.mark < state.clock[numbers.consolidation_level + 1] OR numbers.memory_id = ANY(%(memory_ids)s))
 
--- name: lock_undone
--- Locks what an undo will write, in the common order.
+-- name: lock_for_undo
+-- In the common order.
 SELECT 1 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
-WHERE {is_undone} ORDER BY memory_id FOR UPDATE OF numbers
+WHERE {undo_scope} ORDER BY memory_id FOR UPDATE OF numbers
 
 -- name: undo_numbers
--- After the clock was put back to where it stood at `clock_at`, and memories to what they were: gives back what the sleep
--- took (%(clock)s is where it had moved the clock), and marks by the clock as it stands.
+-- After clock and memories were restored: adds the decay of the sleep, which had advanced the clock to %(clock)s, and
+-- computes marks by the restored clock.
 UPDATE strength_perspectivestrength AS perspective SET mark = {mark_back},
     strength = perspective.strength * exp(greatest(-200, least(200, {mark_back} - (%(clock)s::float8[])[{level_back} + 1])))
 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
@@ -269,7 +269,7 @@ UPDATE strength_memorynumbers AS numbers SET
     consolidation_level = {level_back}, mark = CASE WHEN {fades} THEN {mark_back} ELSE '-Infinity' END,
     slept_in = NULL, taken = 0
 FROM strength_memory AS memory JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
-WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {is_undone};
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id AND {undo_scope};
 UPDATE strength_perspectivestrength AS perspective SET mark = numbers.mark
 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
 WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_id
@@ -288,12 +288,12 @@ WHERE actor_id = ANY(%(actor_ids)s) AND state = 'proposed' AND EXISTS (
 )
 
 -- name: due_actors
--- Actors whose last sleep is long enough ago, and who have something that could fade; with that sleep's moment, and that
--- of the latest run, which may be undone.
+-- Actors with memories whose last sleep was long enough ago; with its time, and that of the latest run, which may have
+-- been undone.
 SELECT actor.id, state.slept_at, (
     SELECT max(now) FROM strength_sleeprun AS run WHERE run.actor_id = actor.id AND NOT dry_run
 ) FROM memoryhub_actor AS actor
 LEFT JOIN strength_rhythm AS state ON state.actor_id = actor.id
 WHERE actor.id > %(after)s AND (state.slept_at IS NULL OR state.slept_at < %(before)s)
     AND EXISTS (SELECT 1 FROM strength_memorynumbers AS numbers WHERE numbers.actor_id = actor.id)
-ORDER BY actor.id LIMIT %(most)s
+ORDER BY actor.id LIMIT %(limit)s

@@ -62,12 +62,12 @@ def execute_all(statements: str, values: Mapping[str, Any]) -> int:
 
 
 def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
-    clock = Clock().paced(policy)
+    clock = Clock().with_rates(policy)
     return {"thresholds": list(policy.consolidation_thresholds), "rates": list(clock.rates), "by_task": clock.by_task}
 
 
 def due_of(policy: StrengthPolicy) -> float:
-    """Return the `due` of a memory at the archive threshold, where the clock has not moved yet."""
+    """Return the `due` of a memory at the archive threshold, where the clock has not advanced yet."""
     return math.log(max(policy.archive_threshold, NOTHING)) + SLACK
 
 
@@ -117,15 +117,15 @@ _BEGUN: Final = {
 
 # A sleep that changed levels knows the thresholds of before.
 _LEVEL_BACK: Final = (
-    "(CASE WHEN %(former)s::int[] IS NULL OR numbers.slept_in IS DISTINCT FROM %(number)s"
-    f" THEN numbers.consolidation_level ELSE {_LEVEL.replace('thresholds', 'former')} END)"
+    "(CASE WHEN %(former_thresholds)s::int[] IS NULL OR numbers.slept_in IS DISTINCT FROM %(number)s"
+    f" THEN numbers.consolidation_level ELSE {_LEVEL.replace('thresholds', 'former_thresholds')} END)"
 )
 
 # What undoing the latest sleep gives back: what it took, where the row was changed since, as of then.
 _TAKEN: Final = f"CASE WHEN numbers.slept_in = state.runs THEN numbers.taken ELSE ({_BEFORE}) - ({_NOW}) END"
 
 FRAGMENTS: Final = {
-    "standing": """(memory.kind IN ('fact', 'preference') AND memory.status = 'active' AND NOT memory.pinned
+    "in_profile": """(memory.kind IN ('fact', 'preference') AND memory.status = 'active' AND NOT memory.pinned
         AND (memory.valid_from IS NULL OR memory.valid_from <= %(now)s)
         AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
         AND (memory.scope_level <> 'project' OR %(project)s = '' OR memory.scope_project IN ('', %(project)s)))""",
@@ -139,8 +139,8 @@ FRAGMENTS: Final = {
     "mark": _of_numbers(MARK),
     "level": _LEVEL,
     "taken": _TAKEN,
-    # What is written of a strength that no event changes.
-    "as_it_stands": f"strength = {_NOW}, slept_in = state.runs, taken = coalesce({_TAKEN}, 0)",
+    # Columns of a strength whose decay stops, or that is stored anew without an event.
+    "current_strength": f"strength = {_NOW}, slept_in = state.runs, taken = coalesce({_TAKEN}, 0)",
 }
 
 QUERIES: Final = load_queries(
@@ -163,7 +163,7 @@ QUERIES: Final = load_queries(
 
 # The profile of each of several actors, beside a row that says which and how many of its memories.
 _PROFILE: Final = (
-    QUERIES["standing_memories"].replace("%(actor_id)s", "sparing.actor_id").replace("%(most)s", "sparing.most_shown")
+    QUERIES["profile_memories"].replace("%(actor_id)s", "sparing.actor_id").replace("%(limit)s", "sparing.most_shown")
 )
 
 SLEEP_QUERIES: Final = load_queries(

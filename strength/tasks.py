@@ -23,7 +23,7 @@ from strength.actions import extraction, large_batches, profiles, summary_memori
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
-from strength.actions.sleep import SleepRequest, advance, in_batches
+from strength.actions.sleep import SleepRequest, actor_batches, advance
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
@@ -33,14 +33,14 @@ from strength.domain.sleep import RunState, Trigger
 from strength.models import Task, UseReport
 from strength.sql import SLEEP_QUERIES, run_query
 
-AT_ONCE: Final = 500
+BATCH_SIZE: Final = 500
 NIGHT: Final = time(2, 30)
 """Local time at which an actor's night begins; a night that was missed is made up for."""
 
 DUE_AFTER: Final = timedelta(hours=20)
 """Time since the last sleep after which one is due; less than a day, so that an early night is not skipped."""
 
-USES_KEPT: Final = timedelta(days=90)
+USE_RETENTION: Final = timedelta(days=90)
 """Retention of use reports and of tasks with their outcomes."""
 
 EXTRACTION_SECONDS: Final = 420.0
@@ -52,8 +52,8 @@ SLEEP_SECONDS: Final = 120.0
 DETECTION_SECONDS: Final = 60.0
 """Time for one more answer: two attempts to ask a model."""
 
-LOOKED_BACK: Final = timedelta(days=1)
-OVERLAP: Final = timedelta(minutes=2)
+FIRST_LOOKBACK: Final = timedelta(days=1)
+MAX_COMMIT_DELAY: Final = timedelta(minutes=2)
 """A change may be committed that long after its time."""
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ def reflect(job: JobContext) -> None:
 
 @job(PROFILE_KIND)
 def write_profile(job: JobContext) -> Writes | None:
-    """Let a model write a user's profile from the standing memories, if enough of them changed (ADR 39)."""
+    """Let a model write a user's profile from preferences and facts, if enough of them changed (ADR 39)."""
     return profiles.write_profile(job=job, now=timezone.now())
 
 
@@ -135,10 +135,10 @@ def write_profiles_due(job: JobContext) -> None:
     now = timezone.now()
     earlier = Job.objects.filter(kind=job.kind, state=State.DONE).order_by("-created_at", "-id")
     last = earlier.values_list("created_at", flat=True).first()
-    due = profiles.due_profiles(since=(last or now - LOOKED_BACK) - OVERLAP, now=now)
-    for place in range(0, len(due), AT_ONCE):
+    due = profiles.due_profiles(since=(last or now - FIRST_LOOKBACK) - MAX_COMMIT_DELAY, now=now)
+    for place in range(0, len(due), BATCH_SIZE):
         with job.step():
-            for actor_id, seconds in due[place : place + AT_ONCE]:
+            for actor_id, seconds in due[place : place + BATCH_SIZE]:
                 enqueue(PROFILE_KIND, actor_id=actor_id, key=profiles.JOB_KEY, delay_seconds=seconds)
 
 
@@ -164,11 +164,11 @@ def sleep_due(job: JobContext) -> None:
     after = UUID(job.cursor) if job.cursor else NIL
     now = timezone.now()
     request = SleepRequest(trigger=Trigger.SCHEDULE, by=job_principal(job.kind, job.id), now=now)
-    values = {"before": now - DUE_AFTER, "most": AT_ONCE}
+    values = {"before": now - DUE_AFTER, "limit": BATCH_SIZE}
     while rows := run_query(SLEEP_QUERIES["due_actors"], {**values, "after": after}):
         moments = {actor_id: (slept_at, ran_at) for actor_id, slept_at, ran_at in rows}
         actors = Actor.objects.filter(id__in=moments).select_related("agent").order_by("id")
-        for due in in_batches([actor for actor in actors if _sleeps(actor, *moments[actor.id], now)]):
+        for due in actor_batches([actor for actor in actors if _sleeps(actor, *moments[actor.id], now)]):
             with job.step(cursor=str(due[-1].id)):
                 runs = advance(due, request)
                 for actor in due:
@@ -197,13 +197,13 @@ def forget_old_uses(job: JobContext) -> None:
     """Delete old use reports and tasks, and thin out the history of strengths."""
     now, done = timezone.now(), 0
     for model in (UseReport, Task):
-        old = model._default_manager.filter(created_at__lt=now - USES_KEPT)
-        while keys := list(old.values_list("pk", flat=True)[:AT_ONCE]):
+        old = model._default_manager.filter(created_at__lt=now - USE_RETENTION)
+        while keys := list(old.values_list("pk", flat=True)[:BATCH_SIZE]):
             with job.step(done=done):
                 done += model._default_manager.filter(pk__in=keys).delete()[0]
     while True:
         with job.step(done=done):
-            thinned = thin_history(now=now, most=AT_ONCE)
+            thinned = thin_history(now=now, limit=BATCH_SIZE)
         done += thinned
         if not thinned:
             return

@@ -234,7 +234,7 @@ def _near_duplicates(
         some = extracted[place : place + COMPARISON_BATCH_SIZE]
         duplicate_query = [each.duplicate_query(spaces[0]) for each in some]
         among = [Status.ACTIVE, Status.PENDING, Status.ARCHIVED]
-        near = near_duplicates(duplicate_query, actor_id=actor.pk, space=spaces[0], now=now, among=among)
+        near = near_duplicates(duplicate_query, actor_id=actor.pk, space=spaces[0], now=now, statuses=among)
         found.update(draft for draft, alike in zip(some, near, strict=True) if alike)
     written = {draft: fingerprint(draft.memory.content) for draft in drafts}
     prints = _TermIndex((), idf(chain.from_iterable(each.terms for each in written.values())))

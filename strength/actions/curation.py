@@ -55,7 +55,7 @@ from strength.domain.memories import (
     restorable_values,
 )
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import Why
+from strength.domain.sleep import ChangeReason
 from strength.models import Memory, MemoryHistory, Revision
 from strength.models.locks import lock_shared
 
@@ -240,7 +240,7 @@ def reactivated_strength(memory: Memory) -> float:
         actor_id=memory.actor_id, memory=memory, changed_after__status=Status.ARCHIVED
     ).order_by("-number")
     latest = archived.values_list("verb", "reason").first()
-    if latest is None or latest[0] != SLEEP_VERB or latest[1] == Why.EXPIRED:
+    if latest is None or latest[0] != SLEEP_VERB or latest[1] == ChangeReason.EXPIRED:
         return memory.strength
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
     return max(memory.strength, policy.reactivation_strength)

@@ -54,13 +54,13 @@ class DuplicateQuery:
 
 
 def near_duplicates(
-    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, among: Sequence[Status]
+    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, statuses: Sequence[Status]
 ) -> list[list[tuple[Memory, float]]]:
     """Return for each text the valid memories that say the same, with likenesses, the nearest first.
 
     Calls no provider.
     """
-    nearest = _nearest(texts, actor_id=actor_id, space=space, now=now, among=among)
+    nearest = _nearest(texts, actor_id=actor_id, space=space, now=now, statuses=statuses)
     prints = {memory.pk: fingerprint(memory.content) for each in nearest for memory in each}
     written = [fingerprint(each.text) if near else None for each, near in zip(texts, nearest, strict=True)]
     known = idf(frozenset().union(*(each.terms for each in (*prints.values(), *written) if each)))
@@ -80,7 +80,7 @@ def _compare_candidates(
 
 
 def _nearest(
-    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, among: Sequence[Status]
+    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, statuses: Sequence[Status]
 ) -> list[list[Memory]]:
     """Return for each text the most relevant memories."""
     queries = build_queries([(QueryText.of(each.text), each.vector) for each in texts], space=space)
@@ -89,7 +89,7 @@ def _nearest(
         "actor_id": actor_id,
         "space_id": space.pk,
         "now": now,
-        "among": [str(status) for status in among],
+        "statuses": [str(status) for status in statuses],
         "namespaces": [each.namespace for each in texts],
         "excluded_ids": [f"{{{','.join(map(str, each.excluded_ids))}}}" for each in texts],
         "vectors": [query.vector and vector_text(query.vector) for query in queries],
@@ -100,7 +100,7 @@ def _nearest(
         "weights": [query.bounds.vector_weight for query in queries],
         "similarity_floor": SIMILARITY_FLOOR,
         "word_floor": WORD_FLOOR,
-        "most": MAX_CANDIDATES,
+        "limit": MAX_CANDIDATES,
     }
     found = run_query(QUERIES["nearest_of_each"], values)
     rows = Memory.objects.of([actor_id]).select_related("numbers", "actor__sleep_state")
@@ -112,7 +112,7 @@ def _nearest(
     return nearest
 
 
-def memories_to_compare(state: SleepState, most: int, *, now: datetime) -> list[Memory]:
+def memories_to_compare(state: SleepState, limit: int, *, now: datetime) -> list[Memory]:
     """Return the next memories that were not compared yet, in the order of their changes."""
     rows = Memory.objects.of([state.actor_id]).active().filter(Q(valid_to=None) | Q(valid_to__gt=now))
     if state.compared_until is not None:
@@ -120,7 +120,7 @@ def memories_to_compare(state: SleepState, most: int, *, now: datetime) -> list[
         if state.compared_after is not None:
             later |= Q(updated_at=state.compared_until, id__gt=state.compared_after)
         rows = rows.filter(later)
-    return list(rows.select_related("numbers", "actor__sleep_state").order_by("updated_at", "id")[:most])
+    return list(rows.select_related("numbers", "actor__sleep_state").order_by("updated_at", "id")[:limit])
 
 
 def duplicate_pairs(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> list[Pair]:
@@ -131,7 +131,7 @@ def duplicate_pairs(actor: Actor, memories: Sequence[Memory], *, now: datetime) 
     duplicate_query = [
         DuplicateQuery(each.content, each.namespace, vectors.get(each.pk), excluded_ids=[each.pk]) for each in memories
     ]
-    found = near_duplicates(duplicate_query, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
+    found = near_duplicates(duplicate_query, actor_id=actor.id, space=space, now=now, statuses=[Status.ACTIVE])
     pairs = []
     for memory, alike in zip(memories, found, strict=True):
         for other, share in alike:

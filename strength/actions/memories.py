@@ -125,7 +125,7 @@ def _near_duplicate(draft: Draft, space: EmbeddingSpace, among: Sequence[Status]
     if draft.new.source is not Source.EXTRACTION:
         return None
     actor_id, now = draft.memory.actor_id, draft.memory.created_at
-    [alike] = near_duplicates([draft.duplicate_query(space)], actor_id=actor_id, space=space, now=now, among=among)
+    [alike] = near_duplicates([draft.duplicate_query(space)], actor_id=actor_id, space=space, now=now, statuses=among)
     keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
     return next(iter(Memory.objects.of([actor_id]).locked(keys).values()), None)
 

@@ -21,7 +21,7 @@ from strength.actions.tombstones import find_tombstone
 from strength.actions.usage import write_numbers
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import MergeState, RunState, joined
+from strength.domain.sleep import MergeState, RunState, merged_numbers
 from strength.domain.strength import NEVER, strength_now
 from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, Merge, PerspectiveStrength, SleepRun
 from strength.models.locks import lock_numbers, lock_shared
@@ -221,7 +221,7 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime
     """
     mine, other = kept.numbers, absorbed.numbers
     policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
-    new = joined(mine.as_numbers(kept.state), other.as_numbers(kept.state), policy)
+    new = merged_numbers(mine.as_numbers(kept.state), other.as_numbers(kept.state), policy)
     latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
     added = {
         "uses": other.access_count,

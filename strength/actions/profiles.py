@@ -1,7 +1,7 @@
 """Write the profile of a user; people edit, lock, restore and delete it (ADR 39).
 
-The job reads the standing memories, asks the model outside any transaction, and writes once, if the profile is still
-the one that it read: where a person edited it meanwhile, the person wins. What is shown is decided at each read.
+The job reads the user's preferences and facts, asks the model outside any transaction, and writes only if the profile
+is still the one that it read: a person's edit wins. What is shown is decided at each read.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ from memoryhub.llm.client import complete_json, llm_provider
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.search import all_standing_memories, select_profile_memories
+from strength.actions.search import all_profile_memories, select_profile_memories
 from strength.domain.memories import WrongState
 from strength.domain.policy import ProfilePolicy
 from strength.domain.profile import (
@@ -34,8 +34,8 @@ from strength.domain.profile import (
     Entry,
     Generator,
     Line,
+    ProfileMemory,
     Source,
-    StandingMemory,
     count_changes,
     entries_of,
     memory_blocks,
@@ -63,16 +63,16 @@ def get_profile(actor_id: UUID) -> Profile | None:
 
 
 def profile_entries(
-    *, tenant: Tenant, standing: Sequence[StandingMemory], project: str | None, now: datetime
+    *, tenant: Tenant, memories: Sequence[ProfileMemory], project: str | None, now: datetime
 ) -> tuple[Profile | None, list[Entry]]:
     """Return the written profile, if one is to be shown, and the entries that contexts are offered, best first."""
     profile = None
     if tenant.actor is not None and effective_policy(ProfilePolicy, tenant.agent, tenant.actor).write_profile:
         profile = get_profile(tenant.actor_id)
     lines = profile.written if profile else []
-    missing = {key for line in lines for key in line.memory_ids} - {each.pk for each in standing}
-    held = select_profile_memories(tenant=tenant, memory_ids=missing, project=project, now=now)
-    return profile, list(entries_of(lines, standing, held))
+    missing = {key for line in lines for key in line.memory_ids} - {each.pk for each in memories}
+    others = select_profile_memories(tenant=tenant, memory_ids=missing, project=project, now=now)
+    return profile, list(entries_of(lines, memories, others))
 
 
 def due_profiles(*, since: datetime, now: datetime) -> list[tuple[UUID, float]]:
@@ -118,21 +118,21 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
     if actor is None or settings.LLM.provider == "none":
         return None
     policy, profile = effective_policy(ProfilePolicy, actor.agent, actor), get_profile(actor.pk)
-    standing = all_standing_memories(actor, now=now)
-    sources = [Source.of(each) for each in standing]
+    memories = all_profile_memories(actor, now=now)
+    sources = [Source.of(each) for each in memories]
     fresh = count_changes(profile.sources if profile else [], sources)
     enough = 1 if job.payload.get("is_asked_for") else policy.write_profile_after
-    if not policy.write_profile or not standing or fresh < enough or (profile is not None and profile.locked):
+    if not policy.write_profile or not memories or fresh < enough or (profile is not None and profile.locked):
         return None
     data = complete_json(
         actor,
         Operation.SUMMARIZE,
         "profile",
-        memory_blocks(standing, language=actor.agent.language),
+        memory_blocks(memories, language=actor.agent.language),
         SCHEMA,
         most=MAX_LINES,
     )
-    lines, base = parse_lines(data, standing), _profile_version(profile)
+    lines, base = parse_lines(data, memories), _profile_version(profile)
     return lambda: _write_profile(job, actor, lines, sources, base, now)
 
 

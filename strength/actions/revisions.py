@@ -288,10 +288,10 @@ def _created(memory: Memory, kept: Iterable[Point], strength: float) -> Point:
     return Point(memory.created_at, PointKind.CREATED, born, born, beside.get(MARK), 0)
 
 
-def thin_history(*, now: datetime, most: int) -> int:
-    """Thin out old points, of at most `most` groups of a memory, kind and month; return how many rows went."""
+def thin_history(*, now: datetime, limit: int) -> int:
+    """Thin out old points, of at most `limit` groups of a memory, kind and month; return the number of deleted rows."""
     with connection.cursor() as cursor:
-        cursor.execute(QUERIES["thin_history"], {"before": (now - FULL_RETENTION).date(), "most": most})
+        cursor.execute(QUERIES["thin_history"], {"before": (now - FULL_RETENTION).date(), "limit": limit})
         return int(cursor.rowcount)
 
 
@@ -315,5 +315,5 @@ MAX_STEPS: Final = 20  # in either direction
 
 def succession_of(memory: Memory) -> list[tuple[UUID, int]]:
     """Return ids and steps in order: what the memory replaced (below 0), itself (0), its replacements (above 0)."""
-    keys: dict[str, Any] = {"actor_id": memory.actor_id, "memory_id": memory.pk, "most": MAX_STEPS}
+    keys: dict[str, Any] = {"actor_id": memory.actor_id, "memory_id": memory.pk, "limit": MAX_STEPS}
     return [(key, int(step)) for key, step in run_query(QUERIES["succession"], keys)]

@@ -25,9 +25,9 @@ from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespa
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.selection import MemorySelection, facets_match, metadata_matches, status_filter, validity_filter
 from strength.actions.usage import mark_candidates
-from strength.domain.memories import STANDING, ScopeLevel, Status
+from strength.domain.memories import PROFILE_KINDS, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
-from strength.domain.profile import StandingMemory
+from strength.domain.profile import ProfileMemory
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex, MemoryQuerySet
 from strength.models.locks import update_fading
@@ -171,50 +171,51 @@ MIN_LINE_TOKENS: Final = 8
 """Minimum tokens of a profile line, which bounds the number of lines."""
 
 
-def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, most: int) -> list[StandingMemory]:
-    """Return a user's preferences and facts in turn, of each kind the strongest and the newest in turn.
+def profile_memories(*, tenant: Tenant, project: str | None, now: datetime, limit: int) -> list[ProfileMemory]:
+    """Return a user's preferences and facts, interleaved, of each kind the strongest and the newest alternately.
 
-    Strength holds how often something was used and said again, and fades; without the newest in their own right,
-    what was told today would stand behind all that was ever used. Pinned ones are left out.
+    By strength alone, today's memories would come after all that were ever used. Without pinned ones.
     """
-    return _standing(tenant.actor_id, _current_project(tenant, project), now, most)
+    return _profile_memories(tenant.actor_id, _current_project(tenant, project), now, limit)
 
 
 def max_profile_memories(actor: Actor) -> int:
-    """Return the most memories that a profile of the user may hold."""
+    """Return the greatest number of memories in the user's profile."""
     policy = effective_policy(ContextPolicy, actor.agent, actor)
     return policy.profile_max_tokens // MIN_LINE_TOKENS if policy.include_profile and actor.user_id else 0
 
 
-def all_standing_memories(actor: Actor, *, now: datetime) -> list[StandingMemory]:
-    """Return the memories that a profile of the user may hold, in any project: fading does not archive them."""
-    most = max_profile_memories(actor)
-    return _standing(actor.pk, "", now, most) if most else []
+def all_profile_memories(actor: Actor, *, now: datetime) -> list[ProfileMemory]:
+    """Return the memories of the user's profile, of any project; sleeps do not archive them for weakness."""
+    limit = max_profile_memories(actor)
+    return _profile_memories(actor.pk, "", now, limit) if limit else []
 
 
-def _standing(actor_id: UUID, project: str, now: datetime, most: int) -> list[StandingMemory]:
+def _profile_memories(actor_id: UUID, project: str, now: datetime, limit: int) -> list[ProfileMemory]:
     values = {
         "actor_id": actor_id,
-        "kinds": list(STANDING),
+        "kinds": list(PROFILE_KINDS),
         "project": project,
         "now": now,
-        "most": most,
-        "most_of_level": MAX_PER_LEVEL,
+        "limit": limit,
+        "limit_per_level": MAX_PER_LEVEL,
     }
-    return [StandingMemory(*row) for row in run_query(QUERIES["standing_memories"], values, server_prepared=True)]
+    return [ProfileMemory(*row) for row in run_query(QUERIES["profile_memories"], values, server_prepared=True)]
 
 
 def select_profile_memories(
     *, tenant: Tenant, memory_ids: Collection[UUID], project: str | None, now: datetime
-) -> list[StandingMemory]:
+) -> list[ProfileMemory]:
     """Return those of the given memories that a profile may hold, however weak they are."""
     if not memory_ids:
         return []
-    where = Q(actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=STANDING, pinned=False) & validity_filter(now)
+    where = Q(
+        actor_id=tenant.actor_id, pk__in=list(memory_ids), kind__in=PROFILE_KINDS, pinned=False
+    ) & validity_filter(now)
     if in_project := _current_project(tenant, project):
         where &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
     rows = Memory.objects.filter(where).active().order_by("id")
-    return [StandingMemory(*row) for row in rows.values_list(*StandingMemory._fields)]
+    return [ProfileMemory(*row) for row in rows.values_list(*ProfileMemory._fields)]
 
 
 def _search_rows(whose: Q, search: MemorySearch, policy: SearchPolicy, now: datetime) -> tuple[list[FoundMemory], int]:

@@ -1,11 +1,12 @@
-"""Run sleeps: move actors' clocks, archive the weak outside the profile, propose near-duplicates (SPEC S5-S7).
+"""Run sleeps: advance decay clocks, archive weak memories outside the profile, propose near-duplicates (SPEC S5-S7).
 
-Set-based, in steps, each for one actor or for many at once. A step is one transaction that also stores where to
-continue, so that a sleep may be killed at any point; the next request continues the same run for the same moment.
-Concurrent requests for an actor share a run.
+Set-based, in steps for one actor or for many. A step is one transaction that also stores where to continue: a sleep may
+be killed at any point, and the next request continues the same run for the same time. Concurrent requests for an actor
+share a run.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
@@ -34,49 +35,46 @@ from strength.actions.merges import record_pairs
 from strength.actions.revisions import FEED_LOCK
 from strength.actions.search import MAX_PER_LEVEL, max_profile_memories
 from strength.actions.usage import write_numbers
-from strength.domain.memories import STANDING
+from strength.domain.memories import PROFILE_KINDS
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import RunState, Trigger, Why
+from strength.domain.sleep import ChangeReason, RunState, Trigger
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, lock_idle, update_fading
-from strength.models.sleep import begin_clock, mark_anew
+from strength.models.sleep import begin_clock, recompute_marks
 from strength.sql import SLEEP_QUERIES, due_of, execute_all, run_query
 
-SLICE: Final = 10_000
+ARCHIVE_BATCH_SIZE: Final = 10_000
 """Memories that one transaction archives, a second's work; uses of them are blocked meanwhile."""
 
-AT_ONCE: Final = 100
-"""Actors that one step is for; uses of their memories wait for it."""
+MAX_ACTORS_PER_STEP: Final = 100
+"""Uses of these actors' memories wait until the step ends."""
 
-COMPARED_AT_ONCE: Final = 50
-LATE: Final = timedelta(minutes=10)
-"""How long after its `updated_at` a change may be committed, and still be compared by the next sleep."""
+COMPARISON_BATCH_SIZE: Final = 50
+MAX_COMMIT_DELAY: Final = timedelta(minutes=10)
+"""Time from a change's `updated_at` to its commit within which the next sleep still compares it."""
 
-NOT_ALL_COMPARED: Final = "Some new memories were not compared with the others yet; the next sleep goes on with them."
+COMPARISON_INCOMPLETE: Final = (
+    "Some new memories were not compared with the others yet; the next sleep goes on with them."
+)
 
 BEGIN_STEP: Final = """
 SET LOCAL synchronous_commit = off;
 SET CONSTRAINTS note_change IMMEDIATE; SET CONSTRAINTS note_change DEFERRED
 """
-"""A step's commit does not wait for the disk: one that is lost with the machine is lost whole, and repeated. What its
-transaction has changed before is in the feed, by which it is known whether an actor's memories have to be counted."""
+"""Commit without waiting for the disk: a step lost in a crash is lost whole, and repeated. Earlier changes of the
+transaction are written to the feed first, whose position tells whether an actor's memories must be counted again."""
 
-STATE: Final = [
-    each.attname
-    for each in SleepState._meta.concrete_fields
-    if each.attname not in ("tasks_completed", "active", "active_at")
-]
-STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
-LATEST: Final = PreparedQuery(lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by())
+LOCKED_STATES: Final = PreparedQuery(lambda: SleepState.objects.select_for_update().order_by("actor_id"))
+LATEST_RUNS: Final = PreparedQuery(lambda: SleepRun.objects.filter(number=F("actor__sleep_state__runs")).order_by())
 
 Step = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class SleepRequest:
-    """The principal, trigger and moment of a sleep; `group` is shared by those of one API call.
+    """Trigger, principal and time of a sleep; `group` is shared by the runs of one API call.
 
-    A preview may be of a later moment, `at`: what would happen then if nothing was used or written meanwhile.
+    `at` is a later time to preview, on the assumption that nothing is used or written until then.
     """
 
     trigger: Trigger
@@ -88,7 +86,7 @@ class SleepRequest:
 
 @dataclass(eq=False)
 class Night:
-    """An actor's sleep in a step that holds the actor, and how many of the memories fade and are pinned."""
+    """One actor's sleep within a step that has locked the actor, with counts of fading and pinned memories."""
 
     actor: Actor
     policy: StrengthPolicy
@@ -99,7 +97,7 @@ class Night:
 
     @property
     def excess(self) -> int:
-        """Return how many more fade than the policy allows beside those that are pinned."""
+        """Return how many fading memories exceed the policy's limit on active ones, in which pinned ones count."""
         return min(self.fading, max(0, self.fading + self.pinned - self.policy.max_active_memories))
 
 
@@ -107,45 +105,44 @@ def sleep(
     *,
     actor: Actor,
     request: SleepRequest,
-    most_compared: int | None = None,
+    max_compared: int = sys.maxsize,
     step: Step = transaction.atomic,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> SleepRun:
-    """Run an actor's sleep and return the run, done.
+    """Run an actor's sleep to its end and return the run.
 
-    Continues an interrupted run, and returns one that ended after `request.now`: it answered the same occasion. At most
-    `most_compared` memories are compared for near-duplicates, and none once `may_go_on` is false; `errors` names what
-    is left to the next run. Each slice runs inside a `step`, its own transaction. Raises UnknownRow where the actor is
-    gone.
+    Continues an interrupted run; returns a run that ended after `request.now` unchanged, as that served the same
+    request. Compares at most `max_compared` memories for near-duplicates, and none once `may_go_on` is false; `errors`
+    tells when some are left to the next run. Each batch is written inside a `step`, its own transaction. Raises
+    UnknownRow if the actor is gone.
     """
-    left, run = most_compared, None
+    remaining, run = max_compared, None
     while run is None or run.archives:
         with step():
             run = advance([actor], request, is_alone=True, begun=run.pk if run else None)[actor.id]
     while run.state == RunState.RUNNING:
-        most = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
-        seen = SleepState.of(actor.id)
-        batch = memories_to_compare(seen, most, now=run.now)
+        limit = min(remaining, COMPARISON_BATCH_SIZE)
+        state = SleepState.of(actor.id)
+        batch = memories_to_compare(state, limit, now=run.now)
         pairs = duplicate_pairs(actor, batch, now=run.now)
-        left = None if left is None else left - len(batch)
-        is_all = len(batch) < most
-        goes_on = not is_all and left != 0 and may_go_on()
+        remaining -= len(batch)
+        is_last = len(batch) < limit
+        continues = not is_last and remaining > 0 and may_go_on()
         with step():
-            run = _compare_on(run, seen, batch, pairs, is_all=is_all, goes_on=goes_on)
+            run = _store_comparison(run, state, batch, pairs, is_last=is_last, continues=continues)
     return run
 
 
-def sleep_together(
+def sleep_batch(
     *,
     actors: Sequence[Actor],
     request: SleepRequest,
     step: Step = transaction.atomic,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[SleepRun]:
-    """Run actors' sleeps and yield the runs, done; an actor that is erased meanwhile has none.
+    """Run actors' sleeps to their ends and yield the runs; erased actors have none.
 
-    What a first step for all leaves undone goes on by itself, as does the sleep of an actor whose memories somebody
-    changes at this moment: one who is stuck holds nobody else.
+    A first step serves all actors. Those with more to do, or locked by others meanwhile, then continue one by one.
     """
     with step():
         runs = advance(actors, request)
@@ -158,9 +155,9 @@ def sleep_together(
                 yield sleep(actor=actor, request=request, may_go_on=may_go_on)
 
 
-def in_batches(actors: Sequence[Actor], *, at_once: int = 1) -> list[Sequence[Actor]]:
-    """Return the actors in parts of AT_ONCE, or as many as are worked on at once."""
-    size = max(1, min(AT_ONCE, ceil(len(actors) / at_once)))
+def actor_batches(actors: Sequence[Actor], *, at_once: int = 1) -> list[Sequence[Actor]]:
+    """Split actors into at least `at_once` batches of at most MAX_ACTORS_PER_STEP."""
+    size = max(1, min(MAX_ACTORS_PER_STEP, ceil(len(actors) / at_once)))
     return [actors[start : start + size] for start in range(0, len(actors), size)]
 
 
@@ -169,36 +166,35 @@ def advance(
 ) -> dict[UUID, SleepRun]:
     """Begin actors' sleeps, archive, and end those that have no more to do; return the runs by actor.
 
-    Waits for nobody: actors whom somebody holds are left out, as are those whose policy is not allowed; runs that were
-    interrupted are returned as they are. Of an actor who `is_alone` waits, raises what is wrong, and does the next step
-    of an interrupted run and of the one that has `begun`.
+    Does not wait for locks: leaves out locked actors, and those with an invalid policy; returns interrupted runs as
+    they are. With `is_alone`, for one actor, it waits and raises instead, and archives the next batch of an interrupted
+    run or of the one that the caller has `begun`.
     """
     execute_all(BEGIN_STEP, {})
     if is_alone:
         lock_exclusive(actors[0].id)
     states = lock_states([actors[0].id] if is_alone else lock_idle([actor.id for actor in actors]))
-    answers = Q(state=RunState.RUNNING) | Q(state=RunState.DONE, processed_at__gte=request.now) | Q(pk=begun)
-    runs = {run.actor_id: run for run in LATEST.rows(Q(answers, actor_id__in=[*states]))}
-    new, going, begun_now = [], [], _begun_by(request)
+    reusable = Q(state=RunState.RUNNING) | Q(state=RunState.DONE, processed_at__gte=request.now) | Q(pk=begun)
+    runs = {run.actor_id: run for run in LATEST_RUNS.rows(Q(reusable, actor_id__in=[*states]))}
+    new, continued, template = [], [], _run_template(request)
     for actor in (actor for actor in actors if actor.id in states):
         run, state = runs.get(actor.id), states[actor.id]
         if run is not None:
             run.actor = actor
             if is_alone and run.archives:
-                going.append(Night(actor, policy_of(run), state, run))
+                continued.append(Night(actor, policy_of(run), state, run))
             continue
         with nullcontext() if is_alone else suppress(PolicyError):
             policy = effective_policy(StrengthPolicy, actor.agent, actor)
-            new.append(Night(actor, policy, state, _new_run(begun_now, actor, state, policy)))
+            new.append(Night(actor, policy, state, _new_run(template, actor, state, policy)))
     if new:
         _move_clocks(new, request.now)
-    if nights := [*going, *new]:
+    if nights := [*continued, *new]:
         _archive_step(nights)
-    return {**runs, **{each.actor.id: each.run for each in nights}}
+    return {**runs, **{night.actor.id: night.run for night in nights}}
 
 
-def _begun_by(request: SleepRequest) -> SleepRun:
-    """Return what the runs of a request share."""
+def _run_template(request: SleepRequest) -> SleepRun:
     return SleepRun(
         group=request.group,
         trigger=request.trigger,
@@ -210,106 +206,108 @@ def _begun_by(request: SleepRequest) -> SleepRun:
     )
 
 
-def _new_run(shared: SleepRun, actor: Actor, state: SleepState, policy: StrengthPolicy) -> SleepRun:
-    run = copy(shared)  # a tenth of what the constructor takes
+def _new_run(template: SleepRun, actor: Actor, state: SleepState, policy: StrengthPolicy) -> SleepRun:
+    run = copy(template)  # a tenth of the constructor's time
     run.pk, run.actor, run.policy = new_id(), actor, policy.overrides
     run.tasks_completed, run.compared_since = state.tasks_completed, state.compared_until
     return run
 
 
 def lock_states(actor_ids: Sequence[UUID]) -> dict[UUID, SleepState]:
-    """Return actors' sleep states, made where they are missing, locked until the transaction ends."""
-    states = {state.actor_id: state for state in STATES.rows(Q(actor_id__in=actor_ids))}
-    if missing := [SleepState(actor_id=each) for each in actor_ids if each not in states]:
+    """Return actors' sleep states, created where missing, locked until the transaction ends."""
+    states = {state.actor_id: state for state in LOCKED_STATES.rows(Q(actor_id__in=actor_ids))}
+    if missing := [SleepState(actor_id=actor_id) for actor_id in actor_ids if actor_id not in states]:
         SleepState.objects.bulk_create(missing, ignore_conflicts=True)
-        states = {state.actor_id: state for state in STATES.rows(Q(actor_id__in=actor_ids))}
+        states = {state.actor_id: state for state in LOCKED_STATES.rows(Q(actor_id__in=actor_ids))}
     return states
 
 
 def store_states(states: Iterable[SleepState]) -> None:
-    """Store what sleeps decide about locked states: all but what is counted."""
-    rows = [{name: getattr(each, name) for name in STATE} for each in states]
+    """Store locked states, except for their counts of tasks and memories."""
+    columns = [field.attname for field in SleepState._meta.concrete_fields]
+    rows = [{name: getattr(state, name) for name in columns} for state in states]
     run_query(SLEEP_QUERIES["store_states"], {"states": json.dumps(rows, default=str)})
 
 
 def policy_of(run: SleepRun) -> StrengthPolicy:
-    """Return the policy that a run began under, or the current one where a newer release refuses that."""
+    """Return the policy that a run began under, or the current one if this release rejects that."""
     try:
         return StrengthPolicy.from_overrides(run.policy)
     except PolicyError:
-        run.policy = effective_policy(StrengthPolicy, run.actor.agent, run.actor).overrides
+        policy = effective_policy(StrengthPolicy, run.actor.agent, run.actor)
+        run.policy = policy.overrides
         run.errors = [*run.errors, "The policy that it began under is not allowed any more; it went on under another."]
-        return StrengthPolicy.from_overrides(run.policy)
+        return policy
 
 
 def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
-    """Advance each actor's clock by one row: every memory that fades has faded."""
-    for each in nights:
-        if each.state.clock_at is None:
-            begin_clock(each.actor.id, each.policy, now)
-            each.state.refresh_from_db()
-    settle_bounded([each.actor.id for each in nights], now)
-    others = []
-    for each in nights:
-        run, state, before = each.run, each.state, each.state.as_clock()
-        run.before, clock = clock_values(state), before.paced(each.policy)
+    """Advance each actor's clock, the decay of all its memories in one row; refresh levels if thresholds changed."""
+    for night in nights:
+        if night.state.clock_at is None:
+            begin_clock(night.actor.id, night.policy, now)
+            night.state.refresh_from_db()
+    update_fading_by_validity([night.actor.id for night in nights], now)
+    with_new_thresholds = []
+    for night in nights:
+        run, state, before = night.run, night.state, night.state.as_clock()
+        run.before, clock = clock_values(state), before.with_rates(night.policy)
         if (clock.rates, clock.by_task) != (before.rates, before.by_task):
             state.set_clock(clock)
             store_states([state])
-            mark_anew(each.actor.id, now=now, ahead=True)
-        state.set_clock(clock.moved(at=now, tasks=run.tasks_completed))
+            recompute_marks(night.actor.id, now=now, only_ahead=True)
+        state.set_clock(clock.advanced(at=now, tasks=run.tasks_completed))
         state.clock_before, run.clock = list(before.left), state.clock
         state.runs = run.number = state.runs + 1
-        thresholds = list(each.policy.consolidation_thresholds)
+        thresholds = list(night.policy.consolidation_thresholds)
         if state.thresholds != thresholds:
-            others.append(each)
+            with_new_thresholds.append(night)
         state.thresholds = thresholds
-    store_states(each.state for each in nights)
-    for each in others:
-        values = {"actor_id": each.actor.id, "thresholds": each.state.thresholds}
-        ids = run_query(SLEEP_QUERIES["other_levels"], values)
-        rows = Memory.objects.of([each.actor.id]).filter(pk__in=[memory_id for (memory_id,) in ids])
+    store_states(night.state for night in nights)
+    for night in with_new_thresholds:
+        values = {"actor_id": night.actor.id, "thresholds": night.state.thresholds}
+        ids = run_query(SLEEP_QUERIES["changed_levels"], values)
+        rows = Memory.objects.of([night.actor.id]).filter(pk__in=[memory_id for (memory_id,) in ids])
         if memories := list(rows.only("actor_id")):
-            each.run.consolidated_count = write_numbers(memories, each.policy, now=now, kind=None)
+            night.run.consolidated_count = write_numbers(memories, night.policy, now=now, kind=None)
 
 
-def settle_bounded(actor_ids: Sequence[UUID], now: datetime) -> None:
-    """Let memories fade whose validity began since the last night, and those stand still whose validity has ended."""
-    bounded = run_query(SLEEP_QUERIES["bounded"], {"actor_ids": list(actor_ids), "now": now})
-    if bounded:
-        update_fading({key for key, _id in bounded}, [memory_id for _key, memory_id in bounded], now=now)
+def update_fading_by_validity(actor_ids: Sequence[UUID], now: datetime) -> None:
+    """Start or stop the decay of memories whose validity has begun or ended since the last sleep."""
+    rows = run_query(SLEEP_QUERIES["validity_changes"], {"actor_ids": list(actor_ids), "now": now})
+    if rows:
+        update_fading({actor_id for actor_id, _id in rows}, [memory_id for _actor_id, memory_id in rows], now=now)
 
 
 def _archive_step(nights: Sequence[Night]) -> None:
-    """Archive a slice of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
-    now, by_actor = nights[0].run.now, {each.actor.id: each for each in nights}
-    going = [each.run for each in nights if not each.run._state.adding]
+    """Archive a batch of the expired and the weak, or of the weakest above the limit; end what has no more to do."""
+    now, by_actor = nights[0].run.now, {night.actor.id: night for night in nights}
+    continued = [night.run for night in nights if not night.run._state.adding]
     values = {"actor_ids": [*by_actor], "now": now}
-    for actor_id, fading, faded, pinned in run_query(SLEEP_QUERIES["count_fading"], values):
+    for actor_id, fading, decayed, pinned in run_query(SLEEP_QUERIES["count_fading"], values):
         night = by_actor[actor_id]
         night.fading, night.pinned = fading, pinned
         if night.run._state.adding:
-            night.run.decayed_count = faded
-    due = run_query(SLEEP_QUERIES["find_due"], due_values([(each.actor, each.policy) for each in nights], now))
-    left = SLICE - _archive(by_actor, due[0][0], Why.WEAK)
-    if left > 0 and (crowded := [each for each in nights if each.excess]):
-        excesses = {"actor_ids": [each.actor.id for each in crowded], "excesses": [each.excess for each in crowded]}
-        found = run_query(SLEEP_QUERIES["find_excess"], {**excesses, "most": left})
-        left -= _archive(by_actor, found[0][0], Why.CROWDED)
-    if left > 0:
+            night.run.decayed_count = decayed
+    due = run_query(SLEEP_QUERIES["find_due"], due_values([(night.actor, night.policy) for night in nights], now))
+    remaining = ARCHIVE_BATCH_SIZE - _archive(by_actor, due[0][0], ChangeReason.WEAK)
+    if remaining > 0 and (over := [night for night in nights if night.excess]):
+        excesses = {"actor_ids": [night.actor.id for night in over], "excesses": [night.excess for night in over]}
+        found = run_query(SLEEP_QUERIES["find_excess"], {**excesses, "limit": remaining})
+        remaining -= _archive(by_actor, found[0][0], ChangeReason.OVER_LIMIT)
+    if remaining > 0:
         _compare_or_end(nights)
-    copy_models([each.run for each in nights if each.run._state.adding])
-    for run in going:
+    copy_models([night.run for night in nights if night.run._state.adding])
+    for run in continued:
         run.save()
 
 
-def _archive(nights: Mapping[UUID, Night], memory_ids: str | None, why: Why) -> int:
-    """Archive memories, an array as a text, and count them in the runs; return how many."""
+def _archive(nights: Mapping[UUID, Night], memory_ids: str | None, reason: ChangeReason) -> int:
+    """Archive memories, given as an array literal, and count them in the runs; return how many."""
     if memory_ids is None:
         return 0
     now = next(iter(nights.values())).run.now
     values = {"actor_ids": [*nights], "memory_ids": memory_ids, "now": now, "lock": FEED_LOCK}
-    rows = run_query(SLEEP_QUERIES["archive"], {**values, "why": why, "expired": Why.EXPIRED})
+    rows = run_query(SLEEP_QUERIES["archive"], {**values, "reason": reason, "expired": ChangeReason.EXPIRED})
     for actor_id, count, faded in rows:
         nights[actor_id].run.archived_count += count
         nights[actor_id].fading -= faded
@@ -318,61 +316,61 @@ def _archive(nights: Mapping[UUID, Night], memory_ids: str | None, why: Why) -> 
 
 def _compare_or_end(nights: Sequence[Night]) -> None:
     """Begin to compare what changed since the last sleeps; end those where nothing did."""
-    ids = [each.actor.id for each in nights if each.policy.near_duplicates != "off"]
-    values = {"actor_ids": ids, "now": nights[0].run.now} if ids else {}
-    changed = {key for (key,) in run_query(SLEEP_QUERIES["to_compare"], values)} if ids else set()
-    for each in nights:
-        each.run.compares = True
-    _end([each.run for each in nights if each.actor.id not in changed])
+    actor_ids = [night.actor.id for night in nights if night.policy.near_duplicates != "off"]
+    values = {"actor_ids": actor_ids, "now": nights[0].run.now}
+    changed = {key for (key,) in run_query(SLEEP_QUERIES["actors_to_compare"], values)} if actor_ids else set()
+    for night in nights:
+        night.run.compares = True
+    _end([night.run for night in nights if night.actor.id not in changed])
 
 
 def due_values(actors: Sequence[tuple[Actor, StrengthPolicy]], now: datetime) -> dict[str, Any]:
     return {
         "actor_ids": [actor.pk for actor, _policy in actors],
-        "dues": [due_of(policy) for _actor, policy in actors],
+        "due_marks": [due_of(policy) for _actor, policy in actors],
         "archive_thresholds": [float(policy.archive_threshold) for _actor, policy in actors],
-        "most_shown": [max_profile_memories(actor) for actor, _policy in actors],
-        "kinds": list(STANDING),
+        "profile_sizes": [max_profile_memories(actor) for actor, _policy in actors],
+        "kinds": list(PROFILE_KINDS),
         "project": "",
-        "most_of_level": MAX_PER_LEVEL,
-        "most": SLICE,
+        "limit_per_level": MAX_PER_LEVEL,
+        "limit": ARCHIVE_BATCH_SIZE,
         "now": now,
     }
 
 
-def _compare_on(
-    run: SleepRun, seen: SleepState, batch: list[Memory], pairs: list[Pair], *, is_all: bool, goes_on: bool
+def _store_comparison(
+    run: SleepRun, compared: SleepState, batch: list[Memory], pairs: list[Pair], *, is_last: bool, continues: bool
 ) -> SleepRun:
-    """Store the pairs of a batch, unless another process did meanwhile; end the run unless it goes on."""
+    """Store a batch's pairs, unless another process has moved on from `compared`; end the run unless it `continues`."""
     execute_all(BEGIN_STEP, {})
     lock_exclusive(run.actor_id)
     run = SleepRun.objects.select_related("actor__agent").get(pk=run.pk, actor_id=run.actor_id)
-    state, leaves_some = SleepState.of(run.actor_id), False
+    state = SleepState.of(run.actor_id)
     position = state.compared_until, state.compared_after
-    if run.state != RunState.RUNNING or position != (seen.compared_until, seen.compared_after):
+    if run.state != RunState.RUNNING or position != (compared.compared_until, compared.compared_after):
         return run
     proposed, merged = record_pairs(run, pairs, merges=policy_of(run).near_duplicates == "merge")
     run.proposed_count += proposed
     run.merged_count += merged
     if batch:
         state.compared_until, state.compared_after = batch[-1].updated_at, batch[-1].pk
-    if not goes_on:
-        leaves_some = not is_all and bool(memories_to_compare(state, 1, now=run.now))
-        if leaves_some:
-            run.errors = [*run.errors, NOT_ALL_COMPARED]
+    is_incomplete = continues or (not is_last and bool(memories_to_compare(state, 1, now=run.now)))
+    if not continues:
+        if is_incomplete:
+            run.errors = [*run.errors, COMPARISON_INCOMPLETE]
         _end([run])
-    if goes_on or leaves_some:
+    if is_incomplete:
         state.save(update_fields=["compared_until", "compared_after"])
     run.save()
     return run
 
 
 def _end(runs: Sequence[SleepRun]) -> None:
-    """Mark runs as done; `processed_at` is the moment that one ran for plus its duration."""
+    """Mark runs as done; `processed_at` is a run's nominal time plus its duration."""
     if not runs:
         return
     now = runs[0].now
-    values = {"actor_ids": [run.actor_id for run in runs], "now": now, "compared_until": now - LATE}
+    values = {"actor_ids": [run.actor_id for run in runs], "now": now, "compared_until": now - MAX_COMMIT_DELAY}
     execute_all(SLEEP_QUERIES["end_sleeps"], values)
     for run in runs:
         run.state, run.processed_at = RunState.DONE, now + max(timezone.now() - run.started_at, timedelta())
@@ -384,7 +382,7 @@ def _end(runs: Sequence[SleepRun]) -> None:
 
 
 def clock_values(state: SleepState) -> dict[str, Any]:
-    """Return what an undo puts back of an actor's clock, as JSON types."""
+    """Return the clock's values as JSON types, for `restore_clock`."""
     return {
         "clock": state.clock,
         "clock_at": state.clock_at and state.clock_at.isoformat(),

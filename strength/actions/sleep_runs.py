@@ -22,7 +22,7 @@ from strength.actions.duplicates import duplicate_pairs, memories_to_compare
 from strength.actions.merges import CannotMerge, record_pairs, undo_merge
 from strength.actions.revisions import write_archivings
 from strength.actions.sleep import (
-    NOT_ALL_COMPARED,
+    COMPARISON_INCOMPLETE,
     SleepRequest,
     lock_states,
     policy_of,
@@ -32,81 +32,78 @@ from strength.actions.sleep import (
 )
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import SLEEP_VERB, Status, WrongState
-from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Why
+from strength.domain.sleep import CHANGE_ORDER, ChangeKind, ChangeReason, MergeState, RunState
 from strength.models import Memory, MemoryHistory, MemoryNumbers, Merge, SleepRun, SleepState, Tombstone
 from strength.models.locks import lock_exclusive
-from strength.models.sleep import mark_anew
+from strength.models.sleep import recompute_marks
 from strength.sql import SLEEP_QUERIES, execute_all, run_query
 
-MOST_CHANGES: Final = 1_000
-"""Changes that a run lists, the weightiest first; its counts are of all."""
+MAX_CHANGES: Final = 1_000
+"""Changes that a run lists, the most significant first; its counts include all."""
 
-MOST_COMPARED: Final = 200
-"""New memories that are compared during a request; the nightly sleep has no limit."""
+MAX_COMPARED: Final = 200
+"""New memories compared during a request; the nightly sleep has no limit."""
 
-MOST_AT_ONCE: Final = 200
-"""Actors whose sleep one request runs."""
+MAX_ACTORS: Final = 200
+"""Actors of one request."""
 
-KEPT_FOR: Final = timedelta(days=7)
-"""How long a preview is kept."""
+PREVIEW_RETENTION: Final = timedelta(days=7)
 
 Change = dict[str, Any]
 
 
 @transaction.atomic
 def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
-    """Store and return what a sleep at this moment would do: one is run and rolled back; its counts and changes stay.
+    """Store and return a preview of a sleep: runs one, rolls it back, and keeps its counts and changes.
 
-    It holds the actor as a sleep does, and nothing while it compares memories. Raises UnknownRow.
+    Locks the actor as a sleep does, but not while comparing memories. Raises UnknownRow.
     """
-    SleepRun.objects.filter(actor=actor, dry_run=True, now__lt=request.now - KEPT_FOR).delete()
+    SleepRun.objects.filter(actor=actor, dry_run=True, now__lt=request.now - PREVIEW_RETENTION).delete()
     with _rolled_back():
-        # One that was interrupted or has just ended is not gone on with.
+        # So that it neither continues an interrupted run nor returns one that has just ended.
         SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(state=RunState.UNDONE)
-        night = replace(request, now=request.at or request.now)
-        run = sleep(actor=actor, request=night, most_compared=0)
-        changes, gone = changes_of(run), {*archivings(run).values_list("memory_id", flat=True)}
+        run = sleep(actor=actor, request=replace(request, now=request.at or request.now), max_compared=0)
+        changes, archived_ids = changes_of(run), _archived_ids(run)
     hold(actor.id)
     changed = []
-    if NOT_ALL_COMPARED in run.errors:
-        changed = memories_to_compare(SleepState.of(actor.id), MOST_COMPARED + 1 + len(gone), now=run.now)
-    batch = [memory for memory in changed if memory.pk not in gone]
-    run.errors = [NOT_ALL_COMPARED] if len(batch) > MOST_COMPARED else []
+    if COMPARISON_INCOMPLETE in run.errors:
+        changed = memories_to_compare(SleepState.of(actor.id), MAX_COMPARED + 1 + len(archived_ids), now=run.now)
+    batch = [memory for memory in changed if memory.pk not in archived_ids]
+    run.errors = [COMPARISON_INCOMPLETE] if len(batch) > MAX_COMPARED else []
     run.pk, run.dry_run, run.processed_at = new_id(), True, request.now
     run.number, run.clock, run.before = None, None, {}
     run.save(force_insert=True)
-    found = duplicate_pairs(actor, batch[:MOST_COMPARED], now=run.now)
-    pairs = [pair for pair in found if gone.isdisjoint((pair.kept.pk, pair.absorbed.pk))]
+    found = duplicate_pairs(actor, batch[:MAX_COMPARED], now=run.now)
+    pairs = [pair for pair in found if archived_ids.isdisjoint((pair.kept.pk, pair.absorbed.pk))]
     with _rolled_back():
         run.proposed_count, run.merged_count = record_pairs(
             run, pairs, merges=policy_of(run).near_duplicates == "merge"
         )
         changes += [{**change, "merge_id": None} for change in _merges(run)]
-    run.changes = sorted(changes, key=_weight)[:MOST_CHANGES]
+    run.changes = sorted(changes, key=_sort_key)[:MAX_CHANGES]
     run.save()
     return run
 
 
 @contextmanager
 def _rolled_back() -> Iterator[None]:
-    """Undo in the database what the block did, and release its locks; in a transaction that goes on."""
+    """Roll back the block and release its locks, inside a transaction that continues."""
     savepoint = transaction.savepoint()
     yield
     transaction.savepoint_rollback(savepoint)
 
 
 def changes_of(run: SleepRun) -> list[Change]:
-    """Return a run's changes, the weightiest first; decay is known until the actor's next sleep."""
+    """Return a run's changes, the most significant first; decay is known until the actor's next sleep."""
     if run.dry_run:
         return list(run.changes)
-    archived = _archived(run)
-    gone = set(archivings(run).values_list("memory_id", flat=True))
-    values = {**_undo_values(run), "most": MOST_CHANGES}
-    faded = [_number_change(*row) for row in run_query(SLEEP_QUERIES["changes"], values) if row[0] not in gone]
-    return sorted([*archived, *_merges(run), *faded], key=_weight)[:MOST_CHANGES]
+    archived, archived_ids = _archived(run), _archived_ids(run)
+    rows = run_query(SLEEP_QUERIES["strength_changes"], {**_undo_values(run), "limit": MAX_CHANGES})
+    faded = [_number_change(*row) for row in rows if row[0] not in archived_ids]
+    return sorted([*archived, *_merges(run), *faded], key=_sort_key)[:MAX_CHANGES]
 
 
-def _weight(change: Change) -> tuple[int, float, str]:
+def _sort_key(change: Change) -> tuple[int, float, str]:
     lost = (change.get("before") or 0.0) - (change.get("after") or 0.0)
     return CHANGE_ORDER.index(ChangeKind(change["change"])), -lost, change["memory_id"]
 
@@ -114,21 +111,25 @@ def _weight(change: Change) -> tuple[int, float, str]:
 def _number_change(memory_id: UUID, before: float, after: float, level: int, new_level: int) -> Change:
     if new_level != level:
         return _change(
-            ChangeKind.LEVEL, memory_id, Why.USED_ENOUGH, before=before, after=after, level=[level, new_level]
+            ChangeKind.LEVEL, memory_id, ChangeReason.USED_ENOUGH, before=before, after=after, level=[level, new_level]
         )
-    return _change(ChangeKind.DECAY, memory_id, Why.FADED, before=before, after=after)
+    return _change(ChangeKind.DECAY, memory_id, ChangeReason.FADED, before=before, after=after)
 
 
-def _change(kind: ChangeKind, memory_id: UUID, why: Why, **more: Any) -> Change:
-    return {"memory_id": str(memory_id), "change": kind.value, "why": why.value, **more}
+def _change(kind: ChangeKind, memory_id: UUID, reason: ChangeReason, **more: Any) -> Change:
+    return {"memory_id": str(memory_id), "change": kind.value, "why": reason.value, **more}
 
 
-def archivings(run: SleepRun) -> QuerySet[MemoryHistory]:
+def _archive_revisions(run: SleepRun) -> QuerySet[MemoryHistory]:
     return MemoryHistory.objects.filter(actor_id=run.actor_id, verb=SLEEP_VERB, created_at=run.now)
 
 
+def _archived_ids(run: SleepRun) -> set[UUID]:
+    return set(_archive_revisions(run).values_list("memory_id", flat=True))
+
+
 def _archived(run: SleepRun) -> list[Change]:
-    rows = list(archivings(run).values_list("memory_id", "reason")[:MOST_CHANGES])
+    rows = list(_archive_revisions(run).values_list("memory_id", "reason")[:MAX_CHANGES])
     # Strengths from before and after the run, unless the memory was reactivated or given another strength since.
     numbers = MemoryNumbers.objects.filter(
         actor_id=run.actor_id, memory__in=[memory_id for memory_id, _reason in rows], slept_in=run.number
@@ -136,7 +137,7 @@ def _archived(run: SleepRun) -> list[Change]:
     known = numbers.values_list("memory_id", F("strength") + F("taken"), "strength")
     strengths = {memory_id: {"before": before, "after": after} for memory_id, before, after in known}
     return [
-        _change(ChangeKind.ARCHIVE, memory_id, Why(reason), **strengths.get(memory_id, {}))
+        _change(ChangeKind.ARCHIVE, memory_id, ChangeReason(reason), **strengths.get(memory_id, {}))
         for memory_id, reason in rows
     ]
 
@@ -146,37 +147,37 @@ def _merges(run: SleepRun) -> list[Change]:
         _change(
             ChangeKind.MERGE if _is_own_merge(each, run) else ChangeKind.PROPOSE_MERGE,
             each.absorbed_id,
-            Why.SAME,
+            ChangeReason.DUPLICATE,
             into=str(each.kept_id),
             likeness=each.likeness,
             merge_id=str(each.pk),
             state=each.state,
         )
-        for each in Merge.objects.filter(actor_id=run.actor_id, run=run)[:MOST_CHANGES]
+        for each in Merge.objects.filter(actor_id=run.actor_id, run=run)[:MAX_CHANGES]
     ]
 
 
 def _is_own_merge(merge: Merge, run: SleepRun) -> bool:
-    """Return whether the run merged the two itself; what a person has merged since, it had proposed."""
+    """Return whether the run itself merged the pair; a person's later merge is of a proposal."""
     return merge.state == MergeState.MERGED and merge.decided_at == run.now
 
 
 def compare_with_preview(
     *, run: SleepRun, changes: Sequence[Change]
 ) -> tuple[SleepRun, list[Change], list[Change]] | None:
-    """Return the latest preview before a sleep, the changes it did not list, and those it listed that did not happen.
+    """Return the latest preview before a sleep, the changes that it missed, and its changes that did not happen.
 
-    Without decay, which every hour between the two changes. None for a preview, and for a sleep without one.
+    Ignores decay, which differs by the hours between the two. None for a preview, and for a sleep without one.
     """
     if run.dry_run:
         return None
-    rows = SleepRun.objects.filter(actor_id=run.actor_id, now__lt=run.now, now__gte=run.now - KEPT_FOR)
+    rows = SleepRun.objects.filter(actor_id=run.actor_id, now__lt=run.now, now__gte=run.now - PREVIEW_RETENTION)
     before = rows.exclude(pk=run.pk).order_by("-now", "-id").first()
     if before is None or not before.dry_run:
         return None
-    did, foresaw = _by_memory(changes), _by_memory(before.changes)
-    unforeseen = [change for key, change in did.items() if key not in foresaw]
-    return before, unforeseen, [change for key, change in foresaw.items() if key not in did]
+    actual, predicted = _by_memory(changes), _by_memory(before.changes)
+    unpredicted = [change for key, change in actual.items() if key not in predicted]
+    return before, unpredicted, [change for key, change in predicted.items() if key not in actual]
 
 
 def _by_memory(changes: Sequence[Change]) -> dict[tuple[str, str], Change]:
@@ -185,25 +186,25 @@ def _by_memory(changes: Sequence[Change]) -> dict[tuple[str, str], Change]:
     }
 
 
-class TooMany(DomainError):
+class TooManyActors(DomainError):
     code = "too_many_actors"
 
 
 def sleep_many(*, actor: Actor, request: SleepRequest, all_users: bool, dry_run: bool) -> list[SleepRun]:
     """Run or preview the sleep of an actor, or with `all_users` of its whole agent; return the runs.
 
-    They share `request.group`, so that they can be read and undone together. Raises TooMany beyond MOST_AT_ONCE actors,
+    They share `request.group`, by which they can be read and undone together. Raises TooManyActors beyond MAX_ACTORS,
     Forbidden for an untrusted key, and for one user's key with `all_users`.
     """
     actors = _actors_to_sleep(actor, request, all_users=all_users)
     runs = []
     for each in actors:
-        with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased meanwhile; the others sleep
+        with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased meanwhile
             if dry_run:
                 run = preview_sleep(actor=each, request=request)
             else:
-                run = sleep(actor=each, request=request, most_compared=MOST_COMPARED)
-                if request.group is not None and run.group is None:  # it had just ended for another reason
+                run = sleep(actor=each, request=request, max_compared=MAX_COMPARED)
+                if request.group is not None and run.group is None:  # it had just ended, from another trigger
                     run.group = request.group
                     run.save(update_fields=["group"])
             runs.append(run)
@@ -218,20 +219,20 @@ def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) ->
     if request.by.user_id is not None:
         raise Forbidden(_("This key is bound to one user; it cannot speak for all."))
     rows = Actor.objects.filter(agent_id=actor.agent_id).select_related("agent").order_by("user_id")
-    if len(rows) > MOST_AT_ONCE:
+    if len(rows) > MAX_ACTORS:
         text = _(
             "The agent has {count} actors, and one request does {most} at most; use the command "
             "`manage.py sleep_phase`, or leave it to the nightly schedule."
         )
-        raise TooMany(format_lazy(text, count=len(rows), most=MOST_AT_ONCE))
+        raise TooManyActors(format_lazy(text, count=len(rows), most=MAX_ACTORS))
     return list(rows)
 
 
 def undo_sleeps(*, runs: list[SleepRun], by: Principal, reason: str, now: datetime) -> list[SleepRun]:
     """Undo the sleeps of one request as far as possible; return the runs.
 
-    One whose user is erased meanwhile is left out, and named in `errors` of the first. Raises WrongState where none can
-    be undone, UnknownRow where all users are gone, Forbidden.
+    Runs of users erased meanwhile are left out, with a message in `errors` of the first. Raises WrongState if none can
+    be undone, UnknownRow if all users are gone, Forbidden.
     """
     undone: list[SleepRun] = []
     refused: list[WrongState] = []
@@ -255,9 +256,9 @@ def undo_sleeps(*, runs: list[SleepRun], by: Principal, reason: str, now: dateti
 def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> SleepRun:
     """Undo all that an actor's latest sleep did, except for what was used or decided since.
 
-    Restores strengths, levels and perspectives, and adds what uses since then added; reactivates what was archived and
-    is unchanged; undoes its merges, withdraws its open proposals. `errors` names what could not be undone. Raises
-    WrongState for a preview, a run that is not done, or not the latest.
+    Restores strengths, levels and perspectives, and adds the increments of later uses; reactivates archived memories
+    that are unchanged; undoes its merges and withdraws its open proposals. `errors` names what could not be undone.
+    Raises WrongState for a preview, a run that is not done, or not the latest.
     """
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not undo a sleep; a curator can."))
@@ -276,41 +277,40 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     values = {**_undo_values(run), "now": now, "clock": state.clock, "memory_ids": _memory_ids(merges)}
     # In the common order: memories, then numbers, each by their keys.
     Memory.objects.of([run.actor_id]).locked(values["memory_ids"])
-    run_query(SLEEP_QUERIES["lock_undone"], values)
-    problems = _undo_merges(merges, by, reason, now)
-    back, more = _reactivate(run, by, reason, now)
+    run_query(SLEEP_QUERIES["lock_for_undo"], values)
+    merge_problems = _undo_merges(merges, by, reason, now)
+    reactivated, archive_problems = _reactivate(run, by, reason, now)
     earlier = SleepRun.objects.filter(actor_id=run.actor_id, dry_run=False, state=RunState.DONE).exclude(pk=run.pk)
     state.slept_at = earlier.order_by("-number").values_list("now", flat=True).first()
     state.compared_until, state.compared_after = run.compared_since, None
-    values["memory_ids"] = [*back, *(each.absorbed_id for each in merges)]
-    _put_clock_back(run, state, values)
-    problems += more
+    values["memory_ids"] = [*reactivated, *(merge.absorbed_id for merge in merges)]
+    _restore_numbers(run, state, values)
     run.state, run.undone_at, run.undone_by = RunState.UNDONE, now, by.name[:150]
-    run.errors = [*run.errors, *problems]
+    run.errors = [*run.errors, *merge_problems, *archive_problems]
     run.save(update_fields=["state", "undone_at", "undone_by", "errors"])
     audit.record(by=by, verb="undo", row=run, reason=reason, now=now)
     return run
 
 
-def _put_clock_back(run: SleepRun, state: SleepState, values: Mapping[str, Any]) -> None:
-    """Restore the clock, what the night took of rows written since, and the marks of what began before the night."""
-    paced = state.rates, state.by_task
+def _restore_numbers(run: SleepRun, state: SleepState, values: Mapping[str, Any]) -> None:
+    """Restore the clock, the decay of rows written since, and the marks of memories that began to fade before."""
+    rates = state.rates, state.by_task
     restore_clock(state, run.before)
     store_states([state])
     execute_all(SLEEP_QUERIES["undo_numbers"], values)
-    if paced != (state.rates, state.by_task):
-        mark_anew(run.actor_id, now=run.now, ahead=True)
+    if rates != (state.rates, state.by_task):
+        recompute_marks(run.actor_id, now=run.now, only_ahead=True)
 
 
 def _undo_values(run: SleepRun) -> dict[str, Any]:
-    """Return parameters; the thresholds of before, where the sleep refreshed levels by others."""
+    """Return parameters of statements; `former_thresholds` is null unless the sleep changed the thresholds."""
     former = run.before.get("thresholds") or None
     is_same = former == list(policy_of(run).consolidation_thresholds)
-    return {"actor_id": run.actor_id, "number": run.number, "former": None if is_same else former}
+    return {"actor_id": run.actor_id, "number": run.number, "former_thresholds": None if is_same else former}
 
 
-def why_not_undone(run: SleepRun) -> WrongState | None:
-    """Return why an undo would be refused now; None where it would not."""
+def undo_refusal(run: SleepRun) -> WrongState | None:
+    """Return the error that an undo would raise now, or None."""
     try:
         _check_undoable(run, SleepState.of(run.actor_id))
     except WrongState as error:
@@ -336,9 +336,9 @@ def _memory_ids(merges: list[Merge]) -> list[UUID]:
 
 
 def _undo_merges(merges: list[Merge], by: Principal, reason: str, now: datetime) -> list[str]:
-    """Undo a sleep's own merges; what comes back fades since when it did before. Return problems."""
+    """Undo a sleep's own merges, keeping the times since when the memories fade; return messages about failures."""
     rows = MemoryNumbers.objects.filter(actor_id__in={each.actor_id for each in merges}, memory__in=_memory_ids(merges))
-    began = list(rows.values_list("pk", "began_at", "began_task"))
+    beginnings = list(rows.values_list("pk", "began_at", "began_task"))
     problems = []
     for each in merges:
         try:
@@ -346,14 +346,14 @@ def _undo_merges(merges: list[Merge], by: Principal, reason: str, now: datetime)
         except CannotMerge as error:
             rows.filter(pk__in=[each.kept_id, each.absorbed_id]).update(slept_in=None)
             problems.append(f"{each.absorbed_id}: {error}")
-    for pk, began_at, began_task in began:
+    for pk, began_at, began_task in beginnings:
         rows.filter(pk=pk).update(began_at=began_at, began_task=began_task)
     return problems
 
 
 def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tuple[list[UUID], list[str]]:
-    """Reactivate what the sleep archived and nobody has changed or rejected since; return that, and problems."""
-    versions = dict(archivings(run).values_list("memory_id", "number"))
+    """Reactivate archived memories that nobody has changed or rejected since; return their ids, and error messages."""
+    versions = dict(_archive_revisions(run).values_list("memory_id", "number"))
     rows = Memory.objects.of([run.actor_id]).filter(pk__in=versions, status=Status.ARCHIVED)
     unchanged = {pk for pk, version in rows.values_list("pk", "version") if versions[pk] == version}
     refused = set()
@@ -363,20 +363,21 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tup
             tombstone = find_tombstone(actor_id=run.actor_id, text=text)
             if tombstone is not None and tombstone.created_at >= run.now:
                 refused.add(pk)
-    wanted = sorted(unchanged - refused)
-    write_archivings(run.actor_id, wanted)
+    memory_ids = sorted(unchanged - refused)
+    write_archivings(run.actor_id, memory_ids)
     values = {
         "actor_ids": [run.actor_id],
-        "memory_ids": wanted,
+        "memory_ids": memory_ids,
         "who_kind": by.kind.value,
         "who_id": by.id,
         "who_name": by.name[:150],
         "reason": reason or f"sleep {run.number} was undone",
         "now": now,
     }
-    back = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["bring_back"], values)] if wanted else []
-    duplicates = unchanged - refused - set(back)
-    return back, [
+    activated_rows = run_query(SLEEP_QUERIES["reactivate"], values) if memory_ids else []
+    reactivated = [memory_id for (memory_id,) in activated_rows]
+    duplicates = unchanged - refused - set(reactivated)
+    return reactivated, [
         *(f"{pk}: a person has decided against what it says; it stays archived." for pk in sorted(refused)),
         *(f"{pk}: another memory has its text by now; it stays archived." for pk in sorted(duplicates)),
     ]

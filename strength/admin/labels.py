@@ -8,7 +8,7 @@ from django.utils.translation import pgettext_lazy
 
 from memoryhub.admin import labels
 from strength.domain.memories import Status, TombstoneReason
-from strength.domain.sleep import ChangeKind, MergeState, RunState, Trigger, Why
+from strength.domain.sleep import ChangeKind, ChangeReason, MergeState, RunState, Trigger
 from strength.domain.strength import Impact, PointKind
 from strength.models.task import TaskState
 
@@ -91,12 +91,12 @@ CHANGE_COLOURS: Final = {
     ChangeKind.DECAY: "",
 }
 SLEEP_REASON_LABELS: Final[Labels] = {
-    Why.FADED: _("what is not used grows weaker"),
-    Why.USED_ENOUGH: _("it has been used often enough for another level"),
-    Why.WEAK: _("its strength is at the archive threshold or below"),
-    Why.CROWDED: _("there are more active memories than the policy allows, and it is among the weakest"),
-    Why.EXPIRED: _("the time in which it holds is over"),
-    Why.SAME: _("it says the same as another"),
+    ChangeReason.FADED: _("what is not used grows weaker"),
+    ChangeReason.USED_ENOUGH: _("it has been used often enough for another level"),
+    ChangeReason.WEAK: _("its strength is at the archive threshold or below"),
+    ChangeReason.OVER_LIMIT: _("there are more active memories than the policy allows, and it is among the weakest"),
+    ChangeReason.EXPIRED: _("the time in which it holds is over"),
+    ChangeReason.DUPLICATE: _("it says the same as another"),
 }
 SIMILARITY_LABELS: Final = (
     (0.85, _("very alike")),

@@ -50,7 +50,7 @@ from strength.admin.labels import MERGE_COLOURS, MERGE_STATE_LABELS, STATUS_LABE
 from strength.admin.memory_detail import may_read_memories
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import MergeState, joined
+from strength.domain.sleep import MergeState, merged_numbers
 from strength.models import Memory, Merge
 
 ACTIONS: Final[Mapping[str, Callable[..., Merge]]] = {
@@ -283,7 +283,9 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
         "is_cut": reads and max(len(kept.content), len(absorbed.content)) > MAX_SHOWN_LENGTH,
         "is_outdated": merge.state == MergeState.PROPOSED and not is_unchanged(merge, clock()),
         "as_one": {
-            "numbers": joined(kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy),
+            "numbers": merged_numbers(
+                kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy
+            ),
             "sources": len(messages),
             "tags": list(dict.fromkeys([*kept.tags, *absorbed.tags])),
         },

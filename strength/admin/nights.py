@@ -28,7 +28,7 @@ from strength.actions.sleep_runs import undo_sleeps
 from strength.domain.sleep import RunState, Trigger
 from strength.models import SleepRun
 
-PARTS: Final = ("decayed_count", "archived_count", "proposed_count")
+CALENDAR_COUNTS: Final = ("decayed_count", "archived_count", "proposed_count")
 COUNTS: Final = {
     "decayed_count": (_("faded"), _("Faded")),
     "archived_count": (_("archived"), _("Archived")),
@@ -38,14 +38,14 @@ COUNTS: Final = {
 }
 """The columns of counts, with their names in lists and on pages."""
 
-RECENT: Final = timedelta(hours=36)
-MOST_UNDONE: Final = 500
+DASHBOARD_PERIOD: Final = timedelta(hours=36)
+MAX_UNDONE: Final = 500
 FIRST_YEAR: Final = 2000
-LATEST_OF_ACTOR: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number"))
-LATEST: Final = LATEST_OF_ACTOR & ~Q(before={})
+IS_LATEST: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number"))
+IS_UNDOABLE: Final = IS_LATEST & ~Q(before={})
 """A run that may be undone: its actor's latest, and not from an import, which lacks what was before."""
 
-IMPORTED: Final = LATEST_OF_ACTOR & Q(before={})
+IS_IMPORTED: Final = IS_LATEST & Q(before={})
 """A run that could be undone if it had not come with an import."""
 
 CHANGE: Final = "strength.change_sleeprun"
@@ -108,8 +108,8 @@ def nights_of(rows: QuerySet[SleepRun], first: date, last: date) -> list[Night]:
         .annotate(
             runs=Count("pk"),
             undone=Count("pk", filter=~stands),
-            undoable=Count("pk", filter=LATEST),
-            imported=Count("pk", filter=IMPORTED),
+            undoable=Count("pk", filter=IS_UNDOABLE),
+            imported=Count("pk", filter=IS_IMPORTED),
             at=Max("now"),
             **sums,
         )
@@ -127,7 +127,7 @@ def last_night(now: datetime) -> Iterable[AutomaticEvent]:
     today = timezone.localdate(now)
     runs = SleepRun.objects.filter(trigger=Trigger.SCHEDULE)
     nights = nights_of(runs, today - timedelta(days=1), today)
-    if nights and now - nights[-1].at < RECENT:
+    if nights and now - nights[-1].at < DASHBOARD_PERIOD:
         night = nights[-1]
         undo = reverse("sleep_undo", args=[night.day.isoformat()]) if night.undoable else ""
         yield AutomaticEvent(night.sentence, SleepRun, night.href, night.at, undo, CHANGE)
@@ -140,7 +140,7 @@ def sleep_calendar(request: HttpRequest) -> HttpResponse:
     first = _month(submitted_text(request, "month")) or timezone.localdate(clock()).replace(day=1)
     last = first.replace(day=calendars.monthrange(first.year, first.month)[1])
     nights = nights_of(SleepRun.objects.all(), first, last)
-    tallest = {name: max((getattr(night, name) for night in nights), default=0) for name in PARTS}
+    tallest = {name: max((getattr(night, name) for night in nights), default=0) for name in CALENDAR_COUNTS}
     by_day = {night.day: night for night in nights}
     weeks = calendars.Calendar(firstweekday=0).monthdatescalendar(first.year, first.month)
     today = timezone.localdate(clock())
@@ -162,8 +162,10 @@ def sleep_calendar(request: HttpRequest) -> HttpResponse:
             for day in week
         ],
         nights=nights,
-        labels=[(name, COUNTS[name][1]) for name in PARTS],
-        totals=[(COUNTS[name][1], format_count(sum(getattr(night, name) for night in nights))) for name in PARTS],
+        labels=[(name, COUNTS[name][1]) for name in CALENDAR_COUNTS],
+        totals=[
+            (COUNTS[name][1], format_count(sum(getattr(night, name) for night in nights))) for name in CALENDAR_COUNTS
+        ],
         earlier=(first - timedelta(days=1)).replace(day=1) if first.year > FIRST_YEAR else None,
         later=last + timedelta(days=1) if last < today else None,
         may_begin=request.user.has_perm(CHANGE),
@@ -182,7 +184,7 @@ def _bars(night: Night | None, tallest: dict[str, int]) -> list[dict[str, Any]]:
     """Return a bar for each part, in percent of the month's longest: parts differ by orders of magnitude."""
     if night is None:
         return []
-    counts = [(name, getattr(night, name), place) for place, name in enumerate(PARTS)]
+    counts = [(name, getattr(night, name), place) for place, name in enumerate(CALENDAR_COUNTS)]
     return [
         {"name": name, "percent": max(2, round(100 * count / tallest[name])), "y": 7 * place}
         for name, count, place in counts
@@ -196,7 +198,7 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
         raise PermissionDenied
     try:
         night_day = date.fromisoformat(day)
-        nights = nights_of(SleepRun.objects.filter(LATEST), night_day, night_day)
+        nights = nights_of(SleepRun.objects.filter(IS_UNDOABLE), night_day, night_day)
     except (ValueError, OverflowError):
         raise Http404 from None
     back = f"{reverse('sleep')}?month={night_day:%Y-%m}"
@@ -204,7 +206,7 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
         messages.error(request, gettext("This night cannot be undone, or not any more."))
         return HttpResponseRedirect(back)
     if request.method == "POST":
-        undo_runs(request, _within(SleepRun.objects.filter(LATEST), night_day, night_day))
+        undo_runs(request, _within(SleepRun.objects.filter(IS_UNDOABLE), night_day, night_day))
         return HttpResponseRedirect(back)
     return render_page(
         request,
@@ -219,7 +221,7 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
 def undo_runs(request: HttpRequest, rows: QuerySet[SleepRun]) -> None:
     """Undo sleep runs as far as possible, log those that were, and report it."""
     by, reason, now = principal(request), submitted_reason(request), clock()
-    runs = list(rows.select_related("actor__agent").order_by("pk")[:MOST_UNDONE])
+    runs = list(rows.select_related("actor__agent").order_by("pk")[:MAX_UNDONE])
     try:
         processed = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
     except DomainError as error:

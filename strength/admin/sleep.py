@@ -42,12 +42,12 @@ from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import (
-    MOST_CHANGES,
+    MAX_CHANGES,
     changes_of,
     compare_with_preview,
     sleep_many,
+    undo_refusal,
     undo_sleep,
-    why_not_undone,
 )
 from strength.admin.labels import (
     CHANGE_COLOURS,
@@ -63,7 +63,7 @@ from strength.admin.nights import COUNTS, undo_runs
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Trigger
 from strength.models import Memory, SleepRun
 
-MOST_ERRORS: Final = 50
+MAX_ERRORS: Final = 50
 STEP: Final = 10
 """Actors whose memory sleeps while a page waits; an agent with more users goes on page by page."""
 
@@ -246,7 +246,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     def ask_to_undo(self, request: HttpRequest, run: SleepRun) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        if why_not_undone(run):
+        if undo_refusal(run):
             self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))
         title, template = _("Undo this sleep run?"), "admin/strength/sleeprun/undo.html"
@@ -259,13 +259,13 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         changes = changes_of(row)
         may = self.has_decide_permission(request)
         groups = change_groups(request, row, changes)
-        refusal = why_not_undone(row)
+        refusal = undo_refusal(row)
         return {
             "groups": groups,
             "changes": [change for group in groups for change in group["changes"]],
-            "are_there_more": len(changes) >= MOST_CHANGES,
-            "problems": row.errors[:MOST_ERRORS],
-            "problems_left_out": max(0, len(row.errors) - MOST_ERRORS),
+            "are_there_more": len(changes) >= MAX_CHANGES,
+            "problems": row.errors[:MAX_ERRORS],
+            "problems_left_out": max(0, len(row.errors) - MAX_ERRORS),
             "figures": [(title, getattr(row, name)) for name, (_column, title) in COUNTS.items()],
             "is_unfinished": row.state == RunState.RUNNING,
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
@@ -337,7 +337,7 @@ def _round_list(group: UUID) -> str:
 
 
 def _undo_url(run: SleepRun) -> str | None:
-    return None if why_not_undone(run) else reverse("admin:strength_sleeprun_undo", args=[run.pk])
+    return None if undo_refusal(run) else reverse("admin:strength_sleeprun_undo", args=[run.pk])
 
 
 # How many days ahead a preview may look.
@@ -377,10 +377,10 @@ class SleepForm(OwnerForm):
 
 
 PROPOSED: Final = MergeState.PROPOSED
-MOST_OF_KIND: Final = 20
+MAX_CHANGES_PER_KIND: Final = 20
 """Changes of a kind on the first page; each kind has pages of its own."""
 
-MOST_ON_A_PAGE: Final = 100
+PAGE_SIZE: Final = 100
 KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
@@ -390,7 +390,7 @@ def change_groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[st
     visible = [each for each in changes if not _is_invisible(each)]
     by_kind = {kind: [each for each in visible if each["change"] == kind] for kind in CHANGE_ORDER}
     is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
-    size = MOST_ON_A_PAGE if is_narrowed else MOST_OF_KIND
+    size = PAGE_SIZE if is_narrowed else MAX_CHANGES_PER_KIND
     page = max(1, submitted_number(request, "page") or 1) if is_narrowed else 1
     parts = {
         kind: rows[(page - 1) * size : page * size]
@@ -429,9 +429,9 @@ def preview_comparison(request: HttpRequest, run: SleepRun, changes: Sequence[di
     return {
         "preview": change_url(preview),
         "is_as_foreseen": not unforeseen and not missed,
-        "unforeseen": _shown_changes(request, run, unforeseen[:MOST_OF_KIND]),
+        "unforeseen": _shown_changes(request, run, unforeseen[:MAX_CHANGES_PER_KIND]),
         "unforeseen_count": len(unforeseen),
-        "missed": _shown_changes(request, run, missed[:MOST_OF_KIND]),
+        "missed": _shown_changes(request, run, missed[:MAX_CHANGES_PER_KIND]),
         "missed_count": len(missed),
     }
 

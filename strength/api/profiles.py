@@ -13,7 +13,7 @@ from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from strength.actions.profiles import PROFILES, enqueue_profile, get_profile, profile_entries
-from strength.actions.search import max_profile_memories, standing_memories
+from strength.actions.search import max_profile_memories, profile_memories
 from strength.domain.profile import MAX_TEXT_LENGTH, Entry
 from strength.models import Profile, ProfileVersion
 
@@ -98,9 +98,9 @@ class ProfileView(ApiView):
 
     def answer(self, tenant: Tenant) -> Response:
         """Answer with what contexts are offered, at most as many memories as they could hold."""
-        most = max_profile_memories(tenant.actor) if tenant.actor else 0
-        standing = standing_memories(tenant=tenant, project=None, now=self.now, most=most) if most else []
-        profile, entries = profile_entries(tenant=tenant, standing=standing, project=None, now=self.now)
+        limit = max_profile_memories(tenant.actor) if tenant.actor else 0
+        memories = profile_memories(tenant=tenant, project=None, now=self.now, limit=limit) if limit else []
+        profile, entries = profile_entries(tenant=tenant, memories=memories, project=None, now=self.now)
         written = profile or get_profile(tenant.actor_id)
         body = {
             "agent_id": tenant.agent_id,

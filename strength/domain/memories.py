@@ -25,7 +25,7 @@ class Kind(StrEnum):
     NOTE = "note"
 
 
-STANDING = (Kind.PREFERENCE, Kind.FACT)
+PROFILE_KINDS = (Kind.PREFERENCE, Kind.FACT)
 """Kinds that apply to a user in any context."""
 
 

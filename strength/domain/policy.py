@@ -261,7 +261,7 @@ class ExtractionPolicy(Policy):
 
 @dataclass(frozen=True)
 class ProfilePolicy(Policy):
-    """Configure the profile that a model writes of a user's standing memories (ADR 39)."""
+    """Configure the profile that a model writes of a user's preferences and facts (ADR 39)."""
 
     write_profile: bool = False
     write_profile_after: int = 5

@@ -1,4 +1,4 @@
-"""The written profile: the lines that a model wrote from a user's standing memories, and what may be shown of them.
+"""The written profile: the lines that a model wrote from a user's preferences and facts, and what may be shown of them.
 
 Pure. A line names the memories that it rests on, each with the digest of its text as it was read. It may only shorten
 and join: every word of substance, number and negation in it must stand in those memories, so that a model adds no claim
@@ -45,7 +45,7 @@ class UnusableLines(DomainError, ValueError):
     """The lines of an imported profile have another form."""
 
 
-class StandingMemory(NamedTuple):
+class ProfileMemory(NamedTuple):
     """The part of a memory that a profile shows."""
 
     pk: UUID
@@ -64,7 +64,7 @@ class Source:
     digest: str
 
     @classmethod
-    def of(cls, memory: StandingMemory) -> "Source":
+    def of(cls, memory: ProfileMemory) -> "Source":
         return cls(memory.pk, content_digest(memory.content).hex()[:16])
 
     def as_json(self) -> dict[str, str]:
@@ -113,13 +113,13 @@ def join_lines(lines: Sequence[Line]) -> str:
     return "\n".join(line.text for line in lines)
 
 
-def memory_blocks(memories: Sequence[StandingMemory], *, language: str) -> dict[str, str]:
+def memory_blocks(memories: Sequence[ProfileMemory], *, language: str) -> dict[str, str]:
     """Return the memories, numbered from 1, one line each with its kind, under their heading."""
     shown = [f"{number}. [{each.kind}] {one_line(each.content)}" for number, each in enumerate(memories, 1)]
     return {_HEADINGS.get(language, _HEADINGS["en"]): "\n".join(shown)}
 
 
-def parse_lines(data: Any, memories: Sequence[StandingMemory]) -> list[Line]:
+def parse_lines(data: Any, memories: Sequence[ProfileMemory]) -> list[Line]:
     """Return the lines of an answer that restate memories, each memory in the first line that cites it."""
     prints = {each.pk: fingerprint(each.content) for each in memories}
     lines, taken = list[Line](), set[UUID]()
@@ -135,9 +135,7 @@ def parse_lines(data: Any, memories: Sequence[StandingMemory]) -> list[Line]:
     return lines[:MAX_LINES]
 
 
-def _restated(
-    text: str, among: Sequence[StandingMemory], prints: Mapping[UUID, Fingerprint]
-) -> Sequence[StandingMemory]:
+def _restated(text: str, among: Sequence[ProfileMemory], prints: Mapping[UUID, Fingerprint]) -> Sequence[ProfileMemory]:
     """Return the memories that a text restates; none if it says more than they do.
 
     Marks (numbers, negation, modality) must be the same: joined with others, a negation could change its object.
@@ -184,24 +182,24 @@ class Entry:
     """An entry of a profile: a written line with its memories, or one memory itself."""
 
     text: str = field(repr=False)
-    memories: tuple[StandingMemory, ...]
+    memories: tuple[ProfileMemory, ...]
     line: Line | None = None
 
 
 def entries_of(
-    lines: Sequence[Line], standing: Sequence[StandingMemory], held: Sequence[StandingMemory]
+    lines: Sequence[Line], memories: Sequence[ProfileMemory], others: Sequence[ProfileMemory]
 ) -> Iterator[Entry]:
-    """Yield the lines that hold and all standing memories, best first: a line right before the first of its memories.
+    """Yield the valid lines and all memories, best first: a line right before the first of its memories.
 
-    A line's memories come as well, so that the reader can take them where another layer shows one of them. `held` are
-    further memories that lines rest on and that still hold. What a person wrote by itself is first.
+    A line's memories are yielded too, for readers that skip a line because another layer shows one of them. `others`
+    are further valid source memories of lines. Lines without sources, which a person wrote, come first.
     """
-    known = {Source.of(each): each for each in (*standing, *held)}
-    rank = {each.pk: place for place, each in enumerate(standing)}
+    known = {Source.of(each): each for each in (*memories, *others)}
+    rank = {each.pk: place for place, each in enumerate(memories)}
     showing = [line for line in lines if line.holds(known)]
     best = {line: min((rank.get(key, len(rank)) for key in line.memory_ids), default=-1) for line in showing}
     placed: list[tuple[tuple[int, int], Entry]] = [
         ((best[line], 0), Entry(line.text, tuple(known[each] for each in line.sources), line)) for line in showing
     ]
-    placed += [((place, 1), Entry(each.content, (each,))) for place, each in enumerate(standing)]
+    placed += [((place, 1), Entry(each.content, (each,))) for place, each in enumerate(memories)]
     yield from (entry for _place, entry in sorted(placed, key=lambda each: each[0]))

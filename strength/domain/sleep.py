@@ -18,7 +18,7 @@ class Trigger(StrEnum):
 
 
 class RunState(StrEnum):
-    """State of a sleep. One that was killed is still running; the next trigger continues it."""
+    """State of a sleep. An interrupted one is running; the next trigger continues it."""
 
     RUNNING = "running"
     DONE = "done"
@@ -34,18 +34,18 @@ class ChangeKind(StrEnum):
 
 
 CHANGE_ORDER = (ChangeKind.ARCHIVE, ChangeKind.MERGE, ChangeKind.PROPOSE_MERGE, ChangeKind.LEVEL, ChangeKind.DECAY)
-"""The kinds of changes, the weightiest first."""
+"""Most significant first."""
 
 
-class Why(StrEnum):
-    """Reasons of changes, as previews and revisions name them."""
+class ChangeReason(StrEnum):
+    """Reasons stored in previews and revisions."""
 
     FADED = "faded"
     USED_ENOUGH = "uses_reach_another_level"
     WEAK = "at_or_below_archive_threshold"
-    CROWDED = "above_max_active_memories"
+    OVER_LIMIT = "above_max_active_memories"
     EXPIRED = "no_longer_valid"
-    SAME = "says_the_same"
+    DUPLICATE = "says_the_same"
 
 
 class MergeState(StrEnum):
@@ -61,12 +61,12 @@ class MergeState(StrEnum):
 def keep_rank(
     *, locked: bool, pinned: bool, strength: float, created_at: datetime, key: UUID
 ) -> tuple[bool, bool, float, datetime, str]:
-    """Return a sort key: a merge keeps the first; edited before pinned, stronger and older ones."""
+    """Return a sort key of which a merge keeps the least: edited before pinned, stronger and older memories."""
     return not locked, not pinned, -strength, created_at, str(key)
 
 
-def joined(kept: Numbers, absorbed: Numbers, policy: StrengthPolicy) -> Numbers:
-    """Return the kept memory's numbers after a merge: the greater strength, and the uses and impacts of both."""
+def merged_numbers(kept: Numbers, absorbed: Numbers, policy: StrengthPolicy) -> Numbers:
+    """Return the kept memory's numbers after a merge: the greater strength, the sums of uses and impacts."""
     uses = kept.access_count + absorbed.access_count
     return replace(
         kept,

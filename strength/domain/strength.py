@@ -3,10 +3,10 @@
 `strength.sql` renders the same formulas for the database; one parity test feeds both the same cases.
 `docs/algorithm.md` explains each with an example.
 
-A strength is stored once, with the mark of the clock at which it was right: what the actor's clock has moved since, by
-the memory's level, has decayed. A night moves the clock and writes no memory. What begins to fade between two nights
-is marked ahead of the clock, and stands still until the clock is there; what does not fade has a mark that no clock
-reaches.
+A strength is stored with the clock's reading at that time, its mark; it decays by what the actor's clock has advanced
+since, at the memory's level. A sleep advances the clock and writes no memory. A memory that begins to fade between two
+sleeps is marked ahead of the clock, and does not decay until the clock is there; one that does not fade has a mark that
+no clock reaches.
 """
 
 import math
@@ -137,12 +137,12 @@ class Clock:
             return float(max(0, tasks - self.tasks))
         return max(0.0, (at - (self.at or at)).total_seconds()) / SECONDS_PER_DAY
 
-    def moved(self, *, at: datetime, tasks: int) -> "Clock":
+    def advanced(self, *, at: datetime, tasks: int) -> "Clock":
         passed = self._passed(at, tasks)
         left = tuple(left + rate * passed for left, rate in zip(self.left, self.rates, strict=True))
         return replace(self, left=left, at=max(self.at or at, at), tasks=tasks)
 
-    def paced(self, policy: StrengthPolicy) -> "Clock":
+    def with_rates(self, policy: StrengthPolicy) -> "Clock":
         """Return the clock with the rates of a policy."""
         return replace(self, rates=policy.rates, by_task=policy.decay_clock == "task")
 

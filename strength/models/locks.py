@@ -1,8 +1,8 @@
-"""Locks that keep sleeps and writers of an actor's memories apart; memories that begin or cease to fade.
+"""Locks between sleeps and writers of an actor's memories; start and stop of decay.
 
-A sleep locks numbers before memories; everything else locks memories first. So both take an advisory lock of the actor
-before: writers share it, a sleep holds it exclusively, one step at a time. Whoever shares it sees a clock that does not
-advance.
+A sleep locks numbers before memories; everything else locks memories first. Both first take an advisory lock of the
+actor: writers share it, a sleep holds it exclusively, one step at a time. The clock does not advance under a shared
+lock.
 """
 
 from collections.abc import Collection
@@ -30,7 +30,11 @@ def lock_exclusive(actor_id: UUID) -> None:
 
 def lock_idle(actor_ids: Collection[UUID]) -> list[UUID]:
     """Lock exclusively those actors that are unlocked, without waiting; return them."""
-    values = {"about": _LOCK_CLASS, "actor_ids": list(actor_ids), "whose": [_lock_key(each) for each in actor_ids]}
+    values = {
+        "lock_class": _LOCK_CLASS,
+        "actor_ids": list(actor_ids),
+        "lock_keys": [_lock_key(actor_id) for actor_id in actor_ids],
+    }
     return [actor_id for (actor_id,) in run_query(SLEEP_QUERIES["lock_actors"], values)]
 
 
@@ -39,9 +43,8 @@ def _lock_key(actor_id: UUID) -> int:
 
 
 def _lock_actor(actor_id: UUID, statement: str) -> None:
-    if not run_query(
-        statement, {"about": _LOCK_CLASS, "whose": _lock_key(actor_id), "actor_id": actor_id}, server_prepared=True
-    ):
+    values = {"lock_class": _LOCK_CLASS, "lock_key": _lock_key(actor_id), "actor_id": actor_id}
+    if not run_query(statement, values, server_prepared=True):
         raise UnknownRow(_("The user was erased meanwhile."))
 
 
@@ -54,7 +57,7 @@ def update_fading(
     actor_ids: UUID | Collection[UUID], memory_ids: Collection[UUID], *, now: datetime, since: datetime | None = None
 ) -> int:
     """Start (from `since`) or stop the decay of memories according to their states; return how many changed."""
-    whose = [actor_ids] if isinstance(actor_ids, UUID) else list(actor_ids)
-    values = {"actor_ids": whose, "memory_ids": list(memory_ids), "now": now, "since": since}
+    keys = [actor_ids] if isinstance(actor_ids, UUID) else list(actor_ids)
+    values = {"actor_ids": keys, "memory_ids": list(memory_ids), "now": now, "since": since}
     run_query(QUERIES["lock_numbers"], values)
-    return execute_all(QUERIES["settle"], values)
+    return execute_all(QUERIES["update_fading"], values)

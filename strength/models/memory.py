@@ -22,10 +22,10 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, OneToOneWithinActor, OwnedRow
 from memoryhub.tenancy.namespaces import MAX_NAMESPACE_LENGTH
 from strength.domain.duplicates import wording_digest
-from strength.domain.memories import STANDING, Kind, ScopeLevel, Source, Status
+from strength.domain.memories import PROFILE_KINDS, Kind, ScopeLevel, Source, Status
 from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
 from strength.models.locks import lock_shared, update_fading
-from strength.models.sleep import SleepState, choices, mark_anew
+from strength.models.sleep import SleepState, choices, recompute_marks
 from strength.sql import FACETS, QUERIES, StrengthNow, run_query
 
 
@@ -166,7 +166,7 @@ class Memory(Facets, OwnedRow):
             models.Index(
                 fields=["actor", "kind", "-created_at", "-id"],
                 name="memory_standing",
-                condition=Q(status=Status.ACTIVE, kind__in=STANDING, pinned=False),
+                condition=Q(status=Status.ACTIVE, kind__in=PROFILE_KINDS, pinned=False),
             ),
             models.Index(fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]),
             # What a sleep has archived is found by its moment.
@@ -296,7 +296,7 @@ class MemoryNumbers(OwnedRow):
 
     @classmethod
     def after_import(cls, actor_id: UUID, rows: Collection["MemoryNumbers"], now: datetime) -> None:
-        mark_anew(actor_id, [row.memory_id for row in rows], now=now)
+        recompute_marks(actor_id, [row.memory_id for row in rows], now=now)
 
 
 STRENGTH_OF_NUMBERS: Final = StrengthNow("strength", "mark", "consolidation_level", "actor__sleep_state__clock")
@@ -336,7 +336,7 @@ class PerspectiveStrength(OwnedRow):
 
     @classmethod
     def after_import(cls, actor_id: UUID, rows: Collection["PerspectiveStrength"], now: datetime) -> None:
-        mark_anew(actor_id, [row.memory_id for row in rows], now=now)
+        recompute_marks(actor_id, [row.memory_id for row in rows], now=now)
 
 
 class MemoryIndex(Facets, SearchIndexRow):

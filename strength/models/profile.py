@@ -46,7 +46,7 @@ class WrittenLines(models.Model):
 
 
 class Profile(WrittenLines, ActorRow):
-    """Text about a user, written from the standing memories `read_from` (ADR 39). Editing the text locks it."""
+    """Text about a user, written from the memories `read_from` (ADR 39). Editing the text locks it."""
 
     trust = Trust.TRUSTED
     """Of trusted memories alone."""

@@ -1,4 +1,4 @@
-"""Sleeps of actors: their current state, and the runs."""
+"""Sleep state of actors, and sleep runs."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -23,14 +23,15 @@ def choices(words: Iterable[str]) -> list[tuple[str, str]]:
 
 
 class SleepState(OwnedRow):
-    """An actor's count of tasks, decay clock and progress of sleeps; locked by whoever begins or undoes a sleep.
+    """An actor's count of tasks, decay clock and progress of sleeps; locked to begin or undo a sleep.
 
-    Memories changed after `compared_until` (or just then, after the id `compared_after`) have not been compared yet.
+    Memories with a later position than (`compared_until`, `compared_after`), by `updated_at` and id, have not been
+    compared yet.
 
-    `clock` is the logarithm of what is left since its beginning, by level, at `clock_at` and `clock_task` tasks;
-    `rates` is what a day takes from then on or, `by_task`, a task. The latest sleep moved it from `clock_before`; null
-    once that was undone. `thresholds` are those by which the levels of memories were refreshed. `active` is how many
-    memories were active where the actor's feed stood at `active_at`.
+    `clock` holds by level the logarithm of the cumulative decay at `clock_at` and `clock_task` tasks; `rates` is its
+    change per day or, `by_task`, per task. `clock_before` is its value before the latest sleep, null once that was
+    undone. `thresholds` are those of the memories' levels. `active` counts the active memories at position `active_at`
+    of the actor's feed.
     """
 
     not_exported: ClassVar = frozenset({"clock_before", "active", "active_at"})
@@ -62,7 +63,7 @@ class SleepState(OwnedRow):
 
     @classmethod
     def of(cls, actor_id: UUID) -> "SleepState":
-        """Return an actor's state, a blank one where nothing was ever remembered."""
+        """Return an actor's state, an unsaved one if there is none."""
         return cls.objects.filter(actor_id=actor_id).first() or cls(actor_id=actor_id)
 
     def as_clock(self) -> Clock:
@@ -74,31 +75,30 @@ class SleepState(OwnedRow):
 
     @classmethod
     def after_import(cls, actor_id: UUID, rows: Collection["SleepState"], now: datetime) -> None:
-        mark_anew(actor_id, now=now)
+        recompute_marks(actor_id, now=now)
 
 
 def begin_clock(actor_id: UUID, policy: StrengthPolicy, now: datetime) -> None:
-    """Begin an actor's clock, unless it was begun, and mark the memories by it."""
+    """Start an actor's clock, unless it was started, and mark the memories by it."""
     run_query(QUERIES["begin_clock"], {**policy_values(policy), "actor_id": actor_id, "now": now})
-    mark_anew(actor_id, now=now)
+    recompute_marks(actor_id, now=now)
 
 
-def mark_anew(
-    actor_id: UUID, memory_ids: Collection[UUID] | None = None, *, now: datetime, ahead: bool = False
+def recompute_marks(
+    actor_id: UUID, memory_ids: Collection[UUID] | None = None, *, now: datetime, only_ahead: bool = False
 ) -> None:
-    """Mark memories, or all of the actor, by the clock as it is; or only what is `ahead` of it."""
+    """Mark memories, or all of the actor, by the current clock; with `only_ahead`, those marked ahead of it."""
     keys = None if memory_ids is None else list(memory_ids)
-    values = {"actor_id": actor_id, "memory_ids": keys, "now": now, "ahead": ahead}
-    execute_all(QUERIES["mark_anew"], values)
+    values = {"actor_id": actor_id, "memory_ids": keys, "now": now, "only_ahead": only_ahead}
+    execute_all(QUERIES["recompute_marks"], values)
 
 
 class SleepRun(ActorRow):
     """One sleep of an actor, or the preview of one (SPEC S5, S6).
 
-    `now` is the moment that it runs for, however long it takes. When it `compares` it has archived; the actor's state
-    says how far it has come since `compared_since`. `policy` holds what differs from the defaults. `changes` is a
-    preview's result: ids and numbers, no texts. The runs of one call share a `group`. `clock` is where it moved the
-    actor's clock, from what `before` holds.
+    `now` is its nominal time. Once it `compares`, archiving is done; the actor's state holds how far it has come since
+    `compared_since`. `policy` holds overrides of the defaults, `changes` the result of a preview, without texts. The
+    runs of one call share a `group`. `clock` is the actor's clock after it, `before` holds the one before.
     """
 
     not_exported: ClassVar = frozenset({"before"})
@@ -148,7 +148,7 @@ class SleepRun(ActorRow):
 
     @property
     def archives(self) -> bool:
-        """Say whether it has more to archive, or to see whether it has."""
+        """Return whether archiving is not done yet."""
         return self.state == RunState.RUNNING and not self.compares
 
     @property

@@ -13,7 +13,7 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
 from strength.actions.memories import NewMemory, write_memory
-from strength.actions.sleep import SleepRequest, advance, sleep, sleep_together
+from strength.actions.sleep import SleepRequest, advance, sleep, sleep_batch
 from strength.actions.sleep_runs import undo_sleep
 from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.domain.sleep import Trigger
@@ -164,7 +164,7 @@ def test_a_step_for_many_waits_for_nobody_and_many_triggers_are_one_night(actor:
 
     def sleeps(_: int) -> list[Any]:
         asked = SleepRequest(Trigger.COMMAND, BY, NOW + timedelta(days=2))
-        return [run.pk for run in sleep_together(actors=both, request=asked)]
+        return [run.pk for run in sleep_batch(actors=both, request=asked)]
 
     assert len({tuple(runs) for runs in at_once(sleeps, THREADS)}) == 1
     assert SleepRun.objects.filter(actor=actor).count() == 1

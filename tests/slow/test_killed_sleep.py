@@ -34,7 +34,7 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from strength.actions import sleep as sleeping
 from strength.domain.sleep import Trigger
-sleeping.SLICE, sleeping.COMPARED_AT_ONCE = 100, 3
+sleeping.ARCHIVE_BATCH_SIZE, sleeping.COMPARISON_BATCH_SIZE = 100, 3
 by, begun = command("test"), datetime(2026, 1, 1, tzinfo=UTC)
 actor = actor_for_writing(by, "kana", sys.argv[1], now=begun)
 print("ready", flush=True)

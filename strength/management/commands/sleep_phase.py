@@ -16,7 +16,7 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.db_pool import run_parallel
 from memoryhub.management import ResumableCommand, moment_option
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.sleep import SleepRequest, in_batches, sleep_together
+from strength.actions.sleep import SleepRequest, actor_batches, sleep_batch
 from strength.actions.sleep_runs import changes_of, preview_sleep
 from strength.domain.sleep import ChangeKind, Trigger
 from strength.models import Memory, SleepRun
@@ -147,11 +147,11 @@ def _sleeps(actors: list[Actor], sleep_request: SleepRequest, *, dry_run: bool, 
         return []
 
     def sleep(batch: Sequence[Actor], may_go_on: Callable[[], bool]) -> list[SleepRun]:
-        return list(sleep_together(actors=batch, request=sleep_request, may_go_on=may_go_on))
+        return list(sleep_batch(actors=batch, request=sleep_request, may_go_on=may_go_on))
 
     if dry_run:
         parts = run_parallel(preview, actors, at_once=at_once)
     else:
-        parts = run_parallel(sleep, in_batches(actors, at_once=at_once), at_once=at_once)
+        parts = run_parallel(sleep, actor_batches(actors, at_once=at_once), at_once=at_once)
     for runs in parts:
         yield from runs

@@ -29,7 +29,7 @@ from strength.actions.tasks import Completion, begin_task, complete_task, fail_t
 from strength.actions.tombstones import count_held_back
 from strength.actions.usage import impact_memory, use_memories, use_memory
 from strength.admin.memory_detail import CHART_SLOTS, strength_chart
-from strength.domain.sleep import ChangeKind, Trigger, Why
+from strength.domain.sleep import ChangeKind, ChangeReason, Trigger
 from strength.domain.strength import Impact, Point, PointKind
 from strength.models import Memory, Merge, SleepRun, StrengthPoint, Task, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
@@ -263,7 +263,7 @@ def test_sleep_page_tells_what_it_did_and_why(boss: Client, nights: Nights) -> N
     assert dict(response.context["figures"])["Archived"] == run.archived_count == 1
     story = text_of(boss, page_of(weak))
     told = "ts strength is at the archive threshold or below"
-    assert story.count(told) == 2 and Why.WEAK not in story  # in its life and among its revisions
+    assert story.count(told) == 2 and ChangeReason.WEAK not in story  # in its life and among its revisions
     proposed = text_of(boss, page_of(nights.run))
     assert page_of(nights.proposal) in proposed and "it says the same as another" in proposed
 

@@ -17,7 +17,7 @@ from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import CannotMerge, merge
-from strength.actions.sleep import SleepRequest, sleep, sleep_together
+from strength.actions.sleep import SleepRequest, sleep, sleep_batch
 from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
 from strength.actions.usage import apply_impact, mark_candidates, set_strengths, use_memories
 from strength.domain.memories import WrongState
@@ -178,7 +178,7 @@ def test_what_began_after_the_moment_of_a_late_night_does_not_fade_for_the_time_
     """A sleep is broken off and gone on with a month later, for its own moment; meanwhile something is remembered."""
     actor.agent.policy = {"decay_clock": clock}
     actor.agent.save()
-    monkeypatch.setattr(sleeping, "SLICE", 1)
+    monkeypatch.setattr(sleeping, "ARCHIVE_BATCH_SIZE", 1)
     write("early", strength=0.1), write("early too", strength=0.1)
     broken_off = SleepRequest(Trigger.COMMAND, BY, NOW + DAY)
     run = sleeping.advance([actor], broken_off, is_alone=True)[actor.id]
@@ -218,7 +218,7 @@ def test_a_sleep_that_is_broken_off_in_the_middle_and_gone_on_with(
     """Steps of three; the second night stops after the first, and somebody uses memories meanwhile."""
     memories = [write(f"memory {place}", strength=0.106 + place / 100) for place in range(10)]
     sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, BY, NOW + DAY))
-    monkeypatch.setattr(sleeping, "SLICE", 1)
+    monkeypatch.setattr(sleeping, "ARCHIVE_BATCH_SIZE", 1)
     sleep_request = SleepRequest(Trigger.COMMAND, BY, NOW + 4 * DAY)
     run = sleeping.advance([actor], sleep_request, is_alone=True)[actor.id]
     used(memories[1], NOW + 4.1 * DAY)  # it was due, and is strong again
@@ -334,7 +334,7 @@ def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:
             sleep_request = SleepRequest(Trigger.COMMAND, BY, now)
             sleeper = Actor.objects.select_related("agent").get(pk=actor.pk)
             if by_clock:
-                [run] = sleep_together(actors=[sleeper], request=sleep_request)
+                [run] = sleep_batch(actors=[sleeper], request=sleep_request)
             else:
                 run = sleep(actor=sleeper, request=sleep_request)
                 with connection.cursor() as cursor:

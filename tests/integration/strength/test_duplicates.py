@@ -49,7 +49,7 @@ def test_the_most_relevant_are_those_of_a_search(memories: list[Memory], actor: 
     space, now = active_space(), NOW + timedelta(hours=hours)
     vectors = dict(MemoryIndex.objects.filter(space=space).values_list("memory_id", "vector"))
     duplicate_query = [DuplicateQuery(each.content, each.namespace, vectors[each.pk], [each.pk]) for each in memories]
-    found = _nearest(duplicate_query, actor_id=actor.id, space=space, now=now, among=[Status.ACTIVE])
+    found = _nearest(duplicate_query, actor_id=actor.id, space=space, now=now, statuses=[Status.ACTIVE])
     for each, near in zip(duplicate_query, found, strict=True):
         where = (Q(valid_to=None) | Q(valid_to__gt=now)) & Q(
             actor_id=actor.id, namespace=each.namespace, status="active"
@@ -75,4 +75,4 @@ def test_pairs_of_a_batch_are_those_of_its_memories(memories: list[Memory], acto
 
 
 def test_nothing_is_found_for_no_texts(actor: Actor) -> None:
-    assert near_duplicates([], actor_id=actor.id, space=active_space(), now=NOW, among=[Status.ACTIVE]) == []
+    assert near_duplicates([], actor_id=actor.id, space=active_space(), now=NOW, statuses=[Status.ACTIVE]) == []

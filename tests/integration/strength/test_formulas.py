@@ -56,7 +56,7 @@ def test_domain_and_sql_are_equal_in_two_thousand_random_cases() -> None:
             policy = a_policy(draw)
             left = tuple(-draw.uniform(0, 300) for _ in range(LEVELS))
             at = draw.choice([None, NOW - timedelta(seconds=draw.uniform(-5e5, 4e7))])
-            clock = Clock(left, at, draw.randint(0, 1000)).paced(policy)
+            clock = Clock(left, at, draw.randint(0, 1000)).with_rates(policy)
             case: dict[str, Any] = {
                 "strength": draw.choice([0.0, 1e-250, draw.uniform(0, 3), draw.uniform(0, 1e6)]),
                 "uses": draw.randint(0, 600),
@@ -81,11 +81,11 @@ def test_what_the_clock_leaves_is_what_nights_one_by_one_leave_in_two_thousand_r
     draw = random.Random(20261123)
     for _ in range(CASES):
         level, begins = draw.randrange(LEVELS), draw.randint(0, 6)
-        clock, now, tasks = Clock(at=NOW).paced(a_policy(draw)), NOW, 0
+        clock, now, tasks = Clock(at=NOW).with_rates(a_policy(draw)), NOW, 0
         nightly, stored, mark = 1.0, 1.0, NEVER
         for night in range(draw.randint(begins, 12) + 1):
             policy, elapsed, done = a_policy(draw), draw.uniform(0, 1e6), draw.randint(0, 50)
-            clock = clock.paced(policy)
+            clock = clock.with_rates(policy)
             share = 1.0
             if night == begins:
                 share = draw.random()
@@ -99,7 +99,7 @@ def test_what_the_clock_leaves_is_what_nights_one_by_one_leave_in_two_thousand_r
                 days = left / policy.expected_tasks_per_day if clock.by_task else left / 86_400
                 nightly *= policy.decay_targets[level] ** days
             now, tasks = now + timedelta(seconds=elapsed), tasks + done
-            clock = clock.moved(at=now, tasks=tasks)
+            clock = clock.advanced(at=now, tasks=tasks)
             if night >= begins:
                 if draw.random() < 0.3:  # somebody uses it: its strength is stored anew
                     stored = strength_now(stored, mark=mark, clock=clock.left[level]) + 0.1

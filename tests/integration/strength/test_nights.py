@@ -16,7 +16,7 @@ from strength.actions import sleep_runs
 from strength.actions.curation import apply_transition, delete_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.revisions import FEED_LOCK
-from strength.actions.sleep import SleepRequest, advance, in_batches, sleep, sleep_together
+from strength.actions.sleep import SleepRequest, actor_batches, advance, sleep, sleep_batch
 from strength.actions.sleep_runs import preview_sleep, undo_sleep
 from strength.domain.memories import Kind
 from strength.domain.sleep import RunState, Trigger
@@ -86,7 +86,7 @@ def test_nights_in_one_step_are_those_of_each_alone(seed: int, policy: dict[str,
         for night in range(1, 5):
             again = list(Actor.objects.filter(pk__in=[each.pk for each in actors]).select_related("agent"))
             if agent == "many":
-                runs = list(sleep_together(actors=again, request=request(NOW + night * DAY)))
+                runs = list(sleep_batch(actors=again, request=request(NOW + night * DAY)))
             else:
                 runs = [sleep(actor=actor, request=request(NOW + night * DAY)) for actor in again]
             assert {run.state for run in runs} == {RunState.DONE} and len(runs) == ACTORS
@@ -116,7 +116,7 @@ def test_nights_of_all_sorts_end_in_the_step_and_those_that_were_begun_go_on_alo
     }
     assert runs[begun.pk].state == RunState.RUNNING and runs[begun.pk].number == 0
     SleepRun.objects.filter(actor=begun).delete()
-    assert len(list(sleep_together(actors=every, request=request(NOW + DAY)))) == 5
+    assert len(list(sleep_batch(actors=every, request=request(NOW + DAY)))) == 5
     assert set(SleepRun.objects.values_list("state", flat=True)) == {"done"}
     assert SleepRun.objects.filter(actor=plain).count() == SleepRun.objects.filter(actor=answered).count() == 1
 
@@ -129,13 +129,13 @@ def test_what_is_new_is_compared_after_the_step() -> None:
     every = list(Actor.objects.exclude(user_id="").select_related("agent"))
     runs = advance(every, request(NOW + DAY))
     assert {(run.state, run.compares) for run in runs.values()} == {(RunState.RUNNING, True)}
-    ended = list(sleep_together(actors=every, request=request(NOW + 1.1 * DAY)))
+    ended = list(sleep_batch(actors=every, request=request(NOW + 1.1 * DAY)))
     assert {run.pk for run in ended} == {run.pk for run in runs.values()}
     assert [(run.state, run.proposed_count, run.decayed_count) for run in ended] == [("done", 1, 2)] * 2
 
 
 def test_a_step_that_cannot_archive_all_leaves_the_rest_to_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sleeping, "SLICE", 3)
+    monkeypatch.setattr(sleeping, "ARCHIVE_BATCH_SIZE", 3)
     actors = []
     for user in ("a", "b", "c"):
         actors.append(actor_for_writing(BY, "kana", user, now=NOW))
@@ -144,7 +144,7 @@ def test_a_step_that_cannot_archive_all_leaves_the_rest_to_each(monkeypatch: pyt
         for place in range(4):
             new = NewMemory(content=f"weak {place}", strength=0.1)
             write_memory(actor=actors[-1], new=new, by=BY, now=NOW)
-    runs = list(sleep_together(actors=actors, request=request(NOW + DAY)))
+    runs = list(sleep_batch(actors=actors, request=request(NOW + DAY)))
     assert [(run.state, run.archived_count) for run in runs] == [("done", 4)] * 3
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what the feed's trigger notes when a transaction commits
@@ -164,7 +164,7 @@ def test_a_preview_foretells_what_a_step_does() -> None:
     every = list(Actor.objects.exclude(user_id="").select_related("agent"))
     for night in (1, 2):
         previews = [preview_sleep(actor=actor, request=request(NOW + night * DAY)) for actor in every]
-        runs = list(sleep_together(actors=every, request=request(NOW + night * DAY)))
+        runs = list(sleep_batch(actors=every, request=request(NOW + night * DAY)))
         for preview, run in zip(previews, runs, strict=True):
             assert (preview.archived_count, preview.decayed_count) == (run.archived_count, run.decayed_count)
             _preview, *surprises = sleep_runs.compare_with_preview(run=run, changes=sleep_runs.changes_of(run)) or (
@@ -186,7 +186,7 @@ def test_what_is_active_is_counted_anew_where_the_feed_has_moved() -> None:
         memories.append(write_memory(actor=actor, new=new, by=BY, now=NOW)[0])
 
     def night(day: int) -> tuple[int, int]:
-        [run] = sleep_together(actors=[actor], request=request(NOW + day * DAY))
+        [run] = sleep_batch(actors=[actor], request=request(NOW + day * DAY))
         return run.decayed_count, run.archived_count
 
     assert night(1) == (5, 1)
@@ -205,7 +205,7 @@ def test_what_is_active_is_counted_anew_where_the_feed_has_moved() -> None:
 )
 def test_batches_are_even_and_small(count: int, at_once: int, sizes: list[int]) -> None:
     actors = [Actor(user_id=str(place)) for place in range(count)]
-    assert [len(each) for each in in_batches(actors, at_once=at_once)] == sizes
+    assert [len(each) for each in actor_batches(actors, at_once=at_once)] == sizes
 
 
 @pytest.mark.django_db(transaction=True)

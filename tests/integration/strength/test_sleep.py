@@ -17,7 +17,7 @@ from strength.actions.curation import apply_transition, delete_memory, edit_memo
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.revisions import snapshot, undo_revision
-from strength.actions.sleep import NOT_ALL_COMPARED, SleepRequest, due_values, sleep
+from strength.actions.sleep import COMPARISON_INCOMPLETE, SleepRequest, due_values, sleep
 from strength.actions.sleep_runs import changes_of, preview_sleep, sleep_many, undo_sleep, undo_sleeps
 from strength.actions.usage import set_strengths, use_memories
 from strength.admin.memories import button_label
@@ -285,7 +285,7 @@ def test_undo_brings_every_row_back(actor: Actor, write: Write, sleep_at: Sleep)
     used(absorbed, 6, at=NOW + timedelta(hours=1))
     for place in range(8):
         write(f"Quite another thing, number {place}", strength=0.1 + place / 10)
-    sleep_at(NOW + timedelta(hours=1), most_compared=0)
+    sleep_at(NOW + timedelta(hours=1), max_compared=0)
     policy(actor, near_duplicates="merge", max_active_memories=6)
     before = world(actor)
 
@@ -324,7 +324,7 @@ def test_a_preview_compares_what_its_sleep_will_and_says_so_where_some_is_left(
     actor: Actor, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What will be archived takes no place among the few that are compared."""
-    monkeypatch.setattr(sleep_runs, "MOST_COMPARED", 3)
+    monkeypatch.setattr(sleep_runs, "MAX_COMPARED", 3)
     actor.agent.policy = {"include_profile": False}
     actor.agent.save()
     for place in range(3):
@@ -336,7 +336,7 @@ def test_a_preview_compares_what_its_sleep_will_and_says_so_where_some_is_left(
             write("Kyoto has a river", at=NOW + DAY / 2)
         night = SleepRequest(Trigger.API, BY, NOW + DAY)
         foreseen = preview_sleep(actor=actor, request=night)
-        assert foreseen.errors == [NOT_ALL_COMPARED] * left
+        assert foreseen.errors == [COMPARISON_INCOMPLETE] * left
         assert (foreseen.archived_count, foreseen.proposed_count) == (3, 1)
     [run] = sleep_many(actor=actor, request=night, all_users=False, dry_run=False)
     assert (run.errors, run.archived_count, run.proposed_count) == (foreseen.errors, 3, 1)
@@ -415,8 +415,8 @@ def key(change: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def test_slices_end_as_one_would(actor: Actor, write: Write, sleep_at: Sleep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sleeping, "SLICE", 3)
-    monkeypatch.setattr(sleeping, "COMPARED_AT_ONCE", 2)
+    monkeypatch.setattr(sleeping, "ARCHIVE_BATCH_SIZE", 3)
+    monkeypatch.setattr(sleeping, "COMPARISON_BATCH_SIZE", 2)
     policy(actor, max_active_memories=5)
     for place in range(11):
         write(f"Quite another thing, number {place}", strength=0.05 + place / 10)
@@ -641,7 +641,7 @@ def test_what_was_changed_at_one_moment_is_compared_in_turn(write: Write, sleep_
         write(f"Quite another thing, number {number}")
     for same in SAME:
         write(same)
-    proposed = [sleep_at(NOW + day * DAY, most_compared=2).proposed_count for day in range(1, 5)]
+    proposed = [sleep_at(NOW + day * DAY, max_compared=2).proposed_count for day in range(1, 5)]
     assert sum(proposed) == 1
 
 

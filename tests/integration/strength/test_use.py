@@ -148,7 +148,7 @@ def test_a_history_begins_with_what_began_first(write: Write, sleep_at: Sleep, i
     later = NOW + days[1] * DAY + timedelta(hours=3)
     use_memories(memories=[memory], perspective=None, task=None, by=BY, now=later)
     if is_thinned:
-        thin_history(now=NOW + 500 * DAY, most=100)
+        thin_history(now=NOW + 500 * DAY, limit=100)
     assert StrengthPoint.objects.count() == 2
     points = strength_history(memory=memory, now=NOW + 5 * DAY)
     assert points[0].strength == pytest.approx(1.0)
@@ -166,13 +166,13 @@ def test_history_of_long_ago_keeps_a_point_a_month(write: Write) -> None:
         use_memories(memories=[memory], perspective=None, task=None, by=BY, now=NOW + day * DAY)
     before = strength_history(memory=memory, now=NOW + 62 * DAY)
 
-    removed = thin_history(now=NOW + 500 * DAY, most=100)
+    removed = thin_history(now=NOW + 500 * DAY, limit=100)
 
     kept = [(str(row.day), row.times) for row in StrengthPoint.objects.order_by("day")]
     assert (removed, kept) == (59, [("2026-03-31", 31), ("2026-04-30", 30), ("2026-05-01", 1)])
     after = strength_history(memory=memory, now=NOW + 62 * DAY)
     assert (after[0].strength, after[-1].strength) == (before[0].strength, before[-1].strength)
-    assert thin_history(now=NOW + 500 * DAY, most=100) == 0
+    assert thin_history(now=NOW + 500 * DAY, limit=100) == 0
 
 
 # Reports about archived memories

@@ -8,8 +8,8 @@ import pytest
 
 from strength.domain.profile import (
     Line,
+    ProfileMemory,
     Source,
-    StandingMemory,
     UnusableLines,
     check_lines,
     count_changes,
@@ -24,8 +24,8 @@ from strength.domain.profile import (
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def memory(number: int, content: str, kind: str = "preference") -> StandingMemory:
-    return StandingMemory(UUID(int=number), kind, content, None, None, AT)
+def memory(number: int, content: str, kind: str = "preference") -> ProfileMemory:
+    return ProfileMemory(UUID(int=number), kind, content, None, None, AT)
 
 
 CITRUS, BERGAMOT, TEA = (
@@ -41,7 +41,7 @@ def answered(text: Any, *numbers: Any) -> dict[str, Any]:
     return {"text": text, "memories": list(numbers)}
 
 
-def lines(*answers: Any, among: list[StandingMemory] = ALL) -> list[tuple[str, list[int]]]:
+def lines(*answers: Any, among: list[ProfileMemory] = ALL) -> list[tuple[str, list[int]]]:
     found = parse_lines({"lines": list(answers)}, among)
     return [(line.text, [key.int for key in line.memory_ids]) for line in found]
 
@@ -95,14 +95,14 @@ def test_the_model_is_shown_one_line_a_memory() -> None:
     assert set(memory_blocks([], language="ja")) == {"記憶"}
 
 
-def line(text: str, *memories: StandingMemory) -> Line:
+def line(text: str, *memories: ProfileMemory) -> Line:
     return Line(text, tuple(map(Source.of, memories)))
 
 
 def test_a_line_is_shown_while_all_its_memories_hold_and_stands_before_them() -> None:
     joined, own = line("Likes citrus scents, bergamot", CITRUS, BERGAMOT), line("Be brief")
 
-    def shown(*standing: StandingMemory, held: tuple[StandingMemory, ...] = ()) -> list[str]:
+    def shown(*standing: ProfileMemory, held: tuple[ProfileMemory, ...] = ()) -> list[str]:
         return [entry.text for entry in entries_of([joined, own], standing, held)]
 
     assert shown(TEA, CITRUS, BERGAMOT) == ["Be brief", TEA.content, joined.text, CITRUS.content, BERGAMOT.content]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strength.domain.memories import Source
 from strength.domain.policy import LEVELS, StrengthPolicy
-from strength.domain.sleep import joined, keep_rank
+from strength.domain.sleep import keep_rank, merged_numbers
 from strength.domain.strength import (
     NEVER,
     Clock,
@@ -56,8 +56,8 @@ def test_the_table_of_levels(level: int, uses: int, daily: float, per_task: floa
         assert consolidation_level(uses - 1, POLICY.consolidation_thresholds) == level - 1
     assert POLICY.decay_targets[level] == daily
     # The table of the source document rounds 0.99488 to 0.9949 and 0.99696 to 0.9969.
-    by_task = Clock(at=NOW).paced(BY_TASK).moved(at=NOW, tasks=1)
-    by_day = Clock(at=NOW).paced(POLICY).moved(at=night(1), tasks=1)
+    by_task = Clock(at=NOW).with_rates(BY_TASK).advanced(at=NOW, tasks=1)
+    by_day = Clock(at=NOW).with_rates(POLICY).advanced(at=night(1), tasks=1)
     assert strength_now(1.0, mark=0.0, clock=by_task.left[level]) == pytest.approx(per_task, abs=1e-4)
     assert strength_now(1.0, mark=0.0, clock=by_day.left[level]) == pytest.approx(daily, rel=1e-12)
 
@@ -81,13 +81,13 @@ def test_a_use_and_an_impact() -> None:
 
 
 def test_both_clocks_go_forward_alone() -> None:
-    by_day, by_task = Clock(at=NOW, tasks=7).paced(POLICY), Clock(at=NOW, tasks=7).paced(BY_TASK)
+    by_day, by_task = Clock(at=NOW, tasks=7).with_rates(POLICY), Clock(at=NOW, tasks=7).with_rates(BY_TASK)
     a_day = math.log(0.95)
     assert by_day.mark(0, at=night(0.5), tasks=99) == a_day / 2
     assert by_task.mark(0, at=night(100), tasks=22) == pytest.approx(1.5 * a_day)
-    assert by_day.moved(at=night(-1), tasks=7).left == by_task.moved(at=night(9), tasks=3).left == (0.0,) * LEVELS
-    assert by_day.moved(at=night(-1), tasks=7).at == NOW
-    begun = Clock().paced(POLICY).moved(at=NOW, tasks=3)
+    assert by_day.advanced(at=night(-1), tasks=7).left == by_task.advanced(at=night(9), tasks=3).left == (0.0,) * LEVELS
+    assert by_day.advanced(at=night(-1), tasks=7).at == NOW
+    begun = Clock().with_rates(POLICY).advanced(at=NOW, tasks=3)
     assert (begun.left, begun.at, begun.tasks) == ((0.0,) * LEVELS, NOW, 3)
 
 
@@ -101,9 +101,9 @@ def test_fading_often_is_fading_once_and_never_rises(
     strength: float, target: float, spans: list[float], level: int
 ) -> None:
     policy = StrengthPolicy(daily_decay_targets={str(each): target for each in range(LEVELS)})
-    clock, path = Clock(at=NOW).paced(policy), [strength]
+    clock, path = Clock(at=NOW).with_rates(policy), [strength]
     for days in spans:
-        clock = clock.moved(at=(clock.at or NOW) + timedelta(days=days), tasks=0)
+        clock = clock.advanced(at=(clock.at or NOW) + timedelta(days=days), tasks=0)
         path.append(strength_now(strength, mark=0.0, clock=clock.left[level]))
     total = (clock.at or NOW) - NOW
     once = left_of(strength, math.log(target) * (total / timedelta(days=1)))
@@ -146,7 +146,7 @@ def test_which_of_two_stays(stays: dict[str, Any], goes: dict[str, Any]) -> None
 
 
 def test_a_merge_has_the_uses_of_both() -> None:
-    merged = joined(Numbers(0.5, 3, 1.0, 0), Numbers(0.9, 4, 0.5, 0), POLICY)
+    merged = merged_numbers(Numbers(0.5, 3, 1.0, 0), Numbers(0.9, 4, 0.5, 0), POLICY)
     assert merged == Numbers(0.9, 7, 1.5, 1)
 
 
@@ -198,5 +198,5 @@ def test_fades_to_is_the_day_on_which_the_clock_has_taken_the_rest(
     found = fades_to(0.1, strength=strength, mark=0.0, level=0, clock=clock)
     assert found == (None if days is None else night(days))
     if found is not None and strength > 0.1:
-        left = clock.moved(at=found, tasks=0).left[0]
+        left = clock.advanced(at=found, tasks=0).left[0]
         assert strength_now(strength, mark=0.0, clock=left) == pytest.approx(0.1)
