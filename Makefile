@@ -44,7 +44,7 @@ endif
 
 test-slow: browser
 	@sh memoryhub/bootstrap.sh dev
-	$(PYTEST) -n 3 -m "slow or property" --hypothesis-profile=thorough
+	$(PYTEST) -n 4 -m "slow or property" --hypothesis-profile=thorough
 
 coverage:
 	@$(MAKE) --no-print-directory test COVERAGE=1

@@ -87,7 +87,11 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test` leaves to `make test-slow`, property tests, which both run, and what is not traced."""
+    """Mark what `make test` leaves to `make test-slow`, property tests, which both run, and what is not traced.
+
+    Long tests are moved to where xdist's processes begin (`worksteal` gives each an equal part), so that none of them is
+    left to the end, when the others have nothing to do.
+    """
     slow, untraced = str(SLOW), tuple(map(str, UNTRACED))
     for item in items:
         path = str(item.path)
@@ -97,6 +101,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    long = [item for item in items if item.get_closest_marker("long")]
+    others = [item for item in items if not item.get_closest_marker("long")]
+    size = -(-len(others) // processes)
+    items[:] = [
+        item
+        for place in range(processes)
+        for item in (*long[place::processes], *others[place * size : (place + 1) * size])
+    ]
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from conversations.models import Session
 from memoryhub.auth.models import ApiKey
 from memoryhub.importexport.models import Import
@@ -20,6 +22,7 @@ from tests.factories.foreign_exports import write_export
 RELEASE = "release-assistant"
 
 
+@pytest.mark.slow
 def test_a_policy_value_is_refused_beside_its_field_and_what_was_typed_stays(page: Any, stage: Stage) -> None:
     page.goto(f"/admin/memoryhub/agent/{RELEASE}/change/")
     page.locator("#id_name").fill("Tidepool's assistant")
@@ -66,6 +69,7 @@ def test_a_dead_job_is_sent_back(page: Any, stage: Stage) -> None:
     assert job.state == "queued"
 
 
+@pytest.mark.slow
 def test_the_books_tell_what_was_done_and_spent(page: Any, stage: Stage) -> None:
     page.goto("/admin/memoryhub/ledgerentry/")
     expect(page.locator("#result_list")).to_contain_text("a-model")

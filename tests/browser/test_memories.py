@@ -29,6 +29,7 @@ def test_a_memory_is_found_by_its_words_and_opened(page: Any, stage: Stage) -> N
     expect(page).to_have_url(re.compile(re.escape(page_of(memory))))
 
 
+@pytest.mark.slow
 def test_a_list_is_narrowed_by_a_filter(page: Any, stage: Stage) -> None:
     waiting = Memory.objects.filter(status=Status.PENDING).count()
     page.goto(LIST)
@@ -95,6 +96,7 @@ def test_a_search_by_meaning_is_one_click(page: Any, stage: Stage) -> None:
     expect(page.locator("#result_list")).to_contain_text(re.compile("licen[cs]e", re.IGNORECASE))
 
 
+@pytest.mark.slow
 def test_filters_go_one_by_one_and_a_view_comes_back(page: Any, stage: Stage) -> None:
     page.goto(f"{LIST}?kind__exact=fact&user={MAYA}")
     page.get_by_text("Save this view").click()
@@ -117,6 +119,7 @@ TO_THE_END = """(row) => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_bar_of_a_long_lists_actions_leaves_the_last_row_free(
     page_as: Callable[..., Any], stage: Stage, width: int
@@ -133,6 +136,7 @@ def test_the_bar_of_a_long_lists_actions_leaves_the_last_row_free(
     assert end["y"] + end["height"] <= beginning["y"]
 
 
+@pytest.mark.slow
 def test_a_memorys_page_is_read_at_one_look(page_as: Callable[..., Any], stage: Stage) -> None:
     memory = stage.remember("The harbour pilot is called Sven, and he answers on channel 16 only.")
     page = page_as(width=1440)
@@ -183,6 +187,7 @@ def test_a_memory_is_pinned_put_aside_and_brought_back(page: Any, stage: Stage) 
         assert memory.status == status
 
 
+@pytest.mark.slow
 def test_enter_in_a_field_decides_nothing(page: Any, stage: Stage) -> None:
     memory = stage.remember("Maya keeps a bicycle in the hall.")
     page.goto(page_of(memory))
@@ -214,6 +219,7 @@ def test_a_memory_is_written(page: Any, stage: Stage) -> None:
     assert (memory.actor_id, memory.status) == (stage.maya.pk, Status.ACTIVE)
 
 
+@pytest.mark.slow
 def test_what_is_typed_survives_a_press_of_another_button(page: Any, stage: Stage) -> None:
     memory = stage.remember("The tide turns at six.")
     page.goto(page_of(memory))
@@ -239,6 +245,7 @@ def test_what_is_typed_survives_a_press_of_another_button(page: Any, stage: Stag
 LEAVES_FREELY = "() => dispatchEvent(new Event('beforeunload', {cancelable: true}))"
 
 
+@pytest.mark.slow
 def test_leaving_a_page_with_unsaved_text_asks_first(page: Any, stage: Stage) -> None:
     memory = stage.remember("The ferry is blue.")
     page.goto(page_of(memory))
@@ -250,6 +257,7 @@ def test_leaving_a_page_with_unsaved_text_asks_first(page: Any, stage: Stage) ->
     assert page.evaluate(LEAVES_FREELY), "it is as it was"
 
 
+@pytest.mark.slow
 def test_a_search_in_vain_says_so_and_leads_back(page: Any, stage: Stage) -> None:
     page.goto(f"{LIST}?q=zebrawurst")
     expect(page.locator("#changelist")).to_contain_text("Nothing found for “zebrawurst”")

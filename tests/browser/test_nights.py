@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from strength.actions.curation import delete_memory
 from strength.domain.memories import Status
 from strength.domain.sleep import MergeState, RunState
@@ -54,6 +56,7 @@ def test_a_proposal_is_found_in_its_list_and_kept_apart(page: Any, stage: Stage)
     assert proposal.state == MergeState.DISMISSED
 
 
+@pytest.mark.slow
 def test_a_decision_is_lifted(page: Any, stage: Stage) -> None:
     memory = stage.remember("Maya dislikes Mondays.")
     delete_memory(memory=memory, expected_version=None, by=BY, reason="gossip", now=stage.now)

@@ -14,6 +14,7 @@ from tests.browser.stage import Stage, page_of
 from tests.browser.steps import press
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "width", "dark"), [("en", 1280, False), ("ja", 360, True)])
 def test_login_page_keeps_nobody_out(page_as: Callable[..., Any], language: str, width: int, dark: bool) -> None:
     page = page_as(None, language=language, width=width, dark=dark)
@@ -38,6 +39,7 @@ def test_a_person_logs_in_and_out(page_as: Callable[..., Any]) -> None:
     expect(page).to_have_url(re.compile("/admin/login/"))
 
 
+@pytest.mark.slow
 def test_times_are_shown_by_the_clock_of_the_browser(page_as: Callable[..., Any], stage: Stage) -> None:
     page = page_as(zone="Asia/Tokyo")
     page.goto("/admin/")
@@ -46,6 +48,7 @@ def test_times_are_shown_by_the_clock_of_the_browser(page_as: Callable[..., Any]
     assert "UTC" not in page.locator("#content").inner_text()
 
 
+@pytest.mark.slow
 def test_the_first_page_leads_to_the_lists(page: Any) -> None:
     page.goto("/admin/")
     accessible(page)
@@ -53,6 +56,7 @@ def test_the_first_page_leads_to_the_lists(page: Any) -> None:
     expect(page).to_have_url(re.compile("/admin/strength/memory/"))
 
 
+@pytest.mark.slow
 def test_who_may_not_see_a_screen_has_no_way_to_it(page_as: Callable[..., Any], stage: Stage) -> None:
     page = page_as("view_agent")
     page.goto("/admin/")

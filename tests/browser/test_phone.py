@@ -13,6 +13,8 @@ from tests.browser.chromium import expect
 from tests.browser.seeing import fits_fingers
 from tests.browser.stage import Stage, page_of
 
+pytestmark = pytest.mark.slow
+
 PHONE = {"width": 360}
 AT = """selector => { const at = document.querySelector(selector).getBoundingClientRect();
     return {top: at.top, bottom: at.bottom, height: at.height, width: at.width}; }"""

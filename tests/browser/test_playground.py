@@ -66,6 +66,7 @@ def test_a_budget_a_pin_and_its_undoing(page: Any, stage: Stage) -> None:
     accessible(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_clipboard", [True, False])
 def test_the_prompt_is_copied_also_where_the_page_has_no_clipboard(
     page: Any, stage: Stage, has_clipboard: bool
@@ -86,6 +87,7 @@ def test_the_prompt_is_copied_also_where_the_page_has_no_clipboard(
     accessible(page)
 
 
+@pytest.mark.slow
 def test_a_receipt_is_kept_and_opened_again(page: Any, stage: Stage) -> None:
     ask(page)
     press(page, "Show the context and keep its receipt")
@@ -99,7 +101,8 @@ def test_a_receipt_is_kept_and_opened_again(page: Any, stage: Stage) -> None:
     expect(page.locator("#id_message")).to_have_value(QUESTION)
 
 
-@pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
 def test_it_is_used_on_a_phone_in_japanese_and_in_the_dark(
     page_as: Callable[..., Any], stage: Stage, dark: bool
 ) -> None:
@@ -115,6 +118,7 @@ def test_it_is_used_on_a_phone_in_japanese_and_in_the_dark(
     assert not scrolls_sideways(page)
 
 
+@pytest.mark.slow
 def test_who_may_not_read_messages_does_not_see_it(page_as: Callable[..., Any], stage: Stage) -> None:
     page = page_as("view_receipt")
     assert page.goto("/admin/playground/").status == 403

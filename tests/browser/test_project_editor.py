@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from summaries.actions.documents import write_document
 from summaries.domain.documents import DocumentKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
@@ -32,6 +34,7 @@ def test_tokens_are_counted_while_one_types(page: Any, stage: Stage) -> None:
     assert "One word" not in memory().text, "counting saves nothing"
 
 
+@pytest.mark.slow
 def test_what_changed_is_loaded_when_it_is_opened(page: Any, stage: Stage) -> None:
     page.goto(page_of(memory()))
     version = page.locator("#version-2")
@@ -43,6 +46,7 @@ def test_what_changed_is_loaded_when_it_is_opened(page: Any, stage: Stage) -> No
     accessible(page)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_loaded_is_told_and_asked_for_anew(page: Any, stage: Stage) -> None:
     page.goto(page_of(memory()))
     cookies = page.context.cookies()
@@ -60,6 +64,7 @@ def test_what_cannot_be_loaded_is_told_and_asked_for_anew(page: Any, stage: Stag
     expect(version).not_to_contain_text("This could not be loaded.")
 
 
+@pytest.mark.slow
 def test_any_two_versions_are_compared(page: Any, stage: Stage) -> None:
     page.goto(page_of(memory()))
     page.locator("#compare-from").select_option("1")
@@ -81,6 +86,7 @@ def test_an_edit_is_saved_and_taken_back(page_as: Any, stage: Stage) -> None:
     expect(message(page)).to_contain_text("was restored")
 
 
+@pytest.mark.slow
 def test_two_people_at_one_text_see_both(page: Any, stage: Stage) -> None:
     document = memory("website")
     page.goto(page_of(document))
@@ -98,6 +104,7 @@ def test_two_people_at_one_text_see_both(page: Any, stage: Stage) -> None:
     assert "Their words." in DocumentVersion.objects.filter(document=document).latest("number").text
 
 
+@pytest.mark.slow
 def test_an_entry_is_believed_from_the_projects_page_and_doubted_again(page: Any, stage: Stage) -> None:
     entry = DocumentEntry.objects.get(trust="untrusted", document__project__name="tidepool")
     page.goto(page_of(Project.objects.get(name="tidepool")))

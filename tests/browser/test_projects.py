@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from memoryhub.jobs.models import Job
 from summaries.models import Document, DocumentVersion, RoutingDecision, SummaryVersion
 from tests.browser.chromium import expect
@@ -10,6 +12,7 @@ from tests.browser.stage import Stage, page_of
 from tests.browser.steps import press
 
 
+@pytest.mark.slow
 def test_a_summary_is_put_right_unlocked_and_written_anew(page: Any, stage: Stage) -> None:
     summary = stage.summary()
     page.goto(page_of(summary))
@@ -28,6 +31,7 @@ def test_a_summary_is_put_right_unlocked_and_written_anew(page: Any, stage: Stag
     assert Job.objects.filter(kind="summarize", actor=stage.maya, state="queued").exists()
 
 
+@pytest.mark.slow
 def test_a_summary_is_locked(page: Any, stage: Stage) -> None:
     summary = stage.summary()
     page.goto(page_of(summary))
@@ -53,6 +57,7 @@ def test_a_document_is_edited_and_an_earlier_text_restored(page: Any, stage: Sta
     assert document.text == before
 
 
+@pytest.mark.slow
 def test_a_message_is_taken_to_another_project(page: Any, stage: Stage) -> None:
     decision = RoutingDecision.objects.get(message__contains="How fast is the notes server")
     page.goto(page_of(decision))
@@ -66,6 +71,7 @@ def test_a_message_is_taken_to_another_project(page: Any, stage: Stage) -> None:
     assert decision.corrected_project is not None and decision.corrected_project.name == "website"
 
 
+@pytest.mark.slow
 def test_a_project_leads_to_its_documents(page: Any, stage: Stage) -> None:
     page.goto("/admin/summaries/project/")
     page.locator("#result_list").get_by_role("link", name="tidepool").first.click()

@@ -27,6 +27,7 @@ def test_a_message_is_found_and_leads_to_its_session(page: Any, stage: Stage) ->
     expect(page.get_by_text("bounded heap", exact=False).first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_memory_leads_to_the_message_that_it_comes_from(page: Any, stage: Stage) -> None:
     memory = Memory.objects.filter(actor=stage.maya, sources__isnull=False).first()
     assert memory is not None
@@ -35,12 +36,14 @@ def test_a_memory_leads_to_the_message_that_it_comes_from(page: Any, stage: Stag
     expect(page).to_have_url(re.compile(r"/conversations/session/.+#message-"))
 
 
+@pytest.mark.slow
 def test_a_receipt_tells_why(page: Any, stage: Stage) -> None:
     receipt = Receipt.objects.filter(actor=stage.maya).latest("created_at")
     page.goto(page_of(receipt))
     expect(page.locator("table").first).to_be_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", ["strength/task", "conversations/chatturn", "summaries/projectevent"])
 def test_a_list_leads_to_a_row(page: Any, stage: Stage, screen: str) -> None:
     page.goto(f"/admin/{screen}/")

@@ -72,6 +72,7 @@ def test_memories_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean:
     assert states(memories) == ["pending", "pending", "pending"]
 
 
+@pytest.mark.slow
 def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(page: Any, stage: Stage, clean: None) -> None:
     [memory] = waiting(stage, "Maya owns a canoo.")
     page.goto(mine(stage) + "memory")
@@ -90,6 +91,7 @@ def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(page: Any, 
     assert (memory.content, memory.status) == ("Maya owns a kayak, ram", "active")
 
 
+@pytest.mark.slow
 def test_who_puts_a_text_right_goes_on_at_its_end(page: Any, stage: Stage, clean: None) -> None:
     [memory] = waiting(stage, "Maya owns a piano\nand a stool")
     page.goto(mine(stage) + "memory")
@@ -101,6 +103,7 @@ def test_who_puts_a_text_right_goes_on_at_its_end(page: Any, stage: Stage, clean
     assert memory.content == "Maya owns a piano\nand a stool of oak."
 
 
+@pytest.mark.slow
 def test_the_keys_are_shown_and_can_be_switched_off(page: Any, stage: Stage, clean: None) -> None:
     memories = waiting(stage, "Maya owns a tandem.")
     page.goto(mine(stage) + "memory")
@@ -134,6 +137,7 @@ def test_a_pair_is_merged_and_parted_by_keys(page: Any, stage: Stage) -> None:
 LINES = """(cell) => getComputedStyle(cell.querySelector(".review-own")).textDecorationLine"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage: Stage, dark: bool) -> None:
     proposal = stage.proposal(f"Maya skis{' far' * dark}.", f"Maya actually skis{' far' * dark}.")
@@ -154,6 +158,7 @@ def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage
             accessible(page)
 
 
+@pytest.mark.slow
 def test_from_the_list_to_a_merged_pair_are_two_clicks(page: Any, stage: Stage) -> None:
     proposal = stage.proposal("The boat is called Otter.", "The boat is actually called Otter.")
     page.goto("/admin/strength/merge/")
@@ -184,6 +189,7 @@ def test_it_works_by_buttons_on_a_phone_without_scripts(page_as: Callable[..., A
     assert states(memories) == ["pending"]
 
 
+@pytest.mark.slow
 def test_it_is_there_in_japanese(page_as: Callable[..., Any], stage: Stage, clean: None) -> None:
     waiting(stage, "マヤは毎朝パンを焼く。")
     page = page_as(language="ja")
@@ -192,6 +198,7 @@ def test_it_is_there_in_japanese(page_as: Callable[..., Any], stage: Stage, clea
     expect(page.locator("#item-text")).to_have_text("マヤは毎朝パンを焼く。")
 
 
+@pytest.mark.slow
 def test_two_curators_have_different_items_and_see_the_teams_instructions(
     page_as: Callable[..., Any], stage: Stage, clean: None
 ) -> None:
@@ -215,6 +222,7 @@ def test_two_curators_have_different_items_and_see_the_teams_instructions(
     accessible(boss)
 
 
+@pytest.mark.slow
 def test_who_may_not_decide_sees_no_queue(page_as: Callable[..., Any], stage: Stage) -> None:
     page = page_as("view_memory", "view_merge")
     assert page.goto("/admin/review/").status == 403

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from summaries.actions.routing import route_message
 from summaries.models import Project, RoutingDecision
 from tests.browser.chromium import expect
@@ -48,6 +50,7 @@ def test_a_new_project_is_made_of_its_proposal(page: Any, stage: Stage) -> None:
     assert said(decision) is None and not Project.objects.kept().filter(name="lake-picnic").exists()
 
 
+@pytest.mark.slow
 def test_buttons_of_the_list_are_whole_on_a_phone(page_as: Any, stage: Stage) -> None:
     decided(stage, "Is the kettle on?")
     page = page_as(width=360)

@@ -60,6 +60,7 @@ def fine(page: Any) -> None:
     accessible(page)
 
 
+@pytest.mark.slow
 @SEEN
 def test_somebody_signs_in_by_the_provider(stranger: Any, server: OidcServer, seen: dict[str, Any]) -> None:
     page = stranger(**seen)
@@ -150,6 +151,7 @@ def test_an_invited_person_gets_in_and_sets_up_what_is_required(
     fine(page)
 
 
+@pytest.mark.slow
 @SEEN
 def test_an_invitation_is_made_and_its_link_shown(page_as: Any, stage: Stage, seen: dict[str, Any]) -> None:
     page = page_as(**seen)

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
@@ -40,6 +42,7 @@ def test_the_list_leads_to_the_timeline_and_a_memory_to_its_message(page: Any, s
     expect(page.locator("#timeline")).to_contain_text("A memory was created")
 
 
+@pytest.mark.slow
 def test_a_link_to_a_message_far_down_finds_its_page(page: Any, stage: Stage) -> None:
     session = written(stage, 130)
     message = Message.objects.get(session=session, seq=120)
@@ -66,6 +69,7 @@ def test_one_pages_searches_ends_and_summarises(page: Any, stage: Stage) -> None
     assert session.ended_at is not None
 
 
+@pytest.mark.slow
 def test_it_fits_a_phone_in_japanese_and_in_the_dark(page_as: Callable[..., Any], stage: Stage) -> None:
     page = page_as(language="ja", width=360, dark=True)
     session = Session.objects.filter(actor=stage.maya, message_count__gt=4).first()

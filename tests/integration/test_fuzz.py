@@ -96,6 +96,7 @@ def checked(response: Any, about: object) -> Any:
 # The served schema
 
 
+@pytest.mark.long
 @pytest.mark.property
 @pytest.mark.parametrize("part", range(PARTS))
 def test_schema_fuzz(planted: Planted, part: int) -> None:
@@ -408,11 +409,13 @@ def test_full_bodies_are_accepted(fuzz_client: APIClient, planted: Planted) -> N
         )
 
 
+@pytest.mark.long
 @pytest.mark.slow
-def test_hostile_values_everywhere(fuzz_client: APIClient, planted: Planted) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_hostile_values_everywhere(fuzz_client: APIClient, planted: Planted, part: int) -> None:
     sent = 0
     places_tried = count()
-    for label, (method, address, body) in calls(planted).items():
+    for label, (method, address, body) in [*calls(planted).items()][part::PARTS]:
         for path in places(body):
             values = HOSTILE | VECTORS if path and path[-1] == "embedding" else HOSTILE
             for kind, value in in_turn(list(values.items()), next(places_tried)):
@@ -420,7 +423,7 @@ def test_hostile_values_everywhere(fuzz_client: APIClient, planted: Planted) -> 
                 checked(answer, (label, path, kind))
                 sent += 1
     print(f"\n{sent} requests with hostile values")  # noqa: T201
-    assert sent > 5_000
+    assert sent > 5_000 / PARTS
     still_works(fuzz_client, planted)
 
 
@@ -539,6 +542,7 @@ def test_hostile_paths(fuzz_client: APIClient, planted: Planted, part: str) -> N
                 assert 400 <= answer.status_code < 500, (address, method)
 
 
+@pytest.mark.slow
 def test_bodies_of_the_wrong_kind(fuzz_client: APIClient, planted: Planted) -> None:
     whole = [
         b"",

@@ -434,6 +434,7 @@ def test_untrusted_text_is_marked_wherever_it_is_read(client: APIClient, llm: LL
     walk(client, llm, SHAPES[shape])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, len(SHAPES), AT_ONCE))
 def test_untrusted_text_of_any_shape_is_marked(client: APIClient, llm: LLMServer, first: int) -> None:

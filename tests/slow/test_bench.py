@@ -139,6 +139,7 @@ def test_retrieval_refuses_what_is_no_data(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_latency_measures() -> None:
     sizes = ["--actors", "2", "--memories", "40", "--messages", "100", "--rounds", "3"]
 

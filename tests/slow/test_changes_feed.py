@@ -59,6 +59,7 @@ def writer(name: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", WRITE, name], cwd=ROOT, env={**os.environ, "DATABASE_URL": url})
 
 
+@pytest.mark.long
 def test_feed_of_killed_writers_neither_skips_nor_repeats() -> None:
     chance, kills, cursor = Random(7), 0, 0
     told: list[tuple[int, str, int]] = []

@@ -118,6 +118,7 @@ def sleep_apart(user: str, night: int, *, kill_after: float | None = None) -> fl
     return time.perf_counter() - started
 
 
+@pytest.mark.long
 def test_a_sleep_that_is_killed_goes_on_and_ends_as_one_that_was_not() -> None:
     chance = Random(42)
     states, whole = [state_of(sleeper("calm"))], {}

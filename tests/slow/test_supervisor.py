@@ -198,6 +198,7 @@ def test_stop_ends_a_database_that_a_killed_supervisor_left(serve: Serve) -> Non
     assert not serving.cluster.is_alive()
 
 
+@pytest.mark.long
 @linux_only
 def test_two_run_side_by_side_a_second_on_the_same_folder_is_refused_and_stop_stops_one(serve: Serve) -> None:
     first, second = serve(), serve()

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.conf import settings
 
 from conversations.models import Message, Receipt
@@ -103,6 +104,7 @@ def test_python_recipe_stores_and_finds(web: Web, key: str) -> None:
     assert Memory.objects.get().content == "Hiroki likes matcha ice cream"
 
 
+@pytest.mark.slow
 def test_memory_tool_recipe_writes_a_document(web: Web, key: str) -> None:
     (recipe,) = blocks(PAGE, "Claude's memory tool")
     command = {"command": "create", "path": "/memories/likes.md", "file_text": "- matcha ice cream\n"}
@@ -114,6 +116,7 @@ def test_memory_tool_recipe_writes_a_document(web: Web, key: str) -> None:
     assert document.text == "# /memories/likes.md\n- matcha ice cream\n"
 
 
+@pytest.mark.slow
 def test_langgraph_recipe_stores_and_finds(web: Web, key: str) -> None:
     (recipe,) = blocks(PAGE, "LangGraph")
     assert run(recipe, web, key) == "cat Hiroki's cat is called Momo."
@@ -127,6 +130,7 @@ def test_openai_recipe_is_answered_with_a_receipt(web: Web, key: str, llm: LLMSe
     assert (answer, receipt_id) == ("Matcha.", str(Receipt.objects.get().pk))
 
 
+@pytest.mark.slow
 def test_pydantic_ai_recipe_keeps_what_was_said(web: Web, key: str) -> None:
     (recipe,) = blocks(PAGE, "pydantic-ai")
     assert run(recipe, web, key) == run(recipe, web, key) == "Hello Momo!"
@@ -134,6 +138,7 @@ def test_pydantic_ai_recipe_keeps_what_was_said(web: Web, key: str) -> None:
     assert list(said) == [("user", "My cat is called Momo."), ("assistant", "Hello Momo!")] * 2
 
 
+@pytest.mark.slow
 def test_agents_recipe_keeps_what_was_said(web: Web, key: str) -> None:
     (recipe,) = blocks(PAGE, "OpenAI Agents")
     with vendor(openais("Hello Momo!")) as url:

@@ -175,6 +175,7 @@ def test_batches_read_before_they_write_and_other_users_see_nothing(hub: Memoryh
     assert store.get(("ns",), "k") is not None
 
 
+@pytest.mark.slow
 def test_writers_of_one_item_at_once_get_no_errors(hub: Memoryhub) -> None:
     store = MemoryhubStore(hub)
     for number in range(4):

@@ -189,6 +189,7 @@ def test_bad_items_are_left_out_and_the_others_stay(actor: Actor, llm: LLMServer
     assert texts(actor) == ["The user has a dog."]
 
 
+@pytest.mark.slow
 def test_a_flood_of_items_is_cut(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "Here is my library.")
     Model(llm, {"facts": [item(f"The user owns book number {n} of {n * 7}.", 1) for n in range(60)]})

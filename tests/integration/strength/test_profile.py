@@ -54,6 +54,7 @@ def test_a_liking_of_another_device_answers_every_question_for_a_recommendation(
             assert case["liking"] in said, (count, question)
 
 
+@pytest.mark.slow
 def test_the_strongest_and_the_newest_of_many_are_within_the_tokens(actor: Actor, write: Write) -> None:
     likings = [
         write(f"Likes dish number {number} of the card", kind="preference", at=NOW - 3 * DAY) for number in range(250)

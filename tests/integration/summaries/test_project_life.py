@@ -289,6 +289,7 @@ def entries_in(text: str) -> list[str]:
     return sorted(line.removeprefix("- ") for line in text.splitlines() if line.startswith("- "))
 
 
+@pytest.mark.long
 @pytest.mark.property
 @pytest.mark.django_db
 def test_any_life_is_that_of_the_model() -> None:

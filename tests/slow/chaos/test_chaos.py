@@ -64,6 +64,7 @@ def test_idle_processes_that_are_killed_are_missed_within_a_minute(installation:
     went_well(drills.idle_worker(*installation, 3))
 
 
+@pytest.mark.long
 def test_workers_that_live_and_do_nothing_are_missed_within_a_minute(installation: tuple[Hub, Jobs]) -> None:
     went_well(drills.stopped_workers(*installation, 3))
 

@@ -14,6 +14,7 @@ linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ne
 pytestmark = [pytest.mark.slow, linux_only]
 
 
+@pytest.mark.long
 def test_stops_under_load_leave_no_process_and_lose_no_job() -> None:
     assert drills.stops(3).wrong == []
 

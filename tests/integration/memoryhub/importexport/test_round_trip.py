@@ -492,6 +492,7 @@ def peak_of(act: Callable[[], Any]) -> int:
     return peak
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_neither_export_nor_import_holds_what_it_moves(db: None, tmp_path: Path) -> None:
     """24 MB of messages are written and read with less than 12 MB in hand."""

@@ -230,6 +230,7 @@ def test_a_stream_that_never_stops_writing_ends_at_its_deadline(asking: Asking) 
         streamed(asking.provider(), replace(REQUEST, deadline_seconds=0.5))
 
 
+@pytest.mark.slow
 def test_a_slow_reader_is_not_taken_for_a_stalled_provider(asking: Asking) -> None:
     asking.server.answer(Reply(pieces=["one ", "two ", "three"], piece_delay_seconds=0.1))
 

@@ -83,6 +83,7 @@ def away(entry: LedgerEntry) -> float:
     return entry.estimated_tokens / entry.input_tokens - 1
 
 
+@pytest.mark.slow
 def test_a_vendor_is_followed_within_ten_percent_and_never_undercounted(llm: LLMServer, actor: Actor) -> None:
     llm.count = counted
     before = [away(say(actor, text(number))) for text in KINDS.values() for number in range(20)]
