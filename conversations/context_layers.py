@@ -12,9 +12,9 @@ from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
 from conversations.domain.content import Block, Content, StoredMessage, calls_in, is_reference, is_text, pair_calls
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
-from conversations.domain.messages import SPOKEN_ROLES, Role
+from conversations.domain.messages import Role
 from conversations.domain.passages import passages
-from conversations.models import Message, MessageQuerySet, believed_in
+from conversations.models import SPOKEN, Message, MessageQuerySet, believed_in
 from memoryhub.prepared import PreparedQuery
 
 LONGEST_RECALLED: Final = 400
@@ -50,7 +50,7 @@ def working_memory(request: LayerRequest) -> LayerResult:
 
 
 def _said(request: LayerRequest) -> MessageQuerySet:
-    return Message.objects.of([request.tenant.actor_id]).filter(request.asked.on_branch)
+    return Message.objects.of([request.tenant.actor_id]).current()
 
 
 def _of_session(request: LayerRequest) -> tuple[list[Message], list[Message]]:
@@ -64,7 +64,7 @@ def _of_session(request: LayerRequest) -> tuple[list[Message], list[Message]]:
 def _latest_of_others(request: LayerRequest, limit: int) -> tuple[list[Message], list[Message]]:
     """Return the message before the latest ones of earlier sessions, if there is one, and these."""
     session, of_actor = request.asked.session, Q(actor_id=request.tenant.actor_id)
-    said = of_actor & Q(role__in=SPOKEN_ROLES) & believed_in(None)
+    said = of_actor & SPOKEN & believed_in(None)
     if session is not None:
         first = EARLIEST.first(of_actor & Q(session_id=session.pk))
         beginning = first.created_at if first else session.started_at
@@ -117,9 +117,7 @@ def recall(request: LayerRequest) -> LayerResult:
     asked, policy, query = request.asked, request.policy, request.query
     if not policy.include_recall or not policy.recall_limit:
         return LayerResult()
-    among = asked.on_branch
-    if asked.stored_message is not None:
-        among &= ~Q(message_id=asked.stored_message.pk)
+    among = Q() if asked.stored_message is None else ~Q(message_id=asked.stored_message.pk)
     found = search_messages(
         actor_id=request.tenant.actor_id,
         query=query,

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex, GinIndex
 from django.db import models
-from django.db.models import ExpressionWrapper, F, Func, Q, Value
+from django.db.models import Exists, ExpressionWrapper, F, Func, OuterRef, Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
 
@@ -80,12 +80,20 @@ def believed_in(session_id: UUID | None) -> Q:
     return trusted if session_id is None else trusted | Q(session_id=session_id)
 
 
+SPOKEN = Q(role__in=SPOKEN_ROLES, abandoned_at=None)
+"""The condition for messages that contexts, summaries and extraction may read."""
+
+
 class MessageQuerySet(models.QuerySet["Message"]):
     def of(self, actor_ids: list[UUID]) -> "MessageQuerySet":
         return self.filter(actor_id__in=actor_ids)
 
     def spoken(self) -> "MessageQuerySet":
-        return self.filter(role__in=SPOKEN_ROLES)
+        return self.filter(SPOKEN)
+
+    def current(self) -> "MessageQuerySet":
+        """Filter to messages of the branch that the client shows (ADR 51)."""
+        return self.filter(abandoned_at=None)
 
     def believed_in(self, session_id: UUID | None) -> "MessageQuerySet":
         return self.filter(believed_in(session_id))
@@ -106,6 +114,7 @@ class Message(ActorRow):
 
     `content` is always text; `blocks` holds the client's blocks where it sent any. `token_count` is
     the plain o200k_base count, before any factor for a model. `utc_offset_minutes` is what the client's time stated.
+    `abandoned_at` is set while the client shows another branch of the conversation (ADR 51).
     """
 
     session = KeyWithinActor(Session, on_delete=models.CASCADE, related_name="messages", db_index=False)
@@ -120,6 +129,9 @@ class Message(ActorRow):
     created_at = models.DateTimeField()
     utc_offset_minutes = models.SmallIntegerField(null=True, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
+    abandoned_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the client took another branch; such a message is not drawn from."
+    )
 
     imported_in_doubt: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
 
@@ -149,8 +161,8 @@ class Message(ActorRow):
 class MessageIndex(SearchIndexRow):
     """Search index row of a message in one embedding space.
 
-    Only messages of people and assistants have one. It repeats the immutable fields that a search filters or ranks
-    by, so that a scan reads one table.
+    Only messages of people and assistants have one. It repeats the fields that a search filters or ranks by, so that a
+    scan reads one table.
     """
 
     owner_field = "message"
@@ -162,6 +174,7 @@ class MessageIndex(SearchIndexRow):
     trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
     author = models.CharField(max_length=255, blank=True)
     asks = models.BooleanField(default=False)
+    is_abandoned = models.BooleanField(default=False, db_default=False)
 
     def __str__(self) -> str:
         return str(self.message_id)
@@ -184,7 +197,17 @@ class MessageIndex(SearchIndexRow):
             "trust": owner.trust,
             "author": owner.author,
             "asks": is_question(owner.content),
+            "is_abandoned": owner.abandoned_at is not None,
         }
+
+    @classmethod
+    def mend(cls) -> int:
+        """Correct rows that say otherwise than their message whether it is abandoned; return how many were wrong."""
+        abandoned = Exists(
+            Message.objects.filter(actor_id=OuterRef("actor_id"), pk=OuterRef("message_id")).exclude(abandoned_at=None)
+        )
+        left = cls.objects.filter(abandoned, is_abandoned=False).update(is_abandoned=True)
+        return left + cls.objects.filter(~abandoned, is_abandoned=True).update(is_abandoned=False)
 
 
 class ReceiptQuerySet(models.QuerySet["Receipt"]):

@@ -18,7 +18,7 @@ from uuid import UUID
 from django.db import DatabaseError, OperationalError, connection, transaction
 
 from conversations.actions.context import UNNAMED, ContextRequest, assemble_context, with_instructions
-from conversations.actions.messages import add_messages
+from conversations.actions.messages import abandon, add_messages, show_branch
 from conversations.actions.sessions import open_session
 from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
@@ -87,9 +87,10 @@ class Question:
     the idempotency key.
 
     For programs that keep the conversation themselves (ADR 51): `before` is what they show and the session does not
-    have yet, stored with the question; `left` and `instructions` are those of a ContextRequest. A repeated
-    `client_message_id` is the same question asked again. `body` is what a repeat under the key must equal, in place of
-    these fields. With `keeps_truncated` an answer that was cut at its greatest length is stored, as a streamed one is.
+    have yet, stored with the question; `shown` are the `seq` of what it shows of the session, None where that is not
+    known; `instructions` are those of a ContextRequest. A repeated `client_message_id` is the same question asked
+    again. `body` is what a repeat under the key must equal, in place of these fields. With `keeps_truncated` an answer
+    that was cut at its greatest length is stored, as a streamed one is.
     """
 
     message: str = field(default="", repr=False)
@@ -105,7 +106,7 @@ class Question:
     options: Mapping[str, Any] = field(default_factory=dict)
     key: str | None = None
     before: tuple[NewMessage, ...] = field(default=(), repr=False)
-    left: frozenset[int] = frozenset()
+    shown: frozenset[int] | None = None
     instructions: str = field(default="", repr=False)
     client_message_id: str | None = None
     max_output_tokens: int | None = None
@@ -277,6 +278,8 @@ def _store_question(
         client_message_id=question.client_message_id,
     )
     stored = add_messages(session=session, batch=[*question.before, new], by=by, now=now)
+    if question.shown is not None:
+        show_branch(session=session, shown=question.shown, new=stored.messages, now=now)
     turn = ChatTurn.objects.create(
         actor=actor,
         session=session,
@@ -298,12 +301,12 @@ def _check_calls(session: Session, results: Sequence[Block]) -> None:
         raise NoSuchCall(f"The last answer of this session calls no tool under the id {unknown[0]}.")
 
 
-def _asked(turn: ChatTurn, left: frozenset[int]) -> Message:
+def _asked(turn: ChatTurn) -> Message:
     """Return the message that a turn answers; where it brings results of tools, what was asked before."""
     if turn.question.role == Role.USER:
         return turn.question
     rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lt=turn.question.seq)
-    asked = rows.filter(role=Role.USER).exclude(content="").exclude(seq__in=left).order_by("-seq").first()
+    asked = rows.spoken().filter(role=Role.USER).exclude(content="").order_by("-seq").first()
     if asked is None:
         raise NoSuchCall("Nobody has asked anything in this session.")
     return asked
@@ -347,7 +350,7 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
     system: str | Sequence[Mapping[str, Any]] = with_instructions(agent.system_prompt, question.instructions)
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
     form = llm_provider().form
-    asked = _asked(turn, question.left)
+    asked = _asked(turn)
     remembers = question.with_memory and policy.chat_memory
     if remembers or question.blocks or question.tool_results:
         context = assemble_context(
@@ -357,7 +360,7 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
                 stored_message=asked, results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=form, discloses_project=True,
                 has_tools=bool(question.tools), remembers=remembers, instructions=question.instructions,
-                left=question.left, options=question.options,
+                options=question.options,
             ),
             by=by, now=now,
         )  # fmt: skip
@@ -400,10 +403,21 @@ def store_answer(
         now=now,
         triggers=("turn", "answer"),
     )
+    if _is_abandoned(turn):
+        abandon(stored.messages[0], now)
     usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
     if not _close(turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage):
         raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
     return turn
+
+
+def _is_abandoned(turn: ChatTurn) -> bool:
+    """Return whether the client has left the turn's branch, or asked the question again, before its answer came."""
+    if turn.question.client_message_id is None:
+        return False
+    asked_since = ChatTurn.objects.filter(actor_id=turn.actor_id, created_at__gt=turn.created_at)
+    question = Message.objects.of([turn.actor_id]).filter(pk=turn.question_id)
+    return asked_since.filter(question=turn.question_id).exists() or not question.current().exists()
 
 
 def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:

@@ -6,8 +6,8 @@ answers may come back cut, cleaned or edited, but people's own words come back a
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 from uuid import UUID, uuid5
@@ -31,49 +31,58 @@ MAX_COMPARED: Final = 500
 
 
 def place_question(
-    *, actor: Actor, question: Question, asked: NewMessage, history: Sequence[NewMessage], name: str | None
+    *,
+    actor: Actor,
+    question: Question,
+    asked: NewMessage,
+    history: Sequence[NewMessage],
+    name: str | None,
+    sends_whole_history: bool = False,
 ) -> Question:
-    """Return a question with its session, and with the messages before it that are not stored yet.
+    """Return a question with its session, with the messages before it that are not stored yet, and with its branch.
 
     `name` is the client's for its conversation. A question that was asked at the same place before is the same one.
+    A lone question in a known session begins it anew where the client `sends_whole_history`; else it is what is new.
     """
     session_id = _session_of(actor, question, asked, history, name)
     question = replace(question, session_id=session_id)
     rows = _latest(actor, session_id) if session_id else []
-    known = {_fingerprint(row): row for row in rows}
-    fingerprints = [_fingerprint(each) for each in history]
-    last = max((place for place, each in enumerate(fingerprints) if each in known), default=None)
-    if last is None and rows and (history or _fingerprint(rows[0]) != _fingerprint(asked) or rows[0].seq > 1):
-        return question  # what is new alone is shown, or nothing that is known: the session's record counts
+    known = _align(rows, history)
+    last = max(known, default=None)
+    if last is None and rows:
+        is_same = _fingerprint(rows[0]) == _fingerprint(asked) and rows[0].seq == 1
+        if history or not (sends_whole_history or is_same):
+            return question  # the session's record counts
     before, parent = [], ""
     if last is not None:
-        row = known[fingerprints[last]]
-        parent = row.client_message_id or str(row.pk)
+        parent = known[last].client_message_id or str(known[last].pk)
     for each in history[0 if last is None else last + 1 :]:
         parent = _chained_id(parent, each)
         before.append(replace(each, client_message_id=parent))
     own_id = _chained_id(parent, asked)
-    return replace(
-        question, before=tuple(before), client_message_id=own_id, left=_omitted(rows, history, fingerprints, own_id)
-    )
+    shown = frozenset(row.seq for row in known.values())
+    return replace(question, before=tuple(before), client_message_id=own_id, shown=shown)
 
 
-def _omitted(
-    rows: Sequence[Message], history: Sequence[NewMessage], fingerprints: Sequence[str], own_id: str
-) -> frozenset[int]:
-    """Return the `seq` of messages that the client does not show, but for those before the first that it shows.
+def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, Message]:
+    """Return the stored messages of a history by their places in it; both in the same order.
 
-    A client may show the end of a conversation only; its beginning is known by the id that it got.
+    Of messages that say the same, the earliest is meant where the client shows the conversation from its beginning,
+    else the latest: it shows the end.
     """
-    wanted, shown = Counter(fingerprints), list[Message]()
-    for row in reversed(rows):  # where something was said twice, the latest is meant
-        if wanted[_fingerprint(row)] > 0:
-            wanted[_fingerprint(row)] -= 1
-            shown.append(row)
-    begins = not history or _chained_id("", history[0]) in {row.client_message_id for row in shown}
-    start = shown[-1].seq if shown and not begins else 0
-    left = {row.seq for row in rows if row.seq > start and row.client_message_id != own_id}
-    return frozenset(left - {row.seq for row in shown})
+    if not history:
+        return {}
+    begins = _chained_id("", history[0]) in {row.client_message_id for row in rows}
+    left = list(rows if begins else reversed(rows))
+    places = list(enumerate(history) if begins else reversed(list(enumerate(history))))
+    fingerprints = [_fingerprint(row) for row in left]
+    found: dict[int, Message] = {}
+    start = 0
+    for place, each in places:
+        with suppress(ValueError):
+            at = fingerprints.index(_fingerprint(each), start)
+            found[place], start = left[at], at + 1
+    return found
 
 
 def _session_of(

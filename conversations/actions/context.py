@@ -25,10 +25,9 @@ from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, a
 from conversations.domain.content import Block, Language
 from conversations.domain.formats import Format
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, LayerResult
-from conversations.domain.messages import SPOKEN_ROLES
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
-from conversations.models import Message, Receipt, Session
+from conversations.models import SPOKEN, Message, Receipt, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor
@@ -211,7 +210,7 @@ class ContextRequest:
     told to name the project, or to ask for it, where the router was not sure. With `counts_exactly` the provider is
     asked for the exact size. Without `has_tools` a call of a tool is a line of text, for vendors refuse calls where no
     tool is described. One that does not remember holds the message and what was said since. `instructions` are the
-    client's, for this call. `left` are the `seq` of messages of the session in branches that the client has left.
+    client's, for this call.
     """
 
     message: str
@@ -228,13 +227,7 @@ class ContextRequest:
     has_tools: bool = True
     remembers: bool = True
     instructions: str = field(default="", repr=False)
-    left: frozenset[int] = frozenset()
     options: Mapping[str, Any]
-
-    @property
-    def on_branch(self) -> Q:
-        """Return the condition for messages, or their index rows, that are in no branch which was left."""
-        return ~Q(session_id=self.session.pk, seq__in=self.left) if self.left and self.session else Q()
 
     def as_json(self) -> dict[str, Any]:
         """Return the part that a receipt keeps to repeat the call; no `project` where none was named."""
@@ -350,10 +343,10 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
 def _latest(tenant: Tenant, request: ContextRequest, *, most: int) -> list[Message]:
     if request.session is None:
         return []
-    said = Q(actor_id=tenant.actor_id, session_id=request.session.pk, role__in=SPOKEN_ROLES)
+    said = Q(actor_id=tenant.actor_id, session_id=request.session.pk) & SPOKEN
     if request.stored_message is not None:
         said &= Q(seq__lt=request.stored_message.seq)
-    return LATEST.rows(said & request.on_branch, most=most)[::-1]
+    return LATEST.rows(said, most=most)[::-1]
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:

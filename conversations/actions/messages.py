@@ -22,7 +22,7 @@ from conversations.domain.messages import (
     place_batch,
     searchable_text,
 )
-from conversations.models import Message, MessageIndex, Session
+from conversations.models import Message, MessageIndex, MessageQuerySet, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.bulk import copy_rows
@@ -104,13 +104,40 @@ def add_messages(
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 
 
+def show_branch(*, session: Session, shown: frozenset[int], new: Sequence[Message], now: datetime) -> None:
+    """Abandon the messages after the last that the client shows, and take back up those that it shows (ADR 51).
+
+    `shown` are their `seq`; `new` was just stored after them. What stands between two shown messages stays as it is: a
+    client may leave out the middle of a conversation. Inside the transaction that has locked the session.
+    """
+    kept = shown | {each.seq for each in new}
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
+    _set_abandoned(rows.filter(seq__gt=max(shown, default=0)).exclude(seq__in=kept).current(), now)
+    _set_abandoned(rows.filter(seq__in=kept).exclude(abandoned_at=None), None)
+
+
+def abandon(message: Message, now: datetime) -> None:
+    _set_abandoned(Message.objects.of([message.actor_id]).filter(pk=message.pk), now)
+
+
+def _set_abandoned(rows: MessageQuerySet, at: datetime | None) -> None:
+    """Mark messages and their index rows; inside the caller's transaction."""
+    changed = list(rows.values_list("actor_id", "pk"))
+    if not changed:
+        return
+    keys = {"actor_id": changed[0][0]}
+    ids = [pk for _actor_id, pk in changed]
+    Message.objects.filter(pk__in=ids, **keys).update(abandoned_at=at)
+    MessageIndex.objects.filter(message__in=ids, **keys).update(is_abandoned=at is not None)
+
+
 def message_texts(rows: Sequence[Any], language: str) -> list[str]:
     """Return the texts of messages of one session, loaded `with_tools`, with a line for each call of a tool."""
     said = [(row.content, row.tools) for row in rows]
     calling = [row for row in rows if calls_in(row.tools)]
     if calling:
         first, last = calling[0], calling[-1].seq + MAX_RESULTS
-        results = Message.objects.of([first.actor_id]).filter(session_id=first.session_id, role=Role.TOOL)
+        results = Message.objects.of([first.actor_id]).filter(session_id=first.session_id, role=Role.TOOL).current()
         near = results.filter(seq__gt=first.seq, seq__lte=last).with_tools()
         said += [("", row.tools) for row in near.only("pk").order_by("seq")]  # type: ignore[attr-defined]
     return texts_with_traces(said, language)[: len(rows)]
@@ -183,6 +210,7 @@ def message_values(session: Session, numbered: Numbered, tokens: int, trust: Tru
         "created_at": message.created_at or now,
         "utc_offset_minutes": message.utc_offset_minutes,
         "metadata": dict(message.metadata),
+        "abandoned_at": None,
     }
 
 

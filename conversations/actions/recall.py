@@ -64,12 +64,13 @@ def search_messages(
 ) -> list[FoundMessage]:
     """Return an actor's past messages that answer a query, most relevant first.
 
-    Untrusted messages are left out unless they are of the given session (SPEC M10), as is what is
-    less relevant than `floor`. `among` is a further condition on index rows. `payer` pays for the query without names.
+    Untrusted messages are left out unless they are of the given session (SPEC M10), as are abandoned branches and what
+    is less relevant than `floor`. `among` is a further condition on index rows. `payer` pays for the query without
+    names.
     """
     if limit < 1:
         return []
-    where = Q(actor_id=actor_id) & believed_in(session_id) & (among or Q())
+    where = Q(actor_id=actor_id, is_abandoned=False) & believed_in(session_id) & (among or Q())
     about = named_authors(query.text, _authors(actor_id)) if query.text else frozenset()
     if about:
         query = with_vector_of(query, without_names(query.text, about), payer=payer)

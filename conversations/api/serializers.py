@@ -149,7 +149,7 @@ class MessageOut(serializers.ModelSerializer):
         model = Message
         fields = (
             "id", "session_id", "seq", "role", "author", "content", "token_count", "trust", "created_at",
-            "utc_offset_minutes", "client_message_id", "metadata",
+            "utc_offset_minutes", "client_message_id", "metadata", "abandoned_at",
         )  # fmt: skip
 
     def get_content(self, message: Message) -> Any:

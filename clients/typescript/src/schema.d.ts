@@ -2533,6 +2533,11 @@ export interface components {
             utc_offset_minutes?: number | null;
             client_message_id?: string | null;
             metadata?: unknown;
+            /**
+             * Format: date-time
+             * @description When the client took another branch; such a message is not drawn from.
+             */
+            abandoned_at?: string | null;
         };
         MessagePage: {
             /** Format: uri */

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils.translation import override
 
-from conversations.actions.messages import add_messages
+from conversations.actions.messages import abandon, add_messages
 from conversations.actions.sessions import open_session
 from conversations.admin import timeline as pages
 from conversations.domain.messages import NewMessage, Role
@@ -93,6 +93,14 @@ def test_messages_stand_in_order_with_what_came_of_them(boss: Client, hub: Hub) 
     ((seq, summary),) = told["The summary was written"]
     assert seq == 2 and summary.page == page_of(hub.summary)
     assert "A new project was proposed" in told or "No project was found for the message" in told
+
+
+def test_a_message_of_an_abandoned_branch_says_so(boss: Client, hub: Hub) -> None:
+    assert "went on from an earlier message" not in timeline(boss, hub.session).content.decode()
+    abandon(hub.messages[1], NOW)
+    text = timeline(boss, hub.session).content.decode()
+    assert text.count("went on from an earlier message") == 1
+    assert text.index(f'id="message-{hub.messages[1].pk}"') < text.index("went on from an earlier message")
 
 
 def test_the_sessions_page_is_its_timeline(boss: Client, hub: Hub) -> None:

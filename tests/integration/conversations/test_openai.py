@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -10,11 +12,13 @@ import httpx2
 import openai
 import pytest
 
-from conversations.models import ChatTurn, Message, Receipt, Session
+from conversations.models import ChatTurn, Message, MessageIndex, Receipt, Session
+from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory
-from tests.conftest import client_with_key
-from tests.fakes.llm_server import Asked, LLMServer, Reply
+from summaries.models import Summary
+from tests.conftest import client_with_key, run_jobs
+from tests.fakes.llm_server import Asked, LLMServer, Reply, smallest
 from tests.serving import Web
 
 API = "/api/v1"
@@ -187,6 +191,97 @@ def test_an_edited_question_leaves_the_branch_that_it_came_from(sdk: openai.Open
         "Which tea?",
         "Which tea?! (4)",
     ]
+
+
+@pytest.fixture
+def reader(llm: LLMServer) -> LLMServer:
+    """A model that answers in the shape that it is asked for."""
+
+    def reply(asked: Asked) -> Reply:
+        if asked.schema is not None:
+            return Reply(data=smallest(asked.schema))
+        return Reply("It was about salary." if "salary" in asked.text else "Noted.")
+
+    llm.answer(reply)
+    return llm
+
+
+def read_in_background(llm: LLMServer, session: str) -> str:
+    """End a session, run its jobs, and return all that the model was asked meanwhile."""
+    before = len(llm.asked)
+    assert client_with_key().post(f"{API}/sessions/{session}/end").status_code == 200
+    for _ in range(4):
+        Job.objects.filter(state="queued").update(due_at=datetime.now(UTC) - timedelta(seconds=1))
+        run_jobs()
+    return "\n".join(each.text for each in llm.asked[before:])
+
+
+def found_by(query: str) -> list[str]:
+    body = {"agent_id": "kana", "user_id": "hiroki", "query": query, "include_messages": True}
+    results = client_with_key().post(f"{API}/memories/search", body).json()["results"]
+    return [each["message"]["content"] for each in results if "message" in each]
+
+
+def abandoned_in(session: str) -> list[int]:
+    rows = client_with_key().get(f"{API}/sessions/{session}/messages").json()["results"]
+    return [row["seq"] for row in rows if row["abandoned_at"]]
+
+
+def test_an_abandoned_branch_is_neither_read_in_the_background_nor_found(sdk: openai.OpenAI, reader: LLMServer) -> None:
+    talk = Talk(sdk)
+    talk.say("Hello, I am Hiroki.")
+    before = talk.messages
+    session = session_of(talk.say("My salary is 5000 euros."))
+    assert "My salary is 5000 euros." in found_by("salary")
+    taken_back = talk.messages
+    talk.send([*before, said("user", "My favourite tea is gyokuro.")])
+
+    assert abandoned_in(session) == [3, 4]
+    read = read_in_background(reader, session)
+    assert "gyokuro" in read and "Hello, I am Hiroki." in read and "salary" not in read
+    assert "My salary is 5000 euros." not in found_by("salary")
+    assert "salary" not in Summary.objects.get(session_id=session).text
+
+    talk.send([*taken_back, said("user", "That was right.")])
+    assert abandoned_in(session) == [5, 6] and MessageIndex.mend() == 0
+    assert "My salary is 5000 euros." in str(reader.asked[-1].messages[:-1])
+    assert "My salary is 5000 euros." in found_by("salary")
+
+
+def test_what_was_drawn_before_an_edit_stays(sdk: openai.OpenAI, reader: LLMServer) -> None:
+    talk = Talk(sdk)
+    talk.say("Hello, I am Hiroki.")
+    before = talk.messages
+    session = session_of(talk.say("My salary is 5000 euros."))
+    assert "salary" in read_in_background(reader, session)
+    talk.send([*before, said("user", "My favourite tea is gyokuro.")])
+    assert "salary" in Summary.objects.get(session_id=session).text
+    assert "gyokuro" in read_in_background(reader, session)
+
+
+def test_an_answer_that_comes_after_its_question_was_edited_is_abandoned(sdk: openai.OpenAI, llm: LLMServer) -> None:
+    llm.answer(Reply("Hello!"))
+    talk = Talk(sdk)
+    session = session_of(talk.say("hi"))
+    go_on = Event()
+    llm.then(Reply("A slow answer.", pieces=["A slow ", "answer."], go_on=go_on), Reply("Green."))
+    options = {"model": "kana", "user": "hiroki"}
+    slow = sdk.chat.completions.create(messages=[*talk.messages, said("user", "coffee?")], stream=True, **options)  # type: ignore[call-overload]
+    next(slow)
+    talk.send([*talk.messages, said("user", "tea?")])
+    go_on.set()
+    list(slow)
+    assert stored(session) == ["hi", "Hello!", "coffee?", "tea?", "Green.", "A slow answer."]
+    assert abandoned_in(session) == [3, 6]
+
+
+def test_the_middle_of_a_conversation_that_is_not_shown_is_not_abandoned(sdk: openai.OpenAI, echo: LLMServer) -> None:
+    talk = Talk(sdk)
+    for text in ("one", "two", "three", "four"):
+        session = session_of(talk.say(text))
+    talk.send([*talk.messages[:2], *talk.messages[-2:], said("user", "five")])
+    talk.send([*talk.messages[-2:], said("user", "six")])
+    assert len(stored(session)) == 12 and not abandoned_in(session)
 
 
 def test_a_conversation_from_elsewhere_is_stored_once_in_order(sdk: openai.OpenAI, echo: LLMServer) -> None:

@@ -258,7 +258,7 @@ def test_index_row_says_how_the_message_stands_in_its_session(client: APIClient)
 
     for row in MessageIndex.objects.select_related("message"):
         assert MessageIndex.repeated(row.message) == {
-            name: getattr(row, name) for name in ("session_id", "seq", "trust", "author", "asks")
+            name: getattr(row, name) for name in ("session_id", "seq", "trust", "author", "asks", "is_abandoned")
         }
     first, second = MessageIndex.objects.order_by("seq")
     assert (str(first.session_id), first.trust, first.author, first.asks) == (session, "untrusted", "Ann", True)

@@ -817,6 +817,7 @@ class Message(TypedDict):
     utc_offset_minutes: NotRequired[int | None]
     client_message_id: NotRequired[str | None]
     metadata: NotRequired[Any]
+    abandoned_at: NotRequired[str | None]
 
 
 class Messages(TypedDict):
