@@ -67,8 +67,8 @@ class Constants:
     word_steepness: float = 1.0
     neighbour_share: float = 0.0
     reply_share: float = 0.0
-    beyond_share: float = 0.0
-    asking_share: float = 1.0
+    second_neighbour_share: float = 0.0
+    question_share: float = 1.0
     other_author_share: float = 1.0
     self_contained_length: float = 1_000.0
 
@@ -77,7 +77,7 @@ class Constants:
         """Return the product's constants."""
         named = {each.name for each in fields(cls)}
         policy = {name: value for name, value in asdict(DEFAULT_POLICY).items() if name in named}
-        return cls(bm25.HALF_LENGTH, bm25.LENGTH_EXPONENT, bm25.RARITY, **policy)
+        return cls(bm25.PIVOT_LENGTH, bm25.LENGTH_EXPONENT, bm25.IDF_EXPONENT, **policy)
 
 
 SHARES: Final = tuple(np.arange(0, 1.01, 0.1))
@@ -89,8 +89,8 @@ RANGES: Final[Mapping[str, Sequence[float]]] = {
     "word_steepness": (1.5, 2.0, 2.5, 3.0, 3.5, 4.0),
     "neighbour_share": SHARES,
     "reply_share": SHARES,
-    "beyond_share": SHARES,
-    "asking_share": SHARES,
+    "second_neighbour_share": SHARES,
+    "question_share": SHARES,
     "other_author_share": SHARES,
     "self_contained_length": (15, 30, 45, 60, 90, 140, 200),
 }
@@ -101,8 +101,8 @@ class Prepared:
 
     def __init__(self, collection: Collection, kind: str, terms: Terms, known: Frequencies) -> None:
         own = bm25.frequent_terms([bm25.term_ids(each) for each in terms], documents=len(terms))
-        known = replace(known, own_documents=len(terms), own=own)
-        self.kind, self.rare = kind, known.rare
+        known = replace(known, own_documents=len(terms), own_counts=own)
+        self.kind, self.rarest_idf = kind, known.rarest_idf
         texts = collection.texts
         authors = [text.author for text in texts]
         speakers = set(authors) - {""} if kind == "conversations" else set[str]()
@@ -172,11 +172,11 @@ class Prepared:
         shape = self.evidence.shape
         flat = np.bincount(self.places * shape[1] + self.texts, weights=gains, minlength=shape[0] * shape[1])
         total = np.bincount(self.asking.astype(int), weights=weights, minlength=shape[0])
-        reachable = np.minimum(total, bm25.CONVINCING_TERMS * self.rare**constants.rarity)
-        return (flat.reshape(shape) / np.maximum(reachable, 1e-9)[:, None]).astype(np.float32)
+        normalizer = np.minimum(total, bm25.FULL_SCORE_TERMS * self.rarest_idf**constants.rarity)
+        return (flat.reshape(shape) / np.maximum(normalizer, 1e-9)[:, None]).astype(np.float32)
 
     def _among(self, own: Numbers, voice: Numbers, candidate: Any, constants: Constants) -> Numbers:
-        """Return what `fusion.in_conversation` does, of all questions at once."""
+        """Return what `fusion.contextual_relevances` does, of all questions at once."""
         dependence = 1 / (1 + (self.lengths / constants.self_contained_length) ** 2)
         question = self.asks * dependence
         reply_gain = (constants.reply_share - constants.neighbour_share) * self._beside(voice * question, 1)
@@ -184,8 +184,8 @@ class Prepared:
         following = self._beside(voice, -1)
         next_to = dependence * np.maximum(np.maximum(last, constants.neighbour_share * following), 0)
         far = np.maximum(self._beside(voice, 2), self._beside(voice, -2))
-        beyond = dependence * constants.beyond_share * far
-        among = (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * (1 - (1 - constants.asking_share) * question)
+        beyond = dependence * constants.second_neighbour_share * far
+        among = (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * (1 - (1 - constants.question_share) * question)
         among *= 1 - (1 - constants.other_author_share) * self.by_other
         return among * (candidate | (next_to > 0) | (beyond > 0))
 
@@ -219,11 +219,11 @@ def prepare(datasets: Sequence[Dataset]) -> dict[str, list[Prepared]]:
         for dataset in datasets
         for collection in dataset.collections
     ]
-    of_term: Counter[int] = Counter()
+    document_counts: Counter[int] = Counter()
     for *_, terms in analysed:
         for each in terms:
-            of_term.update(bm25.term_ids(each))
-    known = Frequencies(sum(len(terms) for *_, terms in analysed), of_term)
+            document_counts.update(bm25.term_ids(each))
+    known = Frequencies(sum(len(terms) for *_, terms in analysed), document_counts)
     prepared: dict[str, list[Prepared]] = {}
     for dataset, collection, terms in analysed:
         prepared.setdefault(dataset.name, []).append(Prepared(collection, dataset.kind, terms, known))

@@ -175,7 +175,7 @@ def gather(size: Any, key: str) -> dict[str, Any]:
                     "rows": rows,
                     "seconds": round(seconds, 1),
                     "seconds_per_million": round(seconds / max(1, rows) * 1e6, 1),
-                    "longest_lock_ms": round(clustering.longest_seconds * 1000, 1),
+                    "longest_lock_ms": round(clustering.max_lock_seconds * 1000, 1),
                 }
     for name, after in _table_sizes().items():
         if name in tables:

@@ -184,13 +184,13 @@ class MessageIndex(SearchIndexRow):
         return is_searchable(owner.role, owner.content)
 
     @classmethod
-    def words_of(cls, owner: Message) -> str:
+    def indexed_text(cls, owner: Message) -> str:
         actor = owner.actor
         said_at = owner.local_time(zone_of(actor.agent, actor))
         return searchable_text(owner.content, author=owner.author, said_at=said_at)
 
     @classmethod
-    def repeated(cls, owner: Message) -> dict[str, Any]:
+    def copied_fields(cls, owner: Message) -> dict[str, Any]:
         return {
             "session_id": owner.session_id,
             "seq": owner.seq,
@@ -201,7 +201,7 @@ class MessageIndex(SearchIndexRow):
         }
 
     @classmethod
-    def mend(cls) -> int:
+    def repair(cls) -> int:
         """Correct rows that say otherwise than their message whether it is abandoned; return how many were wrong."""
         abandoned = Exists(
             Message.objects.filter(actor_id=OuterRef("actor_id"), pk=OuterRef("message_id")).exclude(abandoned_at=None)

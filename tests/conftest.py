@@ -132,7 +132,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """After every test that wrote: no memory's index row says anything else than the memory."""
     yield
     if "client" in getattr(item, "fixturenames", ()):
-        assert MemoryIndex.mend() == 0, "An index row does not repeat its memory: see strength.actions.search."
+        assert MemoryIndex.repair() == 0, "An index row does not repeat its memory: see strength.actions.search."
 
 
 @pytest.fixture

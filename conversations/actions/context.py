@@ -37,7 +37,7 @@ from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.prepared import PreparedQuery, prepared_cursor
-from memoryhub.search.messages import EARLIER_TURNS
+from memoryhub.search.messages import MAX_EARLIER_TURNS
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
@@ -294,7 +294,7 @@ def assemble_context(
         now=now,
     )
     started = time.perf_counter()  # a model that routes is no part of the assembly
-    latest = _latest(tenant, request, most=max(EARLIER_TURNS, policy.most_turns + 1))
+    latest = _latest(tenant, request, most=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
     turns = [(each.role, each.content) for each in reversed(latest)]
     layer_request = LayerRequest(
         asked=request, tenant=tenant, by=by, latest=latest, routing=routing, project=_project(tenant, request, routing),

@@ -222,7 +222,12 @@ def insert_messages(
     rows = [stored(Message, each) for each in values]
     indexed = [(row, entry) for row, entry in zip(rows, entries, strict=True) if entry is not None]
     index_rows = (
-        {"actor_id": row.actor_id, "message_id": row.pk, **MessageIndex.repeated(row), **entry.row_values(space.id)}
+        {
+            "actor_id": row.actor_id,
+            "message_id": row.pk,
+            **MessageIndex.copied_fields(row),
+            **entry.row_values(space.id),
+        }
         for row, entry in indexed
         for space in spaces
     )

@@ -81,7 +81,7 @@ def search_messages(
         similarity_threshold=SIMILARITY_THRESHOLD,
         word_floor=WORD_FLOOR,
         limit=limit,
-        conversation=replace(CONVERSATION, about=next(iter(about)) if len(about) == 1 else None),
+        conversation=replace(CONVERSATION, named_author=next(iter(about)) if len(about) == 1 else None),
     ).best
     rows = MESSAGES.rows(Q(actor_id=actor_id, id__in=[each.owner_id for each in found]))
     messages = {each.pk: each for each in rows}

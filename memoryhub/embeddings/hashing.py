@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from memoryhub.embeddings.base import EmbeddingProvider, Vectors
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import ProviderMisconfigured
-from memoryhub.search.analysis import bounded_marks
+from memoryhub.search.analysis import limit_combining_marks
 from memoryhub.search.fusion import SpaceBounds
 
 Hashes = NDArray[np.uint64]
@@ -115,7 +115,7 @@ def _passes(texts: Sequence[str]) -> Iterator[list[str]]:
 
 def normalized(text: str) -> str:
     """Return the beginning of a text, full-width and ligature forms resolved (NFKC), case folded."""
-    folded = unicodedata.normalize("NFKC", bounded_marks(text[:MAX_CHARS_PER_TEXT])).casefold()
+    folded = unicodedata.normalize("NFKC", limit_combining_marks(text[:MAX_CHARS_PER_TEXT])).casefold()
     return folded[:MAX_CHARS_PER_TEXT]
 
 

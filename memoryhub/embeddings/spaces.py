@@ -41,7 +41,7 @@ from memoryhub.prepared import PreparedQuery
 from memoryhub.search.analysis import analyse, is_unspaced
 from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, unit_vector, word_vector
-from memoryhub.search.maintenance import in_batches
+from memoryhub.search.maintenance import batches_by_key
 from memoryhub.search.messages import QueryText
 from memoryhub.search.models import BOUNDS, SPACED, UNSPACED, EmbeddingSpace, SearchIndexRow, index_models
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
@@ -406,9 +406,9 @@ def _fill(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size:
         for actor_id in Actor.objects.values_list("pk", flat=True).iterator():
             with connection.cursor() as cursor:
                 cursor.execute(statement, {"target": space.pk, "source": source.pk, "actor": actor_id})
-        model.mend()  # an owner that changed while its row was copied
+        model.repair()  # an owner that changed while its row was copied
     done = 0
-    for rows in in_batches(without_vector(model, space), batch_size):
+    for rows in batches_by_key(without_vector(model, space), batch_size):
         done += embed_rows(model, rows, space)
         progress(len(rows))
     return done

@@ -31,7 +31,7 @@ from memoryhub.jobs.registry import job
 from memoryhub.llm.errors import ProviderError, ProviderRejected
 from memoryhub.llm.usage.recording import payer
 from memoryhub.llm.usage.spending import check_cap
-from memoryhub.search.maintenance import in_batches
+from memoryhub.search.maintenance import batches_by_key
 from memoryhub.search.models import EmbeddingSpace, index_models
 from memoryhub.tenancy.models import Actor
 
@@ -90,7 +90,7 @@ class _Embedding:
         """Embed the actor's texts in one space; return whether all were looked at."""
         for model in index_models():
             waiting = without_vector(model, space).filter(actor_id=self.job.actor_id)
-            for rows in in_batches(waiting, BATCH):
+            for rows in batches_by_key(waiting, BATCH):
                 if time.monotonic() > self.ends_at:
                     return False
                 self._embed(model, rows, space)

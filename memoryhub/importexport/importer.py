@@ -205,11 +205,14 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
         for owner in findable:
             owner.actor = actor  # a day goes by its zone, and is not asked for again with each row
         spaces = writing_spaces()
-        words = [model.words_of(owner) for owner in findable]
+        words = [model.indexed_text(owner) for owner in findable]
         entries = index_entries([owner.content for owner in findable], spaces, words=words)
         model.objects.bulk_create(
             model(
-                actor_id=actor_id, **{model.owner_field: owner}, **model.repeated(owner), **entry.row_values(space.id)
+                actor_id=actor_id,
+                **{model.owner_field: owner},
+                **model.copied_fields(owner),
+                **entry.row_values(space.id),
             )
             for owner, entry in zip(findable, entries, strict=True)
             for space in spaces

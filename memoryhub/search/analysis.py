@@ -1,13 +1,12 @@
-"""Turn text into the terms that search by words compares. Pure: no Django, no database, no idf.
+"""Tokenise text into index terms. Pure: no Django, no database, no idf.
 
-Words of scripts that are written with spaces are folded and stemmed; runs of Chinese, Japanese, Korean and South-East
-Asian text, where no space says where a word ends, become characters and pairs of characters, and expressions that can
-be recognised from the letters alone (a run of kanji, a katakana word, a number with its counter) are terms of their
-own besides. Compared for the design, pairs found as much as a morphological analyser in a tenth of the time.
+Words of scripts with spaces are folded and stemmed; runs of Chinese, Japanese, Korean and South-East Asian text become
+unigrams and bigrams, and compounds that the characters alone reveal (a run of kanji, a katakana word, a number with its
+counter) become terms too. Measured, bigrams found as much as a morphological analyser in a tenth of the time.
 
-The stop word lists are short on purpose: a term that is merely common is already made light by its idf.
+The stop word lists are short: idf gives common terms a low weight anyway.
 
-The work is linear in the text, whatever the text: see `bounded_marks` and `MAX_DISTINCT_WORDS`.
+Time is linear in the length of any text: see `limit_combining_marks` and `MAX_DISTINCT_WORDS`.
 """
 
 import re
@@ -52,16 +51,16 @@ JAPANESE_STOP_GRAMS: Final = frozenset(_JAPANESE.split())
 JAPANESE_PARTICLES: Final = frozenset("はがをにのでともへやかねよなだ")
 
 MAX_WORD_CHARACTERS: Final = 64
-"""Longer words are keys or encoded bytes; their beginning identifies them well enough."""
+"""Longer words are keys or encoded bytes; a prefix identifies them."""
 
 COMPOUND: Final = "#"
-"""What the terms of compounds begin with: 「#東京都」 the expression is not 「東京」 the pair of characters."""
+"""Prefix of compound terms: the compound 「#東京」 differs from the bigram 「東京」."""
 
 MAX_COMPOUND_CHARACTERS: Final = 16
-"""A longer run of kanji is a clause of Chinese, which nobody writes twice."""
+"""A longer run of kanji is a Chinese clause, which hardly recurs."""
 
 MAX_DISTINCT_WORDS: Final = 4_000
-"""Stemming costs 20 µs a word; a page has some hundreds, and a document keeps 1,000 terms anyway."""
+"""Stemming takes 20 µs a word; a page has some hundreds, and the index keeps 1,000 terms of a document."""
 
 _MARK_CODES = [code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)).startswith("M")]
 
@@ -85,18 +84,18 @@ _SOUTH_EAST: Final = "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3"
 UNSPACED: Final = _HIRAGANA + KATAKANA + HAN + _HANGUL + _SOUTH_EAST
 
 _LONG_MARK_RUN: Final = re.compile(f"([{_MARKS}]{{30}})[{_MARKS}]+")
-_LONG_RUN_OF_OTHERS: Final = re.compile(r"\W{31}")
-"""Neither letters nor digits, as all marks are; found in a twentieth of the time."""
+_LONG_RUN_OF_NON_WORD: Final = re.compile(r"\W{31}")
+"""Necessary condition of a long run of marks, found in a twentieth of the time."""
 _ACCENT: Final = re.compile("[\u0300-\u036f]+")
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]+")
 _THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FINAL_LONG_SOUND: Final = re.compile(f"(?<=[{KATAKANA}]{{2}})ー(?![{KATAKANA}])")
-# Where an ASCII character ends a word, hundreds of ranges of marks need not be compared.
+# The look-ahead spares ASCII characters the comparison with hundreds of ranges of marks.
 _RUN: Final = re.compile(f"([{UNSPACED}]+)|((?:[a-z0-9]++|(?![\\x00-\\x7f])(?:[^\\W_{UNSPACED}]|[{_MARKS}]))+)")
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
-_EXPRESSION: Final = re.compile(f"[{KATAKANA}]{{2,}}|[{HAN}]+")
-_COUNTED: Final = re.compile(f"(?=\\d)(?<!\\d)(\\d++)([{UNSPACED}])")
-_NUMBERED: Final = re.compile(f"([{UNSPACED}])(\\d+)")
+_COMPOUND: Final = re.compile(f"[{KATAKANA}]{{2,}}|[{HAN}]+")
+_NUMBER_BEFORE_COUNTER: Final = re.compile(f"(?=\\d)(?<!\\d)(\\d++)([{UNSPACED}])")
+_NUMBER_AFTER_PREFIX: Final = re.compile(f"([{UNSPACED}])(\\d+)")
 _IS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 _LETTERS_AND_DIGITS: Final = re.compile(r"([^\W\d_]+)(\d+)|(\d+)([^\W\d_]+)")
 _IS_HIRAGANA: Final = re.compile(f"[{_HIRAGANA}]+")
@@ -106,10 +105,10 @@ _stemmers = threading.local()
 
 
 def analyse(text: str) -> Counter[str]:
-    """Return the terms of a document and how often each occurs; stop words are not among them."""
+    """Return the terms of a text with their counts, without stop words."""
     folded = fold(text)
-    if folded.isascii():  # one look-up a character, where those of all scripts take twenty
-        return _stemmed([word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(folded)])
+    if folded.isascii():  # a twentieth of the look-ups
+        return _word_terms([word[:MAX_WORD_CHARACTERS] for word in _ASCII_WORD.findall(folded)])
     words: list[str] = []
     grams: list[str] = []
     for run, word in _RUN.findall(folded):
@@ -118,24 +117,24 @@ def analyse(text: str) -> Counter[str]:
         else:
             grams += run
             grams += map("".join, pairwise(run))
-    terms = _stemmed(words)
+    terms = _word_terms(words)
     if grams:
-        terms.update(_meaningful(Counter(grams)))
+        terms.update({gram: count for gram, count in Counter(grams).items() if _is_content_gram(gram)})
         terms.update(_compounds(folded))
     return terms
 
 
 def is_unspaced(text: str) -> bool:
-    """Say whether a script without spaces occurs in the text."""
+    """Return whether the text has characters of a script without spaces."""
     return bool(_IS_UNSPACED.search(text))
 
 
 def fold(text: str) -> str:
-    """Return the text with widths, cases, accents and invisible characters made equal."""
-    if text.isascii():  # has but cases
+    """Normalise widths, cases, accents, thousands separators and invisible characters."""
+    if text.isascii():
         return _without_thousands(text.casefold())
     bare = _INVISIBLE.sub("", _ACCENT.sub("", text))
-    decomposed = unicodedata.normalize("NFKD", bounded_marks(bare))
+    decomposed = unicodedata.normalize("NFKD", limit_combining_marks(bare))
     folded = unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed)).casefold()
     return _FINAL_LONG_SOUND.sub("", _without_thousands(folded))
 
@@ -144,15 +143,15 @@ def _without_thousands(text: str) -> str:
     return _THOUSANDS.sub("", text) if "," in text else text
 
 
-def bounded_marks(text: str) -> str:
-    """Return the text with at most 30 combining marks in a row, as UAX #15's stream-safe format has it.
+def limit_combining_marks(text: str) -> str:
+    """Limit runs of combining marks to 30, as UAX #15's stream-safe text format.
 
-    Normalisation sorts a run of marks by insertion: 80,000 marks in a row take 6 s, 1 MB many minutes.
+    Normalisation sorts a run of marks in quadratic time: 80,000 marks in a row take 6 s, 1 MB many minutes.
     """
-    return _LONG_MARK_RUN.sub(r"\1", text) if _LONG_RUN_OF_OTHERS.search(text) else text
+    return _LONG_MARK_RUN.sub(r"\1", text) if _LONG_RUN_OF_NON_WORD.search(text) else text
 
 
-def _stemmed(words: list[str]) -> Counter[str]:
+def _word_terms(words: list[str]) -> Counter[str]:
     if len(words) > MAX_DISTINCT_WORDS:
         kept = {word for word, _count in Counter(words).most_common(MAX_DISTINCT_WORDS)}
         words = [word for word in words if word in kept]
@@ -161,7 +160,7 @@ def _stemmed(words: list[str]) -> Counter[str]:
 
 @lru_cache(maxsize=20_000)
 def _terms(word: str) -> tuple[str, ...]:
-    """Return the terms of a word: its stem, and those of its letters and its digits where it has both."""
+    """Return the stem of a word, and those of its letters and digits if it has both; no stop words."""
     return tuple(_term(part) for part in _parts(word) if part not in ENGLISH_STOP_WORDS)
 
 
@@ -172,26 +171,26 @@ def _parts(word: str) -> Iterator[str]:
 
 
 def _term(word: str) -> str:
-    """Return the word's stem; a number without leading zeros, so that 05 is the 5 of a date."""
+    """Return the word's stem; a number without leading zeros, so that the 05 of a date matches 5."""
     if word.isdecimal():
         return _number(word)
     return str(_stemmer().stemWord(word))
 
 
 def _stemmer() -> "snowballstemmer.stemmer":
-    """Return this thread's stemmer: a stemmer keeps the word it works on in itself."""
+    """Return this thread's stemmer; stemmers are stateful."""
     if not hasattr(_stemmers, "english"):
         _stemmers.english = snowballstemmer.stemmer("english")
     return _stemmers.english
 
 
 def _compounds(folded: str) -> Counter[str]:
-    """Return what is one expression by its letters: 日本銀行, データベース, 28条 and 第28."""
+    """Return compounds such as 日本銀行, データベース, 28条 and 第28, with their counts."""
     if not is_unspaced(folded):
         return Counter()
-    found = Counter(run for run in _EXPRESSION.findall(folded) if len(run) <= MAX_COMPOUND_CHARACTERS)
-    found.update(f"{_number(digits)}{counter}" for digits, counter in _COUNTED.findall(folded))
-    found.update(f"{before}{_number(digits)}" for before, digits in _NUMBERED.findall(folded))
+    found = Counter(run for run in _COMPOUND.findall(folded) if len(run) <= MAX_COMPOUND_CHARACTERS)
+    found.update(f"{_number(digits)}{counter}" for digits, counter in _NUMBER_BEFORE_COUNTER.findall(folded))
+    found.update(f"{before}{_number(digits)}" for before, digits in _NUMBER_AFTER_PREFIX.findall(folded))
     return Counter({f"{COMPOUND}{term}": count for term, count in found.items()})
 
 
@@ -199,16 +198,12 @@ def _number(digits: str) -> str:
     return digits[:MAX_WORD_CHARACTERS].lstrip("0") or "0"
 
 
-def _meaningful(grams: Counter[str]) -> Counter[str]:
-    return Counter({gram: count for gram, count in grams.items() if _means_something(gram)})
-
-
 @lru_cache(maxsize=50_000)
-def _means_something(gram: str) -> bool:
-    """Say whether a character or a pair stands for anything.
+def _is_content_gram(gram: str) -> bool:
+    """Return whether a unigram or bigram is an index term.
 
-    One character does where it is a word's root (kanji, hangul), not where it is a sound (kana). A pair
-    does unless it is of particles and endings only, or reaches over the edge of a word: 「を買」「人の」.
+    Unigrams are if they are roots of words (kanji, hangul), not sounds (kana). Bigrams are unless they consist of
+    particles and endings, or cross the edge of a word: 「を買」「人の」.
     """
     if len(gram) == 1:
         return bool(_IS_HANGUL_OR_HAN.fullmatch(gram))

@@ -1,12 +1,11 @@
-"""Score how well a text's words answer a query's: BM25 as an inner product of two sparse vectors.
+"""BM25 as an inner product of two sparse vectors. Pure: no Django, no database.
 
-Pure: no Django, no database. A document's vector holds BM25's term-frequency part, the query's the
-idf weights, so that idf may change without a single row being rewritten, and PostgreSQL computes the
-score with pgvector's inner product and no further extension.
+A document's vector holds BM25's term-frequency part, the query's the idf weights: idf may change without rewriting a
+row, and PostgreSQL computes the score by pgvector's inner product.
 
-BM25: Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009. Its constants were measured
-(see docs/algorithm.md). The length that a text's is compared with is a constant, not the running average: with
-the average in it, every stored vector would be out of date after each new text.
+BM25: Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009. The constants were measured (see
+docs/algorithm.md). Length is normalised by a constant, not by the average, which would outdate all stored vectors with
+each new text.
 """
 
 import hashlib
@@ -25,88 +24,87 @@ from typing import Final
 from memoryhub.search.analysis import COMPOUND, UNSPACED
 
 DIMENSION: Final = 2**29
-"""Of the sparse vectors (pgvector allows 1e9). Among 1,000 terms two share an id once in a thousand texts."""
+"""Of the sparse vectors (pgvector allows 1e9). Terms collide in one of a thousand texts of 1,000 terms."""
 
 MAX_DOCUMENT_TERMS: Final = 1_000
-"""A row beyond about 8 kB leaves its page for TOAST, and a scan then takes three times as long."""
+"""Rows beyond about 8 kB are moved to TOAST, and a scan then takes three times as long."""
 
 MAX_QUERY_TERMS: Final = 200
-"""The rarest say what a query is about; pgvector takes 16,000 at most."""
+"""The terms with the greatest weights; pgvector allows 16,000."""
 
-EARLIER_TERMS: Final = 64
-"""Of the turns before, where the message itself says nothing; each more makes the scan slower."""
+MAX_EARLIER_TERMS: Final = 64
+"""Terms of earlier turns added to a message without terms of its own; each makes the scan slower."""
 
-HALF_LENGTH: Final = 120.0
+PIVOT_LENGTH: Final = 120.0
 LENGTH_EXPONENT: Final = 1.5
-"""The length in words at which a term that is said once counts half, and how steeply length counts.
+"""Length in words at which a term of frequency 1 weighs 1/2, and the exponent of length.
 
-BM25 with b = 1, whose k and average length are one constant, and whose exponent is 1. Answers of assistants are ten
-times as long as what people write and say a little about everything; above 1, they do not crowd out the message that
-says the one thing."""
+BM25 with b = 1, with k and average length as one constant; its exponent is 1. With a greater one, assistants' answers,
+which are ten times as long as users' messages and mention many things, do not outrank a short message on the topic."""
 
-RARITY: Final = 1.5
-"""The exponent of idf on the query's side: 1 would be BM25, 2 the cosine of two tf-idf vectors."""
+IDF_EXPONENT: Final = 1.5
+"""Exponent of idf in query weights: 1 is BM25, 2 the cosine of two tf-idf vectors."""
 
 WORDS_VERSION: Final = 4
-"""A new number for any change that gives a text other terms or weights; `manage.py reindex` follows it."""
+"""Incremented by any change of terms or weights; `manage.py reindex` then rebuilds the index."""
 
-CONVINCING_TERMS: Final = 3.0
-"""As many words of which only one text tells, are all that a query can ask of a text, however long the query is."""
+FULL_SCORE_TERMS: Final = 3.0
+"""A text's score is 1 with as many of the query's rarest terms, however long the query is."""
 
-FOLLOW_UP_TERMS: Final = 6.0
-"""A message that says less than so many rare words needs the turns before it to be understood."""
+SELF_CONTAINED_TERMS: Final = 6.0
+"""A message with fewer rare terms is completed with those of earlier turns."""
 
 PRIOR_DOCUMENTS: Final = 100
-"""Documents without the term that every idf takes for granted: in a corpus of three, counts say little."""
+"""Additional documents without the term in every idf: in a corpus of three, counts are noise."""
 
 COMMON_DOCUMENTS: Final = 2_000
-"""Short texts of everyday language that the idf of a query's terms takes for granted beside the corpus."""
+"""Short texts of everyday language in the idf of query terms, besides the corpus."""
 
-OTHERS_DOCUMENTS: Final = 10_000
-"""As many texts, at most, speak of how rare a word is that are not known to be the asking actor's own."""
+MAX_OTHER_DOCUMENTS: Final = 10_000
+"""Greatest weight of other actors' texts in the idf of an actor's query, as a number of texts."""
 
-OWN_SHARE: Final = 0.01
-"""A term that stands in as many of an actor's own texts is counted there: a name that is rare to everybody else."""
+MIN_OWN_SHARE: Final = 0.01
+"""Minimum share of an actor's texts with a term for which a count per actor is kept."""
 
 MAX_OWN_TERMS: Final = 500
-"""Of an actor with long texts thousands are as frequent, and each query would read them."""
+"""Actors with long texts have thousands of frequent terms, and each query reads all that are kept."""
 
 COMMON_TERMS: Final = Path(__file__).with_name("common_terms.tsv")
-"""In how many of these each term is. `bench/common_terms.py` writes it."""
-
+"""Document frequencies in the COMMON_DOCUMENTS, written by `bench/common_terms.py`."""
 
 GRAM_LENGTH: Final = 0.25
-"""A text of 40 words is as long as one of 160 characters and pairs: each letter is in three of these."""
+"""Length of an unigram or bigram in words: 160 of these are as long as 40 words."""
 
 _GRAM: Final = re.compile(f"[{COMPOUND}{UNSPACED}]")
 
 
 @dataclass(frozen=True)
 class QueryWords:
-    """A query's weights by term id, the weight of the terms that make a text's score 1, and how much it says.
+    """A query's weights by term id.
 
-    `said` is the weight of all its terms, in terms of which only one text tells.
+    `normalizer` is the inner product at which a text's score is 1; `information` the sum of all weights, in units of a
+    term that one text has.
     """
 
     weights: Mapping[int, float] = field(hash=False)
-    reachable: float
-    said: float = 0.0
+    normalizer: float
+    information: float = 0.0
 
 
 @lru_cache(maxsize=50_000)
 def term_id(term: str) -> int:
-    """Return the term's place in the sparse vectors: the same in every process and release."""
+    """Return the term's index in the sparse vectors: the same in every process and release."""
     digest = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") % DIMENSION
 
 
 def term_ids(terms: Iterable[str]) -> list[int]:
-    """Return the ids of the terms, each once, in ascending order."""
+    """Return the distinct ids of the terms, ascending."""
     return sorted(set(map(term_id, terms)))
 
 
 def text_length(terms: Counter[str]) -> float:
-    """Return how long the text is that these terms are of, in words; compounds repeat what is counted already."""
+    """Return the length of a text in words from its terms; compounds do not count, as their characters do."""
     return math.fsum(map(mul, map(_length_share, terms), terms.values()))
 
 
@@ -117,24 +115,24 @@ def _length_share(term: str) -> float:
 
 @lru_cache(maxsize=50_000)
 def term_share(term: str) -> float:
-    """Return the part of a word that a term stands for: 1 for words, GRAM_LENGTH where no spaces are written."""
+    """Return a term's length in words: 1, or GRAM_LENGTH in scripts without spaces."""
     return GRAM_LENGTH if _GRAM.match(term) else 1.0
 
 
 def document_weights(terms: Counter[str], length: float | None = None) -> dict[int, float]:
-    """Return the text's heaviest `MAX_DOCUMENT_TERMS` terms with BM25's term-frequency part, in (0, 1].
+    """Return the text's `MAX_DOCUMENT_TERMS` greatest term-frequency weights of BM25, in (0, 1], by term id.
 
-    `length` is its `text_length`, where the caller knows it.
+    `length` is its `text_length`, if known.
     """
-    norm = ((text_length(terms) if length is None else length) / HALF_LENGTH) ** LENGTH_EXPONENT
+    norm = ((text_length(terms) if length is None else length) / PIVOT_LENGTH) ** LENGTH_EXPONENT
     heaviest = terms.most_common()[:MAX_DOCUMENT_TERMS]
-    # The heaviest last: where two terms have one id, it counts.
+    # In a collision of ids the greater weight remains.
     return {term_id(term): count / (count + norm) for term, count in reversed(heaviest)}
 
 
 @cache
 def common_terms() -> Mapping[int, int]:
-    """Return by term id in how many of `COMMON_DOCUMENTS` a term is, of those that are in any."""
+    """Return by term id the document frequencies in `COMMON_DOCUMENTS`."""
     lines = COMMON_TERMS.read_text(encoding="utf-8").splitlines()
     pairs = (line.split("\t") for line in lines if not line.startswith("# "))
     return {term_id(term): int(count) for term, count in pairs}
@@ -142,92 +140,91 @@ def common_terms() -> Mapping[int, int]:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """In how many texts a term is, for a query of one actor: the actor's own texts, and all others' as a sample.
+    """Document frequencies for a query of one actor: exact for own frequent terms, down-weighted for others' texts.
 
-    `of_term` and `documents` are the installation's; `own` has the actor's most frequent terms, see `frequent_terms`.
-    Others' texts, and those of everyday language, count as at most `OTHERS_DOCUMENTS`. Else the names that stand in
-    every second text of an actor would decide each of their searches, the more so the more users a server has.
+    `document_counts` and `documents` are of all actors; `own_counts` holds the actor's frequent terms, see
+    `frequent_terms`. Others' texts, with those of everyday language, weigh at most `MAX_OTHER_DOCUMENTS`; otherwise
+    names in every second text of an actor would dominate all their searches, the more the more users a server has.
     """
 
     documents: int
-    of_term: Mapping[int, int] = field(hash=False)
+    document_counts: Mapping[int, int] = field(hash=False)
     own_documents: int = 0
-    own: Mapping[int, int] = field(default_factory=dict, hash=False)
+    own_counts: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     def idf(self, term: int) -> float:
         """Return the idf of a term id."""
-        own = self.own.get(term, 0)
-        others = max(0, self.of_term.get(term, 0) + common_terms().get(term, 0) - own)
-        return self._idf(own + self._share * others)
+        own = self.own_counts.get(term, 0)
+        others = max(0, self.document_counts.get(term, 0) + common_terms().get(term, 0) - own)
+        return self._idf(own + self._other_weight * others)
 
     @property
-    def rare(self) -> float:
-        """The idf of a term of which one text tells."""
+    def rarest_idf(self) -> float:
+        """The idf of a term that one text has."""
         return self._idf(1)
 
     @property
-    def _others(self) -> int:
+    def _other_documents(self) -> int:
         return max(1, self.documents + COMMON_DOCUMENTS - self.own_documents)
 
     @property
-    def _share(self) -> float:
-        return min(1.0, OTHERS_DOCUMENTS / self._others)
+    def _other_weight(self) -> float:
+        return min(1.0, MAX_OTHER_DOCUMENTS / self._other_documents)
 
     def _idf(self, count: float) -> float:
-        documents = self.own_documents + self._share * self._others
+        documents = self.own_documents + self._other_weight * self._other_documents
         return inverse_document_frequency(documents_with_term=count, documents=documents)
 
 
 def frequent_terms(texts: Sequence[Iterable[int]], *, documents: int) -> dict[int, int]:
-    """Return of how many of an actor's documents each term is part that stands in `OWN_SHARE` of them.
+    """Estimate document frequencies of the terms in at least `MIN_OWN_SHARE` of an actor's documents.
 
-    `texts` are the term ids of some of them, drawn by chance.
+    `texts` are the term ids of a random sample.
     """
     counts = Counter(chain.from_iterable(texts))
     return {
         term: round(count / len(texts) * documents)
         for term, count in counts.most_common(MAX_OWN_TERMS)
-        if count >= OWN_SHARE * len(texts)
+        if count >= MIN_OWN_SHARE * len(texts)
     }
 
 
 def inverse_document_frequency(*, documents_with_term: float, documents: float) -> float:
-    """Return how much a term tells: BM25's idf over the corpus and `PRIOR_DOCUMENTS`; always positive."""
+    """Return BM25's idf over the corpus and `PRIOR_DOCUMENTS`; always positive."""
     without = max(0, documents - documents_with_term) + PRIOR_DOCUMENTS
     return math.log(1 + (without + 0.5) / (documents_with_term + 0.5))
 
 
 def query_words(
-    terms: Iterable[str], idf: Mapping[int, float], *, rare: float, earlier: Mapping[str, float] | None = None
+    terms: Iterable[str], idf: Mapping[int, float], *, rarest_idf: float, earlier: Mapping[str, float] | None = None
 ) -> QueryWords:
-    """Return the query's weights: each term's idf to the power of RARITY, however often the query says it.
+    """Return the query's weights: each distinct term's idf to the power of IDF_EXPONENT.
 
-    Above 1, because the term is rare on both sides; BM25's plain idf found less and let off-topic queries
-    score higher. Characters and pairs weigh as little as they lengthen a text, so that a message in two languages asks
-    for both alike. `idf` is by term id and holds every term, those never seen with the idf of the rarest; `rare` is
-    that of a term of one text. `earlier` has the terms of the turns before, with the share in [0, 1] that each keeps
-    where the query itself says next to nothing.
+    BM25's plain idf found less and let off-topic queries score higher. Unigrams and bigrams weigh in proportion to
+    their length, so that both languages of a mixed message count alike. `idf` is by term id and must have every term,
+    also unseen ones; `rarest_idf` is that of a term that one text has. `earlier` has the terms of earlier turns with
+    weights in [0, 1], which fill up a query that has few terms of its own.
     """
-    weights = {term_id(term): idf[term_id(term)] ** RARITY * term_share(term) for term in terms}
-    unit = rare**RARITY
-    need = max(0.0, 1 - sum(weights.values()) / (FOLLOW_UP_TERMS * unit))
+    weights = {term_id(term): idf[term_id(term)] ** IDF_EXPONENT * term_share(term) for term in terms}
+    unit = rarest_idf**IDF_EXPONENT
+    need = max(0.0, 1 - sum(weights.values()) / (SELF_CONTAINED_TERMS * unit))
     before = {
-        term_id(term): need * share * idf[term_id(term)] ** RARITY * term_share(term)
+        term_id(term): need * share * idf[term_id(term)] ** IDF_EXPONENT * term_share(term)
         for term, share in (earlier or {}).items()
         if need
     }
-    for term in nlargest(round(need * EARLIER_TERMS), before, key=before.__getitem__):
+    for term in nlargest(round(need * MAX_EARLIER_TERMS), before, key=before.__getitem__):
         weights[term] = max(before[term], weights.get(term, 0.0))
     heaviest = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:MAX_QUERY_TERMS])
     total = sum(heaviest.values())
-    return QueryWords(heaviest, min(total, CONVINCING_TERMS * unit), total / unit)
+    return QueryWords(heaviest, min(total, FULL_SCORE_TERMS * unit), total / unit)
 
 
 def word_score(document: Mapping[int, float], query: QueryWords) -> float:
-    """Return how much the document says of what the query asks: at least 0, and 1 is convincing.
+    """Return the document's score, at least 0; 1 has FULL_SCORE_TERMS of the query's rarest terms.
 
-    Not a share of the whole query: a long message, or one about two things, would then find less the more it says.
+    Not divided by the whole query's weight: long messages, and those about two topics, would find less.
     """
-    if not query.reachable:
+    if not query.normalizer:
         return 0.0
-    return sum(weight * document.get(term, 0.0) for term, weight in query.weights.items()) / query.reachable
+    return sum(weight * document.get(term, 0.0) for term, weight in query.weights.items()) / query.normalizer

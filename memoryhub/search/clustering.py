@@ -1,12 +1,12 @@
-"""Lay each actor's index rows together on disk, while the server runs (ADR 44).
+"""Cluster the index tables by actor, online (ADR 44).
 
-Rows lie in the order in which they came, those of one actor among everybody's: a search that reads 5,000 of them
-touches 5,000 pages instead of 800. So what came is written anew, a slice of time at a time, actor by actor: a slice's
-rows fill its pages alone, which are therefore empty afterwards, and the next ones go there.
+Rows are stored in the order of insertion, with those of all actors mixed: a search that reads 5,000 rows of an actor
+touches 5,000 pages instead of 800. New rows are rewritten in slices of time, ordered by actor. The old pages of a slice
+are then empty, and the next slice is written there.
 
-A batch deletes and inserts its rows in one transaction, under a lock of the table that lets readers pass: a writer
-that waited for a row which then moves would change nothing. The lock is asked for without waiting, held for
-HELD_SECONDS or so, and left alone as long again.
+A batch deletes and inserts its rows in one transaction, under a table lock that admits readers only: an UPDATE that
+waited for a moved row would change nothing. The lock is requested without waiting, held for about
+TARGET_LOCK_SECONDS, and released for as long.
 """
 
 import time
@@ -22,34 +22,34 @@ from psycopg.errors import LockNotAvailable
 
 from memoryhub.search.models import NIL, ClusteringState, EmbeddingSpace
 
-SLICE_OWNERS: Final = 100_000
-"""Texts of a slice: the table grows by their rows until the first slice's pages are free."""
-SLICE_OWNERS_OF_ACTOR: Final = 50
-"""Of each actor, where there are so many actors that a slice would hold less: eight or nine full pages."""
-WORTHWHILE: Final = 10
-"""Texts of each actor, on average, from which on a slice is worth its writing: they then lie four to a page."""
+SLICE_SIZE: Final = 100_000
+"""Texts of a slice; the table grows by their rows until the first slice's pages are free."""
+SLICE_SIZE_PER_ACTOR: Final = 50
+"""Minimum size of a slice as texts per actor: eight or nine full pages of each."""
+MIN_TEXTS_PER_ACTOR: Final = 10
+"""Minimum average per actor for a slice to be rewritten: its rows are then four to a page."""
 
-HELD_SECONDS: Final = 0.03
-"""About as long as a batch holds the table; its size follows."""
-FIRST_BATCH, SMALLEST_BATCH, LARGEST_BATCH = 200, 50, 2_000
-BUSY_SECONDS = 300.0
-"""As long a table may be in use without a gap, by an import or a vacuum, before it is given up for now."""
+TARGET_LOCK_SECONDS: Final = 0.03
+"""The batch size is adjusted to it."""
+INITIAL_BATCH_SIZE, MIN_BATCH_SIZE, MAX_BATCH_SIZE = 200, 50, 2_000
+MAX_BUSY_SECONDS = 300.0
+"""Time of failed attempts to lock a table, during an import or a vacuum, before giving up."""
 RETRY_SECONDS: Final = 0.05
 
 
 class TableBusy(Exception):
-    """Somebody uses the table and does not let go of it."""
+    """The table could not be locked within MAX_BUSY_SECONDS."""
 
 
-# The owners that came since, by time, with the number of their actors.
+# New owners by time of creation, with the number of their actors.
 PENDING: Final = """
 WITH pending AS (
-    SELECT id, actor_id FROM {owners} WHERE id > %(since)s AND id <= %(now)s ORDER BY id LIMIT %(most)s
+    SELECT id, actor_id FROM {owners} WHERE id > %(since)s AND id <= %(now)s ORDER BY id LIMIT %(limit)s
 )
 SELECT count(*), count(DISTINCT actor_id), (SELECT id FROM pending ORDER BY id DESC LIMIT 1) FROM pending
 """
 
-# The lookups of each actor stop as soon as there are enough.
+# Reads no more actors than needed for the limit.
 NEXT_ROWS: Final = """
 SELECT found.place
 FROM (SELECT id FROM {actors} WHERE id >= %(after_actor)s ORDER BY id) AS actor
@@ -57,9 +57,9 @@ CROSS JOIN LATERAL (
     SELECT ctid AS place, {owner} AS owner FROM {table}
     WHERE actor_id = actor.id AND space_id = %(space)s AND {owner} <= %(until)s
         AND {owner} > CASE WHEN actor.id = %(after_actor)s THEN greatest(%(after_owner)s, %(since)s) ELSE %(since)s END
-    ORDER BY {owner} LIMIT %(most)s
+    ORDER BY {owner} LIMIT %(limit)s
 ) AS found
-ORDER BY actor.id, found.owner LIMIT %(most)s
+ORDER BY actor.id, found.owner LIMIT %(limit)s
 """
 
 MOVE: Final = """
@@ -81,16 +81,16 @@ Step = Callable[[], AbstractContextManager[None]]
 
 @dataclass
 class Clustering:
-    """Writes what came to one table anew by actor. `step` is the transaction of a batch.
+    """Clusters one table; each batch is written in a `step`, a transaction.
 
-    `longest_seconds` is how long writers waited at most for a batch. A run that is stopped or killed loses the batch
-    that it was at, and the next one goes on from there.
+    `max_lock_seconds` is the longest time of a lock. An interrupted run loses its current batch; the next one
+    continues.
     """
 
     model: Any
     step: Step = transaction.atomic
     moved: int = 0
-    longest_seconds: float = 0.0
+    max_lock_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         quote, owner_field = connection.ops.quote_name, self.model._meta.get_field(self.model.owner_field)
@@ -103,10 +103,10 @@ class Clustering:
         }
         self.next_rows = NEXT_ROWS.format(**self.names)
         self.move = MOVE.format(next_rows=self.next_rows, **self.names)
-        self.batch = FIRST_BATCH
+        self.batch_size = INITIAL_BATCH_SIZE
 
     def run(self, *, now: datetime) -> Iterator[int]:
-        """Yield how many rows each batch moved; who stops asking stops it. Raises TableBusy."""
+        """Yield the number of rows moved by each batch. Raises TableBusy."""
         while state := self._slice(now):
             while count := self._move(state):
                 self.moved += count
@@ -116,31 +116,31 @@ class Clustering:
             done = self._states().filter(since=state.since, until=state.until)
             done.update(since=state.until, until=None, after_actor=NIL, after_owner=NIL)
 
-    def forget(self) -> None:
-        """Let the next run begin with the oldest texts."""
+    def reset(self) -> None:
+        """Begin again with the oldest texts at the next run."""
         self._states().delete()
 
     def _states(self) -> models.QuerySet[ClusteringState]:
         return ClusteringState.objects.filter(table=self.model._meta.db_table)
 
     def _slice(self, now: datetime) -> ClusteringState | None:
-        """Return the slice that was begun, or begin the next one; None where too little came."""
+        """Return the current slice, or begin the next one; None if there are too few new texts."""
         state, _ = ClusteringState.objects.get_or_create(table=self.model._meta.db_table)
         if state.until is not None:
             return state
-        most = max(SLICE_OWNERS, SLICE_OWNERS_OF_ACTOR * self.actors.objects.count())
-        values = {"since": state.since, "now": first_id_of(now), "most": most}
+        limit = max(SLICE_SIZE, SLICE_SIZE_PER_ACTOR * self.actors.objects.count())
+        values = {"since": state.since, "now": first_id_of(now), "limit": limit}
         with connection.cursor() as cursor:
             cursor.execute(PENDING.format(**self.names), values)
             owners, actors, until = cursor.fetchone()
-        if actors < 2 or owners < WORTHWHILE * actors:
+        if actors < 2 or owners < MIN_TEXTS_PER_ACTOR * actors:
             return None
         self._states().filter(since=state.since, until=None).update(until=until)
         return self._states().get()
 
     def _move(self, state: ClusteringState) -> int:
-        """Move the slice's next rows; return how many. Waits for nobody, but asks again until BUSY_SECONDS passed."""
-        gives_up_at = time.monotonic() + BUSY_SECONDS
+        """Move the slice's next rows and return their number; retries to lock the table for MAX_BUSY_SECONDS."""
+        deadline = time.monotonic() + MAX_BUSY_SECONDS
         self._read_next(state)
         while True:
             try:
@@ -151,12 +151,12 @@ class Clustering:
             except OperationalError as error:
                 if not isinstance(error.__cause__, LockNotAvailable):
                     raise
-                if time.monotonic() > gives_up_at:
+                if time.monotonic() > deadline:
                     table = self.model._meta.db_table
-                    raise TableBusy(f"{table} has been in use for {BUSY_SECONDS:.0f} s.") from error
+                    raise TableBusy(f"{table} has been in use for {MAX_BUSY_SECONDS:.0f} s.") from error
                 time.sleep(RETRY_SECONDS)
                 continue
-            self._pace(time.monotonic() - locked_at)
+            self._adjust_batch_size(time.monotonic() - locked_at)
             return count
 
     def _values(self, state: ClusteringState) -> dict[str, Any]:
@@ -167,11 +167,11 @@ class Clustering:
             "until": state.until,
             "after_actor": state.after_actor,
             "after_owner": state.after_owner,
-            "most": self.batch,
+            "limit": self.batch_size,
         }
 
     def _read_next(self, state: ClusteringState) -> None:
-        """Fetch the next rows' pages, so that nobody waits for the disk while the table is locked."""
+        """Read the next rows' pages into the cache before the table is locked."""
         current = self._states().get()
         if current.until == state.until:
             with connection.cursor() as cursor:
@@ -179,7 +179,7 @@ class Clustering:
 
     def _lock(self) -> None:
         with connection.cursor() as cursor:
-            # A foreign key may wait for a row of whoever waits for this table; a lost commit is a batch done again.
+            # Checks of foreign keys may wait for a transaction that waits for this table. A lost commit is repeated.
             cursor.execute(
                 "SELECT set_config('lock_timeout', '50ms', true), set_config('synchronous_commit', 'off', true)"
             )
@@ -188,7 +188,7 @@ class Clustering:
     def _move_locked(self, state: ClusteringState) -> int:
         current = self._states().get()
         if (current.since, current.until) != (state.since, state.until):
-            return 0  # another run has ended the slice
+            return 0  # another run has finished the slice
         with connection.cursor() as cursor:
             cursor.execute(self.move, self._values(current))
             last = cursor.fetchone()
@@ -197,30 +197,30 @@ class Clustering:
         self._states().update(after_actor=last[0], after_owner=last[1])
         return int(last[2])
 
-    def _pace(self, held: float) -> None:
-        """Leave the table to others as long as it was held, and fit the next batch to HELD_SECONDS."""
-        self.longest_seconds = max(self.longest_seconds, held)
-        fitting = int(self.batch * min(2.0, HELD_SECONDS / held))
-        self.batch = max(SMALLEST_BATCH, min(LARGEST_BATCH, fitting))
-        time.sleep(held)
+    def _adjust_batch_size(self, lock_seconds: float) -> None:
+        """Adjust the batch size to TARGET_LOCK_SECONDS, and pause as long as the table was locked."""
+        self.max_lock_seconds = max(self.max_lock_seconds, lock_seconds)
+        size = int(self.batch_size * min(2.0, TARGET_LOCK_SECONDS / lock_seconds))
+        self.batch_size = max(MIN_BATCH_SIZE, min(MAX_BATCH_SIZE, size))
+        time.sleep(lock_seconds)
 
 
 def first_id_of(moment: datetime) -> UUID:
-    """Return the least UUIDv7 of a moment."""
+    """Return the smallest UUIDv7 of a time."""
     return UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
-# A page that holds rows of seven actors is read seven times, once for each.
-TOUCHED_PAGES: Final = """
+# A page counts once for each actor with rows in it.
+PAGE_COUNTS: Final = """
 SELECT count(DISTINCT (actor_id, page)), count(DISTINCT page)
 FROM (SELECT actor_id, (ctid::text::point)[0] AS page FROM {table}) AS placed
 """
 
 
-def scatter(model: Any) -> float:
-    """Return how many pages searches of all actors would touch, in sizes of the table: 1 is perfect."""
+def page_fragmentation(model: Any) -> float:
+    """Return the pages that one search by each actor touches, relative to the table's size; the optimum is 1."""
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
-        cursor.execute(TOUCHED_PAGES.format(table=table))
+        cursor.execute(PAGE_COUNTS.format(table=table))
         touched, pages = cursor.fetchone()
     return float(touched / pages) if pages else 1.0

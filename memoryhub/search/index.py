@@ -1,20 +1,18 @@
-"""Values of an index row, and the document frequencies of all terms of the installation.
+"""Values of index rows, and document frequencies of terms.
 
-Vectors are kept at unit length: the cosine does not change, and neither huge nor tiny numbers leave the range of half
-precision (6e-8 to 65,504).
+Vectors are stored at unit length: the cosine does not change, and all numbers stay in the range of half precision
+(6e-8 to 65,504).
 
-Frequencies are counted over all texts: an actor's first memories then already profit. Of an actor's own texts a job
-counts each night the few terms that many of them share (`bm25.Frequencies`). The counts are approximate by design:
-recorded after the commit that stored the texts and after the answer to whoever sent them, and never taken back when a
-text goes. A process that dies in between loses a few counts, which an idf, a logarithm, does not feel. Every query
-reads them anew, so that texts of a moment ago are ranked as they will be later.
+Frequencies are counted over the texts of all actors, so that an actor's first memories profit; a job counts the
+frequent terms of each actor (`bm25.Frequencies`). Counts are approximate by design: recorded after the commit and the
+response, not decremented when a text is deleted, and lost if the process dies in between. An idf, a logarithm, hardly
+changes. Each query reads the current counts.
 
-Counts can be made anew at any time: empty the table and `record` every text again; meanwhile
-searches take unknown terms for rare ones and still answer.
+To rebuild the counts, empty the table and `record` every text; meanwhile searches take unknown terms for rare ones.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 from uuid import UUID
@@ -41,14 +39,14 @@ from memoryhub.search.models import TermStatistic
 
 
 class UnusableVector(ValueError):
-    """The vector cannot be compared in its space: another dimension, or not numbers."""
+    """The vector has another dimension than its space, or not only finite numbers."""
 
 
 def unit_vector(vector: Sequence[float], *, dimension: int) -> list[float]:
-    """Return the vector at length 1; a zero vector stays, and is similar to nothing.
+    """Return the vector scaled to length 1; a zero vector stays.
 
     Raises:
-        UnusableVector: where its dimension is not the space's, or a number is not finite.
+        UnusableVector: if its dimension is another, or a number is not finite.
     """
     numbers = _as_numbers(vector)
     if numbers.shape != (dimension,):
@@ -72,14 +70,14 @@ def word_vector(terms: Counter[str], length: float | None = None) -> SparseVecto
 
 
 def weights_of(stored: str) -> dict[int, float]:
-    """Return the weights of a stored text's terms by id; `stored` as PostgreSQL writes the vector."""
+    """Return the weights by term id of a vector in PostgreSQL's text format."""
     vector = SparseVector.from_text(stored)
     return dict(zip(vector.indices(), vector.values(), strict=True))
 
 
-BATCH_TERMS: Final = 5_000
+TERM_BATCH_SIZE: Final = 5_000
 
-# Its commit waits for no disk: counts may get lost, and whoever stored the texts has waited for one already.
+# Commits without waiting for the disk, as counts may get lost.
 ADD_COUNTS: Final = """
 INSERT INTO memoryhub_termstatistic AS known (term, documents)
 SELECT added.term, added.documents
@@ -101,38 +99,30 @@ WHERE known.actor_id = %(actor)s::uuid
 
 
 def record(documents: Iterable[Counter[str]]) -> None:
-    """Count the texts' terms after the commit of the surrounding transaction and the answer to its request.
-
-    Failure is logged, not raised.
-    """
+    """Count the terms of texts after the surrounding transaction's commit and the response; log failures."""
     texts = [*documents]
     if texts:
         transaction.on_commit(lambda: after_answer(lambda: _add(texts)), robust=True)
 
 
 def _add(documents: list[Counter[str]]) -> None:
-    """Count by one statement per 5,000 terms, in ascending order: two writers wait for each other, and never both."""
+    """Add counts in batches of terms, in ascending order against deadlocks."""
     ids = [{TermStatistic.CORPUS, *map(term_id, terms)} for terms in documents]
     counts = sorted(Counter(chain.from_iterable(ids)).items())
     with prepared_cursor() as cursor:
-        for batch in _batches(counts):
-            terms, numbers = zip(*batch, strict=True)
+        for start in range(0, len(counts), TERM_BATCH_SIZE):
+            terms, numbers = zip(*counts[start : start + TERM_BATCH_SIZE], strict=True)
             cursor.execute(ADD_COUNTS, [_array_text(terms), _array_text(numbers)])
 
 
 def _array_text(numbers: Iterable[int]) -> str:
-    """Return integers as PostgreSQL reads an array of them; psycopg writes a list number by number, in Python."""
+    """Return a PostgreSQL array literal; faster than psycopg's conversion of a list."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 
-def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    for start in range(0, len(counts), BATCH_TERMS):
-        yield counts[start : start + BATCH_TERMS]
-
-
 def idf(terms: Iterable[int]) -> dict[int, float]:
-    """Return the idf of each term id in this installation; a term never seen is as rare as a term can be."""
-    counts, _own = _documents(terms)
+    """Return the idf of each term id over all actors' texts; unseen terms have the greatest."""
+    counts, _own = _document_counts(terms)
     documents = counts.pop(TermStatistic.CORPUS)
     return {
         term: inverse_document_frequency(documents_with_term=count, documents=documents)
@@ -141,24 +131,24 @@ def idf(terms: Iterable[int]) -> dict[int, float]:
 
 
 def query_idf(terms: Iterable[int], actor_id: UUID | None = None) -> tuple[dict[int, float], float]:
-    """Return the idf of each term id of an actor's query, and that of a term of which one text tells."""
-    counts, own = _documents(terms, actor_id)
+    """Return the idf of each term id for an actor's query, and that of a term that one text has."""
+    counts, own = _document_counts(terms, actor_id)
     documents, own_documents = counts.pop(TermStatistic.CORPUS), own.pop(TermStatistic.CORPUS, 0)
-    known = Frequencies(documents, counts, own_documents, own)
-    return {term: known.idf(term) for term in counts}, known.rare
+    frequencies = Frequencies(documents, counts, own_documents, own)
+    return {term: frequencies.idf(term) for term in counts}, frequencies.rarest_idf
 
 
 def weigh_queries(texts: Sequence[QueryText], actor_id: UUID | None = None) -> list[QueryWords]:
-    """Return the weights of each text's terms; the frequencies of all of them are read at once."""
+    """Return the weights of each text's terms; reads all frequencies at once."""
     terms = term_ids(term for each in texts for term in (*each.terms, *each.earlier))
-    idf, rare = query_idf(terms, actor_id)
-    return [query_words(each.terms, idf, rare=rare, earlier=each.earlier) for each in texts]
+    idf, rarest_idf = query_idf(terms, actor_id)
+    return [query_words(each.terms, idf, rarest_idf=rarest_idf, earlier=each.earlier) for each in texts]
 
 
-def _documents(terms: Iterable[int], actor_id: UUID | None = None) -> tuple[dict[int, int], dict[int, int]]:
-    """Return of how many texts each term is part, and under CORPUS how many there are; of all, and of the actor's own.
+def _document_counts(terms: Iterable[int], actor_id: UUID | None = None) -> tuple[dict[int, int], dict[int, int]]:
+    """Return document frequencies of all texts and of the actor's own; CORPUS has the number of texts.
 
-    Of the actor's own texts only terms that many of them share are known.
+    The actor's are known of frequent terms only.
     """
     counts, own = dict.fromkeys([*terms, TermStatistic.CORPUS], 0), dict[int, int]()
     with prepared_cursor() as cursor:

@@ -1,7 +1,7 @@
-"""Maintenance of the search index: rebuild words after the tokenizer changed, and count what each actor often says.
+"""Maintenance of the search index: rebuild words after a change of the analysis, and count frequent terms of actors.
 
-Each index row says which analysis its words are of, so a rebuild that was stopped goes on where it stopped, while
-searches go on: until it has passed, a text is still found, by fewer words or by lighter ones.
+Index rows hold the version of the analysis, by which an interrupted rebuild continues. Searches work meanwhile; texts
+not yet rebuilt match by fewer terms or lower weights.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from memoryhub.search.models import EmbeddingSpace, FrequentTerms, TermStatistic
 
 Progress = Callable[[int], None]
 ACTIVE = EmbeddingSpace.State.ACTIVE
-FEWEST_TEXTS = 100
-"""Of an actor with fewer, no word is so frequent that it changes a search."""
-SAMPLE = 1_000
-"""As many of an actor's texts, drawn by chance, tell which terms stand in one of a hundred."""
-GROWTH = 1.1
-"""How much an actor's texts grow or shrink before they are counted anew."""
+MIN_TEXTS = 100
+"""With fewer texts of an actor, no term is frequent enough to change a search."""
+SAMPLE_SIZE = 1_000
+"""Texts of an actor in the random sample, enough for terms in one of a hundred."""
+RECOUNT_RATIO = 1.1
+"""Ratio by which the number of an actor's texts must change for a recount."""
 
-# Whoever wrote a row meanwhile wrote it in this version.
+# Rows written meanwhile have the current version.
 STORE_WORDS = """
 UPDATE {table} AS found SET words = analysed.words::sparsevec, length = analysed.length, words_version = %(version)s
 FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[], %(lengths)s::int[])
@@ -37,7 +37,7 @@ WHERE found.actor_id = ANY(%(actors)s) AND found.space_id = analysed.space AND f
 
 
 def outdated(model: Any) -> models.QuerySet[Any]:
-    """Return the rows whose words are of an older analysis."""
+    """Return the rows with an older version of the analysis."""
     rows: models.QuerySet[Any] = model.objects.filter(words_version__lt=WORDS_VERSION)
     return rows
 
@@ -47,18 +47,17 @@ def count_outdated() -> int:
 
 
 def reindex(*, batch_size: int, progress: Progress) -> int:
-    """Analyse every text anew whose words are of an older analysis; return how many."""
+    """Rebuild the words of outdated rows; return their number."""
     if not any(model.objects.filter(words_version=WORDS_VERSION).exists() for model in index_models()):
-        TermStatistic.objects.all().delete()  # counts of terms that no query has any more
+        TermStatistic.objects.all().delete()  # its terms no longer occur in queries
         FrequentTerms.objects.all().delete()
     return sum(_reindex(model, batch_size, progress) for model in index_models())
 
 
-def in_batches(rows: models.QuerySet[Any], batch_size: int) -> Iterator[list[Any]]:
-    """Yield index rows by key, each batch from where the last one ended.
+def batches_by_key(rows: models.QuerySet[Any], batch_size: int) -> Iterator[list[Any]]:
+    """Yield index rows in batches, by keyset pagination.
 
-    Asking each time for the first that still wait would pass by all that are done, again and again: at
-    1,000,000 rows for hours.
+    Querying the first outdated rows each time would scan all that are done: hours for 1,000,000 rows.
     """
     batch = list(rows.order_by("pk")[:batch_size])
     while batch:
@@ -68,24 +67,24 @@ def in_batches(rows: models.QuerySet[Any], batch_size: int) -> Iterator[list[Any
 
 def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
     done = 0
-    waiting = outdated(model).select_related(f"{model.owner_field}__actor__agent", "space")
-    for rows in in_batches(waiting, batch_size):
+    rows_to_rebuild = outdated(model).select_related(f"{model.owner_field}__actor__agent", "space")
+    for rows in batches_by_key(rows_to_rebuild, batch_size):
         with transaction.atomic():
-            misquoted = _held_owners(model, rows)
-            terms = _follow(model, rows)
-            _repeat(model, rows, misquoted)
+            owners = _lock_changed_owners(model, rows)
+            terms = _store_words(model, rows)
+            _copy_fields(model, rows, owners)
             states = [row.space.state for row in rows]
             record(each for each, state in zip(terms, states, strict=True) if state == ACTIVE)
         done += len(rows)
         progress(len(rows))
-    model.mend()  # an owner that changed after its batch was read
+    model.repair()  # for owners that changed after their batch was read
     return done
 
 
-def _follow(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
-    """Write the rows' words; one that somebody wrote meanwhile has its own already."""
+def _store_words(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
+    """Store the rows' words and return their terms; rows written meanwhile keep theirs."""
     owners = [getattr(row, model.owner_field) for row in rows]
-    terms = [analyse(model.words_of(owner)) for owner in owners]
+    terms = [analyse(model.indexed_text(owner)) for owner in owners]
     statement = STORE_WORDS.format(
         table=connection.ops.quote_name(model._meta.db_table),
         owner=connection.ops.quote_name(f"{model.owner_field}_id"),
@@ -103,33 +102,33 @@ def _follow(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
     return terms
 
 
-def _held_owners(model: Any, rows: Sequence[Any]) -> dict[Any, Any]:
-    """Hold and read anew the owners of whom an older release did not repeat everything, by their keys.
+def _lock_changed_owners(model: Any, rows: Sequence[Any]) -> dict[Any, Any]:
+    """Lock and reload the owners whose fields differ from those of their rows; return them by key.
 
-    As whoever changes an owner does, before its index rows are touched, in the order of keys: so nobody waits
-    in a circle, and nothing older is written over what somebody repeats meanwhile.
+    Locked before index rows and in the order of keys, like every change of an owner: against deadlocks, and against
+    overwriting later values.
     """
     wrong = [row for row in rows if _differs(model, row, getattr(row, model.owner_field))]
     owners = model._meta.get_field(model.owner_field).related_model._default_manager
-    held = owners.select_for_update(no_key=True).filter(
+    locked = owners.select_for_update(no_key=True).filter(
         actor_id__in={row.actor_id for row in wrong}, pk__in={getattr(row, f"{model.owner_field}_id") for row in wrong}
     )
-    return {owner.pk: owner for owner in held.order_by("pk")} if wrong else {}
+    return {owner.pk: owner for owner in locked.order_by("pk")} if wrong else {}
 
 
 def _differs(model: Any, row: Any, owner: Any) -> bool:
-    return any(getattr(row, name) != value for name, value in model.repeated(owner).items())
+    return any(getattr(row, name) != value for name, value in model.copied_fields(owner).items())
 
 
-def _repeat(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> None:
+def _copy_fields(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> None:
     for row in rows:
         owner = owners.get(getattr(row, f"{model.owner_field}_id"))
         if owner is not None:
-            model.objects.filter(pk=row.pk).update(**model.repeated(owner))
+            model.objects.filter(pk=row.pk).update(**model.copied_fields(owner))
 
 
 def actors_to_count() -> dict[UUID, int]:
-    """Return the actors whose frequent terms are unknown or of an older time, with the numbers of their texts."""
+    """Return the actors whose frequent terms are not counted or outdated, with their numbers of texts."""
     texts: Counter[UUID] = Counter()
     for model in index_models():
         rows = model.objects.filter(space__in=_active_spaces()).order_by()
@@ -138,13 +137,13 @@ def actors_to_count() -> dict[UUID, int]:
     return {
         actor: count
         for actor, count in texts.items()
-        if count >= FEWEST_TEXTS and not count / GROWTH <= known.get(actor, 0) <= count * GROWTH
+        if count >= MIN_TEXTS and not count / RECOUNT_RATIO <= known.get(actor, 0) <= count * RECOUNT_RATIO
     }
 
 
 def count_terms(actor_id: UUID, texts: int) -> None:
-    """Find out by a sample which terms many of so many texts of an actor share."""
-    sampled = [terms for model in index_models() for terms in _sample(model, actor_id, SAMPLE / texts)]
+    """Estimate and store the frequent terms of an actor's `texts` from a random sample."""
+    sampled = [terms for model in index_models() for terms in _sample(model, actor_id, SAMPLE_SIZE / texts)]
     if not sampled:
         return  # erased meanwhile
     counts = sorted({TermStatistic.CORPUS: texts, **frequent_terms(sampled, documents=texts)}.items())
@@ -154,8 +153,8 @@ def count_terms(actor_id: UUID, texts: int) -> None:
 
 def _sample(model: Any, actor_id: UUID, share: float) -> Iterator[list[int]]:
     rows = model.objects.filter(actor_id=actor_id, space__in=_active_spaces())
-    most = ceil(min(1.0, share) * rows.count())
-    for words in rows.order_by("?").values_list("words", flat=True)[:most]:
+    size = ceil(min(1.0, share) * rows.count())
+    for words in rows.order_by("?").values_list("words", flat=True)[:size]:
         yield words.indices()
 
 

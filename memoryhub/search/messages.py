@@ -1,12 +1,12 @@
-"""Read a message: what it is about, and how likely it is to need what is remembered of a person. Pure.
+"""Analyse messages as queries: their terms, and how likely they need memories of the user. Pure.
 
-Pasted code, courtesies and what a request always says are no terms of a message. Stored texts keep all of that:
-whoever remembers a stack trace finds it by its words.
+Pasted code, courtesies and phrases of requests are no query terms. They are terms of stored texts: a stack trace is
+found by its words.
 
-"Who discovered penicillin?" shares its rarest word with the memory of an allergy and needs none. The words that are
-shared do not tell the two apart, but those that nobody searches for do: people who speak of their own affairs say
-"my", "we", "again" or "tomorrow", 「っけ」 or 「うちの」; questions about the world and work on a text that is given
-have forms of their own. English and Japanese; a message in another script is taken for a personal one.
+"Who discovered penicillin?" shares its rarest word with the memory of an allergy and needs none. Function words tell
+such messages apart: those on personal matters have "my", "we", "again" or "tomorrow", 「っけ」 or 「うちの」; general
+questions and tasks on a given text have typical forms. English and Japanese; messages in other scripts count as
+personal.
 """
 
 import re
@@ -24,7 +24,7 @@ morn night nice ok okay pleas question quick realli remember remind sorri suppos
 thx today way welcom well
 """
 COURTESIES: Final = frozenset(_COURTESIES.split())
-"""Stems that say that somebody asks, not for what."""
+"""Stems of phrases of requests and greetings."""
 
 _JAPANESE_COURTESIES: Final = re.compile(
     "おはよう(?:ございます)?|こんにち[はわ]|こんばん[はわ]|ありがとう(?:ござい(?:ます|ました))?"
@@ -40,43 +40,43 @@ _CODE_START: Final = re.compile(
     r"|DEBUG|\w*(?:Error|Exception)\b|/\*|\+\+\+|---|@@|\"\w+\"\s*:)"
 )
 _SYMBOL: Final = re.compile(r"[{}()\[\]<>=;|/\\_$#@*&^%~`\"+:\d]")
-SYMBOL_SHARE: Final = 0.18
-"""Prose has 2 to 5 % of brackets, operators and digits, code and logs 15 to 40 %."""
-CSV_COMMAS: Final = 3
+MIN_SYMBOL_SHARE: Final = 0.18
+"""Minimum share of brackets, operators and digits in code and logs: they have 15 to 40 %, prose 2 to 5 %."""
+MIN_CSV_COMMAS: Final = 3
 
-EARLIER_TURNS: Final = 4
-USER_SHARE: Final = 1.0
-ASSISTANT_SHARE: Final = 0.5
-FADING: Final = 0.7
-"""What a turn's terms keep where the message itself says nothing: by role, and less with each exchange before."""
+MAX_EARLIER_TURNS: Final = 4
+USER_TURN_WEIGHT: Final = 1.0
+ASSISTANT_TURN_WEIGHT: Final = 0.5
+TURN_DECAY: Final = 0.7
+"""Weights of the terms of earlier turns: by role, times TURN_DECAY for each exchange in between."""
 
 MAX_CHARACTERS: Final = 20_000
-"""Of a longer message the beginning and the end count, where people say what they want."""
+"""Of longer messages only the beginning and the end are read, where requests are."""
 
 
-class Wording(IntEnum):
-    """Kinds of messages, the likelier to need a memory the higher."""
+class MessageKind(IntEnum):
+    """Kinds of messages, by ascending likelihood to need a memory."""
 
-    GIVEN = 0
-    """It wants work on a text that it brings along, or is a courtesy."""
+    TEXT_TASK = 0
+    """A task on a text in the message, or a courtesy."""
     GENERAL = 1
-    """It asks about the world or for advice in general, or wants something written."""
-    OPEN = 2
-    """Nothing in it tells: 「防災訓練は何月?」 may be meant of any town."""
+    """A question of general knowledge or advice, or a writing task."""
+    UNDETERMINED = 2
+    """As 「防災訓練は何月?」, which may be meant of any town."""
     NAMED = 3
-    """It names somebody or something."""
+    """With a proper name."""
     PERSONAL = 4
-    """It speaks of the person's own life or time."""
+    """About the user's own life or time."""
 
 
 NEED_ODDS: Final = {
-    Wording.GIVEN: 0.05,
-    Wording.GENERAL: 0.3,
-    Wording.OPEN: 3.0,
-    Wording.NAMED: 10.0,
-    Wording.PERSONAL: None,
+    MessageKind.TEXT_TASK: 0.05,
+    MessageKind.GENERAL: 0.3,
+    MessageKind.UNDETERMINED: 3.0,
+    MessageKind.NAMED: 10.0,
+    MessageKind.PERSONAL: None,
 }
-"""The odds of each kind to need a memory, for `fusion.FusionPolicy.need`."""
+"""Odds of each kind to need a memory, for `fusion.FusionPolicy.need_odds`."""
 
 _REQUEST: Final = re.compile(
     r"\b(?:(?:tell|give|show|help|teach|explain to|let|send|find|get) (?:me|us)"
@@ -87,7 +87,7 @@ _REQUEST: Final = re.compile(
     r"|知りたい|わか(?:り|ら)|教えて(?:くれ|もら|ほし)",
     re.IGNORECASE,
 )
-"""What says "I" or "me" and speaks of nobody's life."""
+"""Phrases with "I" or "me" that are not personal."""
 
 _PERSONAL: Final = re.compile(
     r"\b(?:i|im|i['’](?:m|ve|ll|d)|ive|my|mine|me|myself|we|we['’](?:re|ve|ll|d)|our|ours|(?-i:us)|again|still|already"
@@ -101,15 +101,15 @@ _PERSONAL: Final = re.compile(
     r"|息子|娘|結局|だった|んでした",
     re.IGNORECASE,
 )
-_GIVEN: Final = re.compile(
+_QUOTED_SENTENCE: Final = re.compile(
     r"(?<!\w)'[^'\n]{12,}'|\"[^\"\n]{6,}\"|“[^“”\n]{6,}”|‘[^‘’\n]{12,}’|「[^「」\n]{9,}」|『[^『』\n]{9,}』"
 )
-"""A quoted sentence. A word or two in quotation marks are a name."""
+"""A quoted sentence; a word or two in quotation marks are a name."""
 
 _QUOTED: Final = re.compile(
     r"(?<!\w)'[^'\n]{2,}'(?!\w)|\"[^\"\n]{2,}\"|“[^“”\n]{2,}”|‘[^‘’\n]{2,}’|「[^「」\n]+」|『[^『』\n]+』"
 )
-_BRINGS_TEXT: Final = re.compile(rf"{_QUOTED.pattern}|[:：]\s*\S")
+_HAS_TEXT: Final = re.compile(rf"{_QUOTED.pattern}|[:：]\s*\S")
 
 _TASK: Final = re.compile(
     r"(?:^|[.!?:\n][ \t]?|\b(?:please|you|and) )(?:translate|summari[sz]e|proof-?read|rewrite|rephrase|paraphrase"
@@ -129,7 +129,7 @@ _TASK: Final = re.compile(
     r"|(?:俳句|川柳|和歌|物語|標語|例文|短い文|怪談|タイトル)[をはが]|反対語|対義語|部首|主語",
     re.IGNORECASE,
 )
-"""Work on words. Beside a quotation or a colon, on those that the message brings along."""
+"""Tasks on texts; with a quotation or a colon, on a text in the message."""
 
 _FACT: Final = re.compile(
     r"\b(?:capital of|population of|time difference|differences? between|meaning of|stands? for|what does .{1,40} mean"
@@ -146,9 +146,9 @@ _FACT: Final = re.compile(
     r"|から.{1,12}まで(?:の距離|は?何(?:キロ|時間))|の略|何桁|って何|花言葉|発祥|どこの国|どんな(?:病気|制度|仕組み|意味)|の原因|法律で|何でできて|になるには",
     re.IGNORECASE,
 )
-"""Measures, definitions and facts of the world, whatever they name."""
+"""Questions for measures, definitions and facts; also with a proper name."""
 
-_WORLD: Final = re.compile(
+_GENERAL: Final = re.compile(
     r"\b(?:definition of|history of|synonyms?|in general|generally|who (?:first )?\w+ed|what (?:causes?|makes|helps)"
     r"|why (?:is|are|do|does) (?!the\b|that\b|this\b|it\b)|how to|any tips|tips (?:for|on)|etiquette|best practices?"
     r"|how (?:do|does|is|are|did|can|should) (?:one|you|people|an?|\w+s)|what should (?:an?|one|people|be)"
@@ -159,7 +159,7 @@ _WORLD: Final = re.compile(
     r"|コツ|選び方|やり方|始め方|育て方|保存方法|方法[はを]|対策|マナー|注意点|ポイント|大事なこと|を防ぐに|長持ち",
     re.IGNORECASE,
 )
-"""Questions about the world and for general advice, unless they name something."""
+"""Questions of general knowledge and advice; not with a proper name."""
 
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _KNOWN_SCRIPT: Final = re.compile(f"[A-Za-z\u3041-\u3096{KATAKANA}{HAN}]")
@@ -167,10 +167,9 @@ _KNOWN_SCRIPT: Final = re.compile(f"[A-Za-z\u3041-\u3096{KATAKANA}{HAN}]")
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """The prose of a message, without pasted code, and its terms.
+    """The prose of a message, shortened and without pasted code, and its terms without courtesies.
 
-    The terms are those that are no courtesy; all of them where it `is_courtesy` alone. Of a huge message only the
-    beginning and the end are read.
+    A message of nothing but courtesies, `is_courtesy`, keeps all terms.
     """
 
     text: str
@@ -186,22 +185,21 @@ class Prose:
 
 
 Turns = Sequence[tuple[str, Prose]]
-"""Those before a message, newest first, with their roles."""
+"""Earlier turns as (role, prose), newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """A text that is searched for, read once: its terms, those of the turns before it, and its kind of script.
+    """An analysed query text: its terms, those of earlier turns, and whether its script has spaces.
 
-    `earlier` has the share in [0, 1] that each term keeps where the text itself says next to nothing. `wording` is that
-    of a message to an assistant, of which nobody has said that it wants memories; None of a search.
+    `earlier` has weights in [0, 1] for `bm25.query_words`. `message_kind` is None for a search.
     """
 
     text: str
     terms: Collection[str]
     is_unspaced: bool
     earlier: Mapping[str, float] = field(default_factory=dict)
-    wording: Wording | None = None
+    message_kind: MessageKind | None = None
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -209,57 +207,57 @@ class QueryText:
 
     @classmethod
     def of_message(cls, text: str, turns: Iterable[tuple[str, str]] | None = None) -> Self:
-        """Return the text of a message; `turns` are those before it, newest first as (role, text), None of a search."""
+        """Analyse a message; `turns` are the earlier ones as (role, text), newest first, or None for a search."""
         prose = Prose.of(text)
-        before = [(role, Prose.of(each)) for role, each in islice(turns or (), EARLIER_TURNS)]
-        kind = None if turns is None else _wording(prose, before)
-        return cls(text, prose.terms, is_unspaced(text), _earlier_terms(before), kind)
+        earlier = [(role, Prose.of(each)) for role, each in islice(turns or (), MAX_EARLIER_TURNS)]
+        kind = None if turns is None else _message_kind(prose, earlier)
+        return cls(text, prose.terms, is_unspaced(text), _earlier_terms(earlier), kind)
 
 
 def _subject_terms(prose: str) -> Collection[str]:
-    """Return the terms of a text that are no courtesy, perhaps none."""
+    """Return the terms of a text without courtesies."""
     return analyse(_JAPANESE_COURTESIES.sub(" ", prose)).keys() - COURTESIES
 
 
 def _earlier_terms(turns: Turns) -> dict[str, float]:
-    """Return the terms of the turns with the share that each keeps."""
+    """Return the terms of the turns with their weights."""
     terms: dict[str, float] = {}
     for place, (role, prose) in enumerate(turns):
-        share = (USER_SHARE if role == "user" else ASSISTANT_SHARE) * FADING ** (place // 2)
+        share = (USER_TURN_WEIGHT if role == "user" else ASSISTANT_TURN_WEIGHT) * TURN_DECAY ** (place // 2)
         for term in prose.terms:
             terms[term] = max(share, terms.get(term, 0.0))
     return terms
 
 
-def _wording(prose: Prose, turns: Turns) -> Wording:
-    """Return the kind of a message: what it leaves open the user's turns tell, but not of work on words."""
-    own = _own_wording(prose)
-    if own <= Wording.GENERAL and _TASK.search(_own_words(prose)):
+def _message_kind(prose: Prose, turns: Turns) -> MessageKind:
+    """Return the kind of a message: the highest of it and the user's earlier turns, unless it is a task on texts."""
+    own = _own_kind(prose)
+    if own <= MessageKind.GENERAL and _TASK.search(_without_quotations(prose)):
         return own
-    return max([own, *(_own_wording(each) for role, each in turns if role == "user")])
+    return max([own, *(_own_kind(each) for role, each in turns if role == "user")])
 
 
-def _own_words(prose: Prose) -> str:
-    return _GIVEN.sub(" ", prose.text)
+def _without_quotations(prose: Prose) -> str:
+    return _QUOTED_SENTENCE.sub(" ", prose.text)
 
 
-def _own_wording(prose: Prose) -> Wording:
-    words = _own_words(prose)
-    if prose.is_courtesy or (words != prose.text and not _subject_terms(words)) or _is_given(prose):
-        return Wording.GIVEN
+def _own_kind(prose: Prose) -> MessageKind:
+    words = _without_quotations(prose)
+    if prose.is_courtesy or (words != prose.text and not _subject_terms(words)) or _is_text_task(prose):
+        return MessageKind.TEXT_TASK
     if not _KNOWN_SCRIPT.search(words) or _is_personal(words):
-        return Wording.PERSONAL
+        return MessageKind.PERSONAL
     if _TASK.search(words) or _FACT.search(words):
-        return Wording.GENERAL
+        return MessageKind.GENERAL
     if _NAME.search(words):
-        return Wording.NAMED
-    return Wording.GENERAL if _WORLD.search(words) else Wording.OPEN
+        return MessageKind.NAMED
+    return MessageKind.GENERAL if _GENERAL.search(words) else MessageKind.UNDETERMINED
 
 
-def _is_given(prose: Prose) -> bool:
+def _is_text_task(prose: Prose) -> bool:
     unquoted = _QUOTED.sub(" ", prose.text)
-    brings_text = _BRINGS_TEXT.search(prose.text)
-    return bool(brings_text and _TASK.search(unquoted) and not _is_personal(unquoted))
+    has_text = _HAS_TEXT.search(prose.text)
+    return bool(has_text and _TASK.search(unquoted) and not _is_personal(unquoted))
 
 
 def _is_personal(words: str) -> bool:
@@ -267,14 +265,14 @@ def _is_personal(words: str) -> bool:
 
 
 def shortened(text: str) -> str:
-    """Return the beginning and the end of a text longer than MAX_CHARACTERS."""
+    """Return the beginning and the end of a text that is longer than MAX_CHARACTERS."""
     if len(text) <= MAX_CHARACTERS:
         return text
     return f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
 
 
 def without_code(text: str) -> str:
-    """Return a message without fenced blocks and runs of lines that look like code, logs or tables."""
+    """Remove fenced blocks and runs of lines that look like code, logs or tables; keep text that is nothing else."""
     lines = _FENCED.sub("\n", text).split("\n")
     code = [False, *map(_looks_like_code, lines), False]
     runs = [one and other for one, other in pairwise(code)]
@@ -288,6 +286,6 @@ def _looks_like_code(line: str) -> bool:
     if not bare:
         return False
     indented = line.startswith(("    ", "\t"))
-    table = bare.count(",") >= CSV_COMMAS and " " not in bare.replace(", ", ",")
+    table = bare.count(",") >= MIN_CSV_COMMAS and " " not in bare.replace(", ", ",")
     symbols = len(_SYMBOL.findall(bare)) / len(bare)
-    return bool(indented or table or symbols > SYMBOL_SHARE or _CODE_START.match(line))
+    return bool(indented or table or symbols > MIN_SYMBOL_SHARE or _CODE_START.match(line))

@@ -1,8 +1,8 @@
-"""Embedding spaces, term statistics, the base of every app's search index rows, and their vector columns.
+"""Embedding spaces, term statistics, and the base of all apps' search index rows with their vector columns.
 
-The vector columns stay in their row's page. A long value normally moves to TOAST, and a scan that has to fetch it there
-took three times as long (22 ms against 8 ms for 5,000 rows of 384 dimensions). STORAGE MAIN keeps it inline while the
-row fits its page; PLAIN would refuse rows beyond 8,160 bytes.
+Vectors are stored inline: a scan that fetched them from TOAST took three times as long (22 ms against 8 ms for 5,000
+rows of 384 dimensions). STORAGE MAIN keeps them inline while the row fits a page; PLAIN would refuse rows beyond 8,160
+bytes.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class InlineHalfVectorField(HalfVectorField):
 
 
 class InlineSparseVectorField(SparseVectorField):
-    """A sparse vector: indices and values of what is not zero."""
+    """A sparse vector, stored inline."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return f"{super().db_type(connection)} STORAGE MAIN"
@@ -41,7 +41,7 @@ class InlineSparseVectorField(SparseVectorField):
 
 
 SPACED, UNSPACED, ACROSS = "spaced", "unspaced", "across"
-"""Keys of a space's calibration: scripts with spaces between words, those without, and pairs of both."""
+"""Keys of a space's calibration: scripts with spaces, without, and pairs across both."""
 BOUNDS: Final = ("cosine_low", "cosine_high", "vector_weight")
 
 
@@ -99,15 +99,15 @@ class EmbeddingSpace(models.Model):
         return SpaceBounds(self.cosine_low, self.cosine_high, self.vector_weight)
 
     def bounds_for(self, *, is_unspaced: bool) -> SpaceBounds:
-        """Return the bounds for a text's script; beside English, Japanese decides, which fewer models know."""
+        """Return the bounds for a text's script; for mixed ones those of Japanese, which fewer models know."""
         measured = self.calibration.get(UNSPACED) if is_unspaced else None
         return SpaceBounds(**{name: measured[name] for name in BOUNDS}) if measured else self.bounds
 
 
 class TermStatistic(models.Model):
-    """In how many texts, of all actors, a term occurs; `CORPUS` stands for the number of texts.
+    """Document frequency of a term over all actors' texts; `CORPUS` has the number of texts.
 
-    Kept by `statistics.record` alone. It holds hashes, not words, and counts, not whose texts they are.
+    Written by `index.record` only. Holds hashes instead of words, and no actors.
     """
 
     CORPUS: ClassVar[int] = -1
@@ -123,9 +123,9 @@ class TermStatistic(models.Model):
 
 
 class FrequentTerms(models.Model):
-    """Terms that many of an actor's texts share, ascending, with their counts, as `maintenance.count_terms` found them.
+    """Frequent terms of an actor's texts, ascending, with their counts; written by `maintenance.count_terms`.
 
-    The first is `TermStatistic.CORPUS`, with the number of texts. Hashes, not words.
+    The first is `TermStatistic.CORPUS`, with the number of texts. Holds hashes instead of words.
     """
 
     actor = models.OneToOneField("memoryhub.Actor", on_delete=models.CASCADE, primary_key=True, related_name="+")
@@ -140,9 +140,9 @@ class FrequentTerms(models.Model):
 
 
 class ClusteringState(models.Model):
-    """Progress of `cluster_tables` through a table: rows of owners up to `since` are laid together by actor.
+    """Progress of `cluster_tables` in a table: rows of owners up to `since` are clustered by actor.
 
-    `until` ends the slice that is being written, null where none is; `after_actor` and `after_owner` are its last row.
+    `until` is the end of the current slice, if any; `after_actor` and `after_owner` are the last row done.
     """
 
     table = models.CharField(max_length=63, primary_key=True)
@@ -161,8 +161,8 @@ class ClusteringState(models.Model):
 class SearchIndexRow(models.Model):
     """Index row of one text in one space: its vector, once embedded, and its terms.
 
-    Apart from the text, so that a scan reads nothing else. Each app derives its own with a key to the owner, named by
-    `owner_field`, and the primary key (actor, space, owner), whose index also finds an actor's rows.
+    In tables without texts, which makes scans faster. Each app derives its own with a foreign key to the owner, named
+    by `owner_field`, and the primary key (actor, space, owner), whose index also finds an actor's rows.
     """
 
     owner_field: ClassVar[str]
@@ -189,17 +189,17 @@ class SearchIndexRow(models.Model):
         return True
 
     @classmethod
-    def words_of(cls, owner: Any) -> str:
+    def indexed_text(cls, owner: Any) -> str:
         return str(owner.content)
 
     @classmethod
-    def repeated(cls, owner: Any) -> dict[str, Any]:
-        """Return the columns by which a row repeats its owner, so that a scan reads one table."""
+    def copied_fields(cls, owner: Any) -> dict[str, Any]:
+        """Return the columns copied from the owner, so that a scan reads one table."""
         return {}
 
     @classmethod
-    def mend(cls) -> int:
-        """Bring what a row repeats of its owner back in line; return how many rows were wrong."""
+    def repair(cls) -> int:
+        """Correct columns that differ from the owner's; return the number of rows corrected."""
         return 0
 
 

@@ -1,12 +1,10 @@
-"""Search queries, and the exact scan over index rows that scores them in PostgreSQL by the formula of `fusion.py`.
+"""Search queries, and the exact scan of index rows that scores them in PostgreSQL by the formula of `fusion.py`.
 
-The scan is one statement. Its first part, a materialised CTE, computes each row's cosine and word
-score once; later parts read them. Written as annotations alone, PostgreSQL would compute the cosine
-anew wherever the formula, the filter and the order mention it. Recall against brute force is 1.0:
-no approximate index takes part.
+The scan is one statement. A materialised CTE computes each row's cosine and word score once; as annotations, PostgreSQL
+would compute the cosine again in the formula, the filter and the order. Recall is 1.0: no approximate index is used.
 
-Rows are narrowed by the caller: to the actors (`actor_id IN …`) and to the query's space. The CASE
-around the cosine keeps vectors of another dimension from being compared even where that was forgotten.
+The caller filters rows by actor and by the query's space. The CASE around the cosine prevents comparing vectors of
+different dimensions if the filter is missing.
 """
 
 from collections.abc import Sequence
@@ -24,15 +22,15 @@ from pgvector.django import CosineDistance, MaxInnerProduct
 from memoryhub.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
-from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, brevity
+from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, relative_length
 from memoryhub.search.index import unit_vector, weigh_queries
-from memoryhub.search.messages import NEED_ODDS, QueryText
+from memoryhub.search.messages import NEED_ODDS, MessageKind, QueryText
 from memoryhub.search.models import EmbeddingSpace, InlineHalfVectorField, InlineSparseVectorField, SearchIndexRow
 
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """A query, ready to be compared. Without `vector` words decide alone, without `words` the vector does."""
+    """An analysed query; without `vector` scored by words alone, without `words` by the vector."""
 
     space_id: int
     bounds: SpaceBounds
@@ -40,9 +38,9 @@ class SearchQuery:
     words: QueryWords | None = None
     policy: FusionPolicy = DEFAULT_POLICY
     text: str = field(default="", repr=False)
-    """What was asked, where it was asked in words; never shown, for it is somebody's."""
+    """Empty for a vector query; personal data, hence not in the repr."""
     degraded: bool = False
-    """The query should have a vector, and the embedder could not be reached."""
+    """The embedder was unavailable, so that the vector is missing."""
 
     def weights_by_term(self) -> dict[str, float]:
         """Return the weights of the text's own terms."""
@@ -53,10 +51,10 @@ class SearchQuery:
 def build_query(
     text: QueryText, vector: Sequence[float] | None, *, space: EmbeddingSpace, actor_id: UUID | None = None
 ) -> SearchQuery:
-    """Return the query for a text and its vector; None where the embedder is down: the query is `degraded`.
+    """Return the query for a text and its vector, or without a vector a `degraded` one.
 
     Raises:
-        UnusableVector: where the vector has another dimension than the space, or no numbers.
+        UnusableVector: if the vector does not have the space's dimension, or a number is not finite.
     """
     return build_queries([(text, vector)], space=space, actor_id=actor_id)[0]
 
@@ -64,9 +62,9 @@ def build_query(
 def build_queries(
     texts: Sequence[tuple[QueryText, Sequence[float] | None]], *, space: EmbeddingSpace, actor_id: UUID | None = None
 ) -> list[SearchQuery]:
-    """Return the queries for texts with their vectors; the frequencies of all terms are read at once.
+    """Return the queries for texts and vectors; reads the frequencies of all terms at once.
 
-    With `actor_id`, words that this actor's texts are full of count less.
+    With `actor_id`, this actor's frequent terms weigh less.
 
     Raises:
         UnusableVector: as `build_query`.
@@ -81,7 +79,7 @@ def build_queries(
             bounds=space.bounds_for(is_unspaced=text.is_unspaced),
             vector=unit,
             words=weights,
-            policy=DEFAULT_POLICY if text.wording is None else DEFAULT_POLICY.of_message(NEED_ODDS[text.wording]),
+            policy=_policy(text.message_kind),
             text=text.text,
             degraded=unit is None,
         )
@@ -89,19 +87,23 @@ def build_queries(
     ]
 
 
+def _policy(kind: MessageKind | None) -> FusionPolicy:
+    return DEFAULT_POLICY if kind is None else DEFAULT_POLICY.of_message(NEED_ODDS[kind])
+
+
 def build_vector_query(vector: Sequence[float], *, space: EmbeddingSpace) -> SearchQuery:
-    """Return the query for a given vector alone (SPEC M6).
+    """Return the query for a vector alone (SPEC M6).
 
     Raises:
-        UnusableVector: where its dimension is not the space's, or a number is not finite.
+        UnusableVector: as `build_query`.
     """
     unit = tuple(unit_vector(vector, dimension=space.dimension))
-    # A cosine alone is on its space's scale already.
+    # A cosine needs no calibration beyond the space's bounds.
     return SearchQuery(
         space_id=space.pk,
         bounds=space.bounds,
         vector=unit,
-        policy=replace(DEFAULT_POLICY, odds=1.0, crowding=0.0, message_odds=1.0),
+        policy=replace(DEFAULT_POLICY, odds=1.0, count_exponent=0.0, message_odds=1.0),
     )
 
 
@@ -121,10 +123,10 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence,
 
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
-# The planner expects a row of an actor that is new since the last ANALYZE, and would count all anew for each of them.
+# Materialised: of actors that are new since the last ANALYZE, the planner expects one row, and would count for each.
 BEST: Final = """
 , among AS MATERIALIZED (
-    SELECT {odds} * power({few} / greatest({few}, count(*)) / {brevity}, {crowding}) AS odds FROM scored
+    SELECT {odds} * power({base} / greatest({base}, count(*)) / {relative_length}, {exponent}) AS odds FROM scored
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
@@ -134,9 +136,9 @@ ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
 
-# `fusion.in_conversation`. Only candidates speak for their neighbours: what falls short by itself lifts nobody.
-# Most rows are no candidate and stand beside none. To count the candidates around each is one cheap window; the
-# others take twice as long, and see the same without those rows: on each side of a gap two rows are no candidates.
+# `fusion.contextual_relevances`. Only candidates contribute to their neighbours. Most rows are no candidates and near
+# none: a cheap window counts the candidates around each, so that the costly windows skip the others. Their results are
+# the same, as two rows on each side of a gap are no candidates.
 BEST_IN_CONVERSATION: Final = """
 , qualified AS (
     SELECT *, {candidate} AS qualifies FROM scored
@@ -180,20 +182,20 @@ RELEVANCE: Final = """(
 
 
 class Candidate(NamedTuple):
-    """A text that answers the query, with the scores that say why; the text is the caller's to fetch."""
+    """The id of a matching text with its scores."""
 
     owner_id: UUID
     actor_id: UUID
     similarity_raw: float | None
     word_raw: float | None
     own_relevance: float
-    """By its own words and vector alone; of a memory that is all there is."""
+    """Without neighbours; for memories equal to `relevance`."""
     relevance: float
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The best candidates, and how many there were before the best were taken (SPEC M6)."""
+    """The best candidates, and the number of all (SPEC M6)."""
 
     best: list[Candidate]
     count: int
@@ -201,16 +203,13 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Lookups that map index rows to the fields of `fusion.Turn`.
-
-    `about` is the one author whom the query names, None where it names nobody or several.
-    """
+    """Index columns for the fields of `fusion.Turn`; `named_author` is the only author whom the query names."""
 
     session: str
     sequence: str
     asks: str
     author: str
-    about: str | None = None
+    named_author: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -218,7 +217,7 @@ class Conversation:
 
 
 def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
-    """Return the formula over two SQL expressions, each of which appears in it once, in this order."""
+    """Return the formula over two SQL expressions, which occur once, in this order."""
     bounds = query.bounds
     return relevance_formula(
         similarity=similarity,
@@ -231,7 +230,7 @@ def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
 
 
 def relevance_formula(*, policy: FusionPolicy = DEFAULT_POLICY, **columns: str) -> str:
-    """Return the formula over SQL expressions of a row's scores and of a query's `weight`, `low` and `high`."""
+    """Return the formula over SQL expressions: a row's scores, and a query's `weight`, `low` and `high`."""
     steepness = policy.word_steepness
     constant = policy.word_midpoint**steepness
     return RELEVANCE.format(**columns, steepness=_number(steepness), constant=_number(constant))
@@ -241,9 +240,9 @@ def _number(value: float) -> str:
     return f"({float(value)!r}::float8)"
 
 
-def _similarity(*, compares: bool) -> Expression:
-    """Return the row's cosine; None where the row or the query has no vector, 0 beside a zero vector."""
-    if not compares:
+def _similarity(*, has_vector: bool) -> Expression:
+    """Return the row's cosine; None if the row or the query has no vector, 0 with a zero vector."""
+    if not has_vector:
         return _constant(None)
     vector = Cast(Param("vector"), InlineHalfVectorField())
     cosine = NullIf(Value(1.0) - CosineDistance("vector", vector), Value(float("nan")))
@@ -252,7 +251,7 @@ def _similarity(*, compares: bool) -> Expression:
 
 
 def _constant(value: float | None) -> Expression:
-    """Return the value as PostgreSQL's double: bare, NULL would be a text and 0.0 a decimal number."""
+    """Return the value as a double; bare, PostgreSQL takes NULL for a text and 0.0 for a decimal number."""
     return Cast(Value(value), FloatField())
 
 
@@ -264,13 +263,13 @@ def words_text(words: QueryWords) -> str:
     return SparseVector(dict(words.weights), DIMENSION).to_text()
 
 
-def _word_score(*, reaches: bool | None) -> Expression:
-    """Return the row's word score; None where the query is only a vector, 0 where it has no words to find."""
-    if not reaches:
-        return _constant(None if reaches is None else 0.0)
+def _word_score(*, has_terms: bool | None) -> Expression:
+    """Return the row's word score; None if the query is only a vector, 0 if its text has no terms."""
+    if not has_terms:
+        return _constant(None if has_terms is None else 0.0)
     weights = Cast(Param("words"), InlineSparseVectorField(dimensions=DIMENSION))
     negative = MaxInnerProduct("words", weights)
-    return ExpressionWrapper(negative / Param("reachable", FloatField()), output_field=FloatField())
+    return ExpressionWrapper(negative / Param("normalizer", FloatField()), output_field=FloatField())
 
 
 def candidates(
@@ -283,20 +282,17 @@ def candidates(
     limit: int,
     conversation: Conversation | None = None,
 ) -> Candidates:
-    """Return the most relevant of the rows that the query's vector or its words reach; ties by cosine, then by id.
+    """Return the most relevant rows, at most `limit`, which is at least 1; ties by cosine, then by id.
 
-    `where` narrows the model's rows, to actors at least. Beyond a space's upper bound every cosine is fully relevant,
-    and the nearest must still come first.
-
-    A row qualifies with a cosine of at least `similarity_threshold` or a word score of at least
-    `word_floor` (SPEC M4). With `conversation`, rows are messages: each is as relevant as
-    `fusion.in_conversation` says, and one beside a candidate is a candidate too. `limit` is at least 1.
+    `where` filters the model's rows, at least by actor. A row qualifies with a cosine of at least
+    `similarity_threshold` or a word score of at least `word_floor` (SPEC M4). With `conversation`, rows are messages:
+    their relevance is that of `fusion.contextual_relevances`, and neighbours of candidates are candidates too.
     """
     scan, params = _scored(model, where, query, conversation)
     relevance = relevance_sql(query, similarity="similarity_raw", words="word_raw")
     params = (*params, similarity_threshold, word_floor)
     if conversation:
-        best, params = _best_in_conversation(query.policy, relevance), (*params, conversation.about)
+        best, params = _best_in_conversation(query.policy, relevance), (*params, conversation.named_author)
     else:
         best = _best(query, relevance)
     found = _fetch(scan + best, (*params, limit))
@@ -305,15 +301,15 @@ def candidates(
 
 def _best(query: SearchQuery, relevance: str) -> str:
     policy = query.policy
-    need = None if policy.need is None else _number(policy.need)
+    need = None if policy.need_odds is None else _number(policy.need_odds)
     return BEST.format(
-        brevity=_number(brevity(query.words.said if query.words else 0.0, policy)),
+        relative_length=_number(relative_length(query.words.information if query.words else 0.0, policy)),
         needed="1" if need is None else f"({need} * own / (1 + ({need} - 1) * own))",
         relevance=relevance,
         candidate=CANDIDATE,
         odds=_number(policy.odds),
-        few=_number(policy.few),
-        crowding=_number(policy.crowding),
+        base=_number(policy.base_count),
+        exponent=_number(policy.count_exponent),
     )
 
 
@@ -323,8 +319,8 @@ def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:
         candidate=CANDIDATE,
         reply=_number(policy.reply_share),
         next_to=_number(policy.neighbour_share),
-        beyond=_number(policy.beyond_share),
-        asking=_number(policy.asking_share),
+        beyond=_number(policy.second_neighbour_share),
+        asking=_number(policy.question_share),
         other=_number(policy.other_author_share),
         odds=_number(policy.message_odds),
         long=_number(policy.self_contained_length),
@@ -334,18 +330,18 @@ def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:
 def _scored(
     model: type[SearchIndexRow], where: Q, query: SearchQuery, conversation: Conversation | None
 ) -> tuple[str, Params]:
-    """Return the statement's first part: the rows' keys and raw scores, each computed once."""
+    """Return the statement's first CTE, the rows' keys and raw scores, with its parameters."""
     values: dict[str, Any] = {"space": query.space_id}
     if query.vector is not None:
         values["vector"] = vector_text(query.vector)
     if query.words is not None:
         values["words"] = words_text(query.words)
-        values["reachable"] = -query.words.reachable
+        values["normalizer"] = -query.words.normalizer
     scan = _scan(
         model,
         conversation.columns if conversation else (),
-        compares=query.vector is not None,
-        reaches=None if query.words is None else bool(query.words.reachable),
+        has_vector=query.vector is not None,
+        has_terms=None if query.words is None else bool(query.words.normalizer),
     )
     sql, params = scan.sql(where & Q(space_id=query.space_id), **values)
     head = SCORED_IN_CONVERSATION if conversation else SCORED
@@ -354,10 +350,10 @@ def _scored(
 
 @cache
 def _scan(
-    model: type[SearchIndexRow], more_columns: tuple[str, ...], *, compares: bool, reaches: bool | None
+    model: type[SearchIndexRow], more_columns: tuple[str, ...], *, has_vector: bool, has_terms: bool | None
 ) -> PreparedQuery[tuple[Any, ...]]:
     rows = model._default_manager.order_by().annotate(
-        scored_similarity=_similarity(compares=compares), scored_words=_word_score(reaches=reaches)
+        scored_similarity=_similarity(has_vector=has_vector), scored_words=_word_score(has_terms=has_terms)
     )
     keys = (f"{model.owner_field}_id", "actor_id")
     return PreparedQuery(lambda: rows.values_list(*keys, "scored_similarity", "scored_words", *more_columns))

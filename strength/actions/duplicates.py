@@ -94,7 +94,7 @@ def _nearest(
         "excluded_ids": [f"{{{','.join(map(str, each.excluded_ids))}}}" for each in texts],
         "vectors": [query.vector and vector_text(query.vector) for query in queries],
         "words": [words_text(each) for each in words],
-        "reachable": [float(each.reachable) for each in words],
+        "reachable": [float(each.normalizer) for each in words],
         "lows": [query.bounds.cosine_low for query in queries],
         "highs": [query.bounds.cosine_high for query in queries],
         "weights": [query.bounds.vector_weight for query in queries],

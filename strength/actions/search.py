@@ -15,10 +15,10 @@ from memoryhub.bulk import copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
 from memoryhub.prepared import PreparedQuery
-from memoryhub.search.companions import LEAST_SHARE, Hit, informative_hits
 from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
+from memoryhub.search.redundancy import MIN_RELEVANCE_SHARE, Hit, informative_hits
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
@@ -231,7 +231,7 @@ def _search_rows(whose: Q, search: MemorySearch, policy: SearchPolicy, now: date
     )
     floor = search.relevance_floor
     if search.only_informative and among.best:
-        floor = max(floor, LEAST_SHARE * among.best[0].relevance)
+        floor = max(floor, MIN_RELEVANCE_SHARE * among.best[0].relevance)
     relevant = [each for each in among.best if each.relevance >= floor]
     return _rank(search, relevant, limit, policy, now), among.count
 
@@ -331,7 +331,7 @@ def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequenc
         {
             "actor_id": memory.actor_id,
             "memory_id": memory.pk,
-            **MemoryIndex.repeated(memory),
+            **MemoryIndex.copied_fields(memory),
             **entry.row_values(space.id),
         }
         for memory, entry in new

@@ -362,13 +362,13 @@ class MemoryIndex(Facets, SearchIndexRow):
         return str(self.memory_id)
 
     @classmethod
-    def repeated(cls, owner: Memory) -> dict[str, Any]:
+    def copied_fields(cls, owner: Memory) -> dict[str, Any]:
         return {name: getattr(owner, name) for name in FACETS}
 
     @classmethod
-    def mend(cls) -> int:
+    def repair(cls) -> int:
         """Correct what index rows and numbers repeat of memories; return the number of rows that were wrong."""
-        mended = 0
+        repaired = 0
         for actor_id, memory_ids in run_query(QUERIES["stale_memories"]):
             keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
             # While they are locked; an actor erased meanwhile has none.
@@ -377,8 +377,8 @@ class MemoryIndex(Facets, SearchIndexRow):
                 cursor.execute(QUERIES["lock_memories"], keys)
                 cursor.execute(QUERIES["sync_index"], keys)
                 rows = cursor.rowcount
-                mended += int(rows) + update_fading(actor_id, memory_ids, now=timezone.now())
-        return mended
+                repaired += int(rows) + update_fading(actor_id, memory_ids, now=timezone.now())
+        return repaired
 
 
 class MemorySource(ActorRow):

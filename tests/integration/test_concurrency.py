@@ -294,14 +294,14 @@ def test_a_failed_call_can_be_repeated(many: Sequence[APIClient], monkeypatch: p
     assert Memory.objects.count() == 1
 
 
-@pytest.mark.parametrize("work", ["mend", "reindex"])
+@pytest.mark.parametrize("work", ["repair", "reindex"])
 def test_repairing_an_index_row_never_undoes_what_somebody_is_changing(
     many: Sequence[APIClient], work: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory is archived, not committed yet, while its row, stale already, is being repaired."""
-    repair = MemoryIndex.mend
+    repair = MemoryIndex.repair
     if work == "reindex":
-        monkeypatch.setattr(MemoryIndex, "mend", lambda: 0)  # it would hide what reindex wrote
+        monkeypatch.setattr(MemoryIndex, "repair", lambda: 0)  # it would hide what reindex wrote
         repair = partial(maintenance.reindex, batch_size=10, progress=lambda count: None)
     many[0].post(f"{API}/memories", {"agent_id": "kana", "content": "likes tea"})
     memory = Memory.objects.get()

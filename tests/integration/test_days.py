@@ -137,7 +137,7 @@ def test_a_question_names_the_speakers_day(client: APIClient) -> None:
         {"role": "user", "content": "The baker.", "created_at": "2026-11-23T04:59:59Z"},
     )
 
-    words = [MessageIndex.words_of(each) for each in Message.objects.order_by("seq")]
+    words = [MessageIndex.indexed_text(each) for each in Message.objects.order_by("seq")]
     assert words == ["The dentist. 23 November 2026", "The baker. 22 November 2026"]
     assert all(analyse(each) for each in words)
 

@@ -98,7 +98,7 @@ def test_searches_uses_curators_and_sleeps_do_not_meet_half_way(actor: Actor) ->
     assert nights > 1
     assert sum(marked for marked, _ in rows) == (THREADS - 1) * rounds * 10
     assert sum(used for _, used in rows) == (THREADS - 1) * rounds * 3
-    assert MemoryIndex.mend() == 0
+    assert MemoryIndex.repair() == 0
 
 
 def test_a_search_that_marks_and_an_erasure_wait_for_each_other(actor: Actor) -> None:
@@ -136,7 +136,7 @@ def test_mending_what_repeats_memories_waits_for_the_actors_sleep(actor: Actor) 
     def mends(_: int) -> int:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL lock_timeout = '300ms'")
-            return MemoryIndex.mend()
+            return MemoryIndex.repair()
 
     with transaction.atomic():
         lock_exclusive(actor.id)

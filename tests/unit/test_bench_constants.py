@@ -14,7 +14,7 @@ import pytest
 from conversations.domain.messages import is_question, named_authors, searchable_text
 from memoryhub.search import bm25
 from memoryhub.search.analysis import analyse
-from memoryhub.search.fusion import Turn, in_conversation, relevance
+from memoryhub.search.fusion import Turn, contextual_relevances, relevance
 from memoryhub.search.messages import QueryText
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -72,7 +72,9 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
 
     for place, question in enumerate(collection.questions):
         asked = QueryText.of_message(question.text).terms
-        query = bm25.query_words(asked, {place: known.idf(place) for place in bm25.term_ids(asked)}, rare=known.rare)
+        query = bm25.query_words(
+            asked, {place: known.idf(place) for place in bm25.term_ids(asked)}, rarest_idf=known.rarest_idf
+        )
         about = named_authors(question.text, {"Ann", "Ben"})
         expected: list[float] = []
         for group in collection.groups:
@@ -85,7 +87,7 @@ def test_arrays_agree_with_the_formulas_of_the_server(constants: ModuleType) -> 
                 qualifies = cosine >= constants.FLOORS.similarity_threshold or words >= constants.FLOORS.word_floor
                 length = round(bm25.text_length(terms[at]))
                 turns.append((own if qualifies else 0.0, text, length))
-            expected += in_conversation(
+            expected += contextual_relevances(
                 [
                     Turn(
                         own,
@@ -115,11 +117,11 @@ def test_what_is_chosen_are_the_medians_of_the_best(constants: ModuleType) -> No
 
 def test_constants_follow_what_scores_best(constants: ModuleType) -> None:
     def score(each: Any) -> float:
-        return -abs(each.half_length - 100) - abs(each.asking_share - each.reply_share)
+        return -abs(each.half_length - 100) - abs(each.question_share - each.reply_share)
 
     reached = constants.climb(constants.Constants(half_length=30.0, reply_share=0.4), score)
 
-    assert (reached.half_length, reached.asking_share, reached.reply_share) == (85.0, 1.0, 1.0)
+    assert (reached.half_length, reached.question_share, reached.reply_share) == (85.0, 1.0, 1.0)
     assert reached.rarity == constants.Constants().rarity
 
 

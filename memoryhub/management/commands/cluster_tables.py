@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.management import ResumableCommand
-from memoryhub.search.clustering import Clustering, TableBusy, scatter
+from memoryhub.search.clustering import Clustering, TableBusy, page_fragmentation
 from memoryhub.search.models import index_models
 
 
@@ -26,11 +26,11 @@ class Command(ResumableCommand):
         for model in index_models():
             table = model._meta.db_table
             if options["dry_run"]:
-                self.stdout.write(f"{table}: searches touch {scatter(model):.1f} times its pages")
+                self.stdout.write(f"{table}: searches touch {page_fragmentation(model):.1f} times its pages")
                 continue
             clustering = Clustering(model)
             if options["again"]:
-                clustering.forget()
+                clustering.reset()
             try:
                 self._run(clustering)
             except TableBusy as error:

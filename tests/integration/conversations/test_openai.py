@@ -243,7 +243,7 @@ def test_an_abandoned_branch_is_neither_read_in_the_background_nor_found(sdk: op
     assert "salary" not in Summary.objects.get(session_id=session).text
 
     talk.send([*taken_back, said("user", "That was right.")])
-    assert abandoned_in(session) == [5, 6] and MessageIndex.mend() == 0
+    assert abandoned_in(session) == [5, 6] and MessageIndex.repair() == 0
     assert "My salary is 5000 euros." in str(reader.asked[-1].messages[:-1])
     assert "My salary is 5000 euros." in found_by("salary")
 

@@ -257,7 +257,7 @@ def test_index_row_says_how_the_message_stands_in_its_session(client: APIClient)
     session = say(client, {"content": "Really?", "author": "Ann"}, {"content": "Yes"}, channel="email")
 
     for row in MessageIndex.objects.select_related("message"):
-        assert MessageIndex.repeated(row.message) == {
+        assert MessageIndex.copied_fields(row.message) == {
             name: getattr(row, name) for name in ("session_id", "seq", "trust", "author", "asks", "is_abandoned")
         }
     first, second = MessageIndex.objects.order_by("seq")

@@ -49,7 +49,7 @@ def test_rows_are_stored_as_they_were_given() -> None:
         "words": SparseVector({0: 0.5, DIMENSION - 1: 0.75}, DIMENSION),
         "length": 7,
         "words_version": 3,
-        **MemoryIndex.repeated(memory),
+        **MemoryIndex.copied_fields(memory),
     }
     copy_rows(MemoryIndex, [row])
     index = MemoryIndex.objects.get(memory_id=memory.pk)

@@ -60,7 +60,7 @@ def test_batch_writes_what_single_calls_write(client: APIClient) -> None:
     assert MemoryIndex.objects.filter(memory_id=one["id"]).count() == 1
     found = client.post(f"{API}/memories/search", {**NAMES, "query": "green tea"}).json()["results"]
     assert found[0]["memory"]["id"] == one["id"]
-    assert MemoryIndex.mend() == 0
+    assert MemoryIndex.repair() == 0
 
 
 def test_an_item_of_no_kind_keeps_no_other_out(client: APIClient) -> None:

@@ -86,7 +86,7 @@ def fill(count: int, seed: int = 7) -> Library:
     )
     with connection.cursor() as cursor:  # else plans are for the few rows of the test before
         cursor.execute("ANALYZE strength_memory, strength_memorynumbers, strength_memoryindex")
-    MemoryIndex.mend()
+    MemoryIndex.repair()
     return Library(rows, stored_vectors(rows), strengths, space)
 
 

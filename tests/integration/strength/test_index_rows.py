@@ -24,8 +24,8 @@ def test_mending_tells_how_many_rows_were_wrong(client: APIClient) -> None:
     ids = [wrote(client, f"tea number {number}") for number in range(3)]
     Memory.objects.filter(pk__in=ids[:2]).update(tags=["a"], valid_from=None, status="archived")
 
-    assert MemoryIndex.mend() == 4  # the index row and the numbers of each
-    assert MemoryIndex.mend() == 0
+    assert MemoryIndex.repair() == 4  # the index row and the numbers of each
+    assert MemoryIndex.repair() == 0
     assert list(MemoryIndex.objects.filter(tags=["a"]).values_list("status", flat=True)) == ["archived"] * 2
 
 
@@ -38,7 +38,7 @@ def test_stale_row_never_shows_what_may_not_be_seen(client: APIClient, name: str
 
     body = {**NAMES, "query": "secret harbour", "filters": {"namespace": "/notes/"}}
     assert client.post(f"{API}/memories/search", body).json()["results"] == []
-    MemoryIndex.mend()
+    MemoryIndex.repair()
 
 
 def test_every_curated_change_reaches_the_index(client: APIClient) -> None:
@@ -53,6 +53,6 @@ def test_every_curated_change_reaches_the_index(client: APIClient) -> None:
     for method, path, body in steps:
         answer = getattr(client, method)(path, body)
         assert answer.status_code == 200, answer.content
-        assert MemoryIndex.mend() == 0, path
+        assert MemoryIndex.repair() == 0, path
     row = MemoryIndex.objects.get(memory_id=memory_id)
     assert (row.tags, row.namespace, row.status) == (["b"], "/facts/hiroki/", "active")

@@ -414,7 +414,7 @@ def test_search_explains_its_scores(client: APIClient) -> None:
 def test_recency_halves_in_thirty_days(client: APIClient) -> None:
     memory = wrote(client)
     Memory.objects.filter(pk=memory["id"]).update(created_at=datetime.now(UTC) - timedelta(days=30))
-    MemoryIndex.mend()
+    MemoryIndex.repair()
     assert search(client)["results"][0]["score_breakdown"]["recency_raw"] == pytest.approx(0.5, abs=1e-4)
     client.post(f"{API}/memories", {**NAMES, "content": memory["content"]})
     assert search(client)["results"][0]["score_breakdown"]["recency_raw"] == pytest.approx(1.0, abs=1e-4)
@@ -483,7 +483,7 @@ def test_filters_narrow(client: APIClient) -> None:
     wrote(client, "green tea taste", kind="preference", tags=["b"])
     old = wrote(client, "green tea of old", kind="note")
     Memory.objects.filter(pk=old["id"]).update(created_at=datetime.now(UTC) - timedelta(days=100))
-    MemoryIndex.mend()
+    MemoryIndex.repair()
     a_month_ago = (datetime.now(UTC) - timedelta(days=30)).isoformat()
 
     def found(**filters: Any) -> set[str]:
@@ -523,7 +523,7 @@ def test_superseded_memory_is_kept_and_can_be_asked_for(client: APIClient) -> No
     old, new = wrote(client, "lives in Osaka by the sea"), wrote(client, "lives in Kyoto by the river")
     changed_at = datetime.now(UTC) - timedelta(days=1)
     Memory.objects.filter(pk=old["id"]).update(valid_to=changed_at, superseded_by_id=new["id"])
-    MemoryIndex.mend()
+    MemoryIndex.repair()
     assert texts(search(client, "lives in")) == ["lives in Kyoto by the river"]
     before = search(client, "lives in", filters={"as_of": (changed_at - timedelta(days=1)).isoformat()})
     assert "lives in Osaka by the sea" in texts(before)

@@ -138,7 +138,7 @@ def test_the_weak_are_archived_with_a_revision(write: Write, sleep_at: Sleep) ->
     assert (revision.reason, revision.changed_after) == ("at_or_below_archive_threshold", {"status": "archived"})
     assert revision.number == Memory.objects.get(pk=weak.pk).version == 2
     assert numbers(ended).strength == numbers(to_come).strength == 0.05
-    assert MemoryIndex.mend() == 0
+    assert MemoryIndex.repair() == 0
 
 
 def test_a_revision_by_sql_says_what_python_says(write: Write, sleep_at: Sleep) -> None:
@@ -297,7 +297,7 @@ def test_undo_brings_every_row_back(actor: Actor, write: Write, sleep_at: Sleep)
 
     assert undone.state == RunState.UNDONE and undone.errors == []
     assert world(actor) == before
-    assert MemoryIndex.mend() == 0
+    assert MemoryIndex.repair() == 0
 
 
 def test_who_is_erased_meanwhile_keeps_no_other_sleep_from_being_undone(

@@ -80,7 +80,7 @@ def test_everything_comes_back_byte_for_byte(planted: Planted, saved: Save) -> N
     assert exported("kana", "hiroki") == before
     assert "0 here already, 0 refused." in told
     assert index_rows() == {pk: row for pk, row in indexed.items() if pk[2] not in own}
-    assert MemoryIndex.mend() == 0
+    assert MemoryIndex.repair() == 0
 
 
 def test_every_exported_table_has_rows_in_the_test(planted: Planted) -> None:

@@ -26,7 +26,7 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.search import clustering
-from memoryhub.search.clustering import Clustering, first_id_of, scatter
+from memoryhub.search.clustering import Clustering, first_id_of, page_fragmentation
 from memoryhub.search.models import NIL, ClusteringState
 from tests.conftest import run_jobs
 from tests.database import prepared
@@ -43,8 +43,8 @@ ROOT = Path(__file__).resolve().parents[4]
 def scattered(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Store the messages of eight users by turns, so that each page holds several users' rows; move them in batches."""
     prepared("scattered", scatter_rows)
-    monkeypatch.setattr(clustering, "FIRST_BATCH", 50)
-    monkeypatch.setattr(clustering, "LARGEST_BATCH", 50)
+    monkeypatch.setattr(clustering, "INITIAL_BATCH_SIZE", 50)
+    monkeypatch.setattr(clustering, "MAX_BATCH_SIZE", 50)
 
 
 def scatter_rows() -> None:
@@ -112,12 +112,12 @@ def meanwhile(*works: Callable[[], object]) -> Iterator[threading.Event]:
 
 
 def test_scattered_rows_are_laid_together() -> None:
-    before, stored = scatter(MessageIndex), rows()
+    before, stored = page_fragmentation(MessageIndex), rows()
     assert before > 3
 
     words = told()
 
-    assert scatter(MessageIndex) < 1.5
+    assert page_fragmentation(MessageIndex) < 1.5
     assert rows() == stored
     assert "conversations_messageindex: 240 rows laid together" in words
     assert "strength_memoryindex: left as it is" in words
@@ -131,7 +131,7 @@ def test_only_what_came_since_moves_and_the_table_does_not_grow() -> None:
     say_something(12)
     assert move() == 12 * USERS
     assert pages() <= size + 12 * USERS // 7 + 1
-    assert scatter(MessageIndex) < 2
+    assert page_fragmentation(MessageIndex) < 2
     assert set(ClusteringState.objects.values_list("until", "after_actor", "after_owner")) == {(None, NIL, NIL)}
 
 
@@ -152,9 +152,9 @@ def test_one_actor_alone_has_nothing_to_gain() -> None:
 
 
 def test_slices_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clustering, "SLICE_OWNERS", 100)
-    monkeypatch.setattr(clustering, "SLICE_OWNERS_OF_ACTOR", 1)
-    monkeypatch.setattr(clustering, "WORTHWHILE", 5)
+    monkeypatch.setattr(clustering, "SLICE_SIZE", 100)
+    monkeypatch.setattr(clustering, "SLICE_SIZE_PER_ACTOR", 1)
+    monkeypatch.setattr(clustering, "MIN_TEXTS_PER_ACTOR", 5)
     stored, before = rows(), pages()
     assert move() == USERS * EACH
     assert rows() == stored
@@ -209,7 +209,7 @@ def test_killed_in_the_middle_it_goes_on() -> None:
         "from django.utils import timezone\n"
         "from conversations.models import MessageIndex\n"
         "from memoryhub.search import clustering\n"
-        "clustering.FIRST_BATCH = clustering.LARGEST_BATCH = 50\n"
+        "clustering.INITIAL_BATCH_SIZE = clustering.MAX_BATCH_SIZE = 50\n"
         "for count in clustering.Clustering(MessageIndex).run(now=timezone.now()): print(count, flush=True), input()\n"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryhub.settings", "DATABASE_URL": url_of_test_database()}
@@ -223,7 +223,7 @@ def test_killed_in_the_middle_it_goes_on() -> None:
     assert rows() == stored
     assert move() == USERS * EACH - 50
     assert rows() == stored
-    assert scatter(MessageIndex) < 1.5
+    assert page_fragmentation(MessageIndex) < 1.5
 
 
 def url_of_test_database() -> str:
@@ -269,7 +269,7 @@ def test_two_runs_at_once_move_each_row_once() -> None:
 
 
 def test_table_in_use_is_given_up_and_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clustering, "BUSY_SECONDS", 0.5)
+    monkeypatch.setattr(clustering, "MAX_BUSY_SECONDS", 0.5)
     in_use, done = threading.Event(), threading.Event()
 
     def use() -> None:
@@ -301,7 +301,7 @@ def test_job_moves_what_came_unless_it_is_switched_off(settings: Any) -> None:
     enqueue("cluster_tables")
     run_jobs()
     assert set(Job.objects.values_list("state", flat=True)) == {"done"}
-    assert scatter(MessageIndex) < 1.5
+    assert page_fragmentation(MessageIndex) < 1.5
 
 
 def test_again_begins_with_the_oldest() -> None:
@@ -311,9 +311,9 @@ def test_again_begins_with_the_oldest() -> None:
 
 
 def test_looking_changes_nothing() -> None:
-    before = scatter(MessageIndex)
+    before = page_fragmentation(MessageIndex)
     assert f"conversations_messageindex: searches touch {before:.1f} times its pages\n" in told("--dry-run")
-    assert scatter(MessageIndex) == before
+    assert page_fragmentation(MessageIndex) == before
     assert not ClusteringState.objects.exists()
 
 

@@ -21,10 +21,10 @@ from memoryhub.search.fusion import (
     SpaceBounds,
     Turn,
     calibrated,
-    helpful,
-    in_conversation,
-    odds_among,
+    contextual_relevances,
+    odds_by_count,
     relevance,
+    usefulness,
 )
 from memoryhub.search.index import UnusableVector, unit_vector, word_vector
 from memoryhub.search.messages import QueryText
@@ -111,7 +111,7 @@ def random_words(random: np.random.Generator, count: int) -> list[Counter[str]]:
 
 
 def query_for(shelf: Shelf, vector: Sequence[float] | None, *terms: str) -> SearchQuery:
-    words = query_words(terms, {term_id(term): 2.0 for term in terms}, rare=4.0)
+    words = query_words(terms, {term_id(term): 2.0 for term in terms}, rarest_idf=4.0)
     unit = None if vector is None else tuple(unit_vector(vector, dimension=shelf.space.dimension))
     return SearchQuery(space_id=shelf.space.pk, bounds=BOUNDS, vector=unit, words=words)
 
@@ -141,7 +141,7 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
     compared = 0
     for place_of_query, asked in enumerate([None, *random_vectors(random, 5, DIMENSION).tolist()]):
         query = query_for(shelf, asked, *random.choice(VOCABULARY, size=6))
-        policy = replace(query.policy, need=0.2 if place_of_query % 2 else None, brief=1.0)
+        policy = replace(query.policy, need_odds=0.2 if place_of_query % 2 else None, short_length=1.0)
         query = replace(query, policy=policy)
         for found in shelf.scan(query):
             number = place[found.owner_id]
@@ -150,9 +150,9 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
             assert found.similarity_raw == pytest.approx(expected_cosine, abs=1e-6)
             assert found.word_raw == pytest.approx(expected_words, abs=1e-6)
             assert found.relevance == pytest.approx(
-                helpful(
+                usefulness(
                     relevance(found.similarity_raw, found.word_raw, BOUNDS),
-                    odds_among(500, query.words.said, policy),  # type: ignore[union-attr]
+                    odds_by_count(500, query.words.information, policy),  # type: ignore[union-attr]
                     policy,
                 ),
                 abs=1e-12,
@@ -333,7 +333,7 @@ def scan_messages(
         similarity_threshold=0.3,
         word_floor=word_floor,
         limit=10_000,
-        conversation=replace(CONVERSATION, about=about),
+        conversation=replace(CONVERSATION, named_author=about),
     )
     assert found.count == len(found.best)
     assert [each.relevance for each in found.best] == sorted((each.relevance for each in found.best), reverse=True)
@@ -420,7 +420,7 @@ def authors_before(session: Sequence[Said]) -> list[str]:
 def expected_relevances(
     session: Sequence[Said], query: SearchQuery, *, word_floor: float, about: str | None
 ) -> list[float | None]:
-    """Return `fusion.in_conversation`'s answers, None for what neither qualifies nor gains.
+    """Return `fusion.contextual_relevances`'s answers, None for what neither qualifies nor gains.
 
     What falls short by itself is silent for its neighbours, and as relevant as it is for itself.
     """
@@ -443,8 +443,8 @@ def expected_relevances(
     heard = [turn if loud else replace(turn, relevance=0.0) for turn, loud in zip(turns, qualifies, strict=True)]
     found: list[float | None] = []
     for at, turn in enumerate(turns):
-        own = in_conversation([*heard[:at], turn, *heard[at + 1 :]])[at]
-        gains = in_conversation([*heard[:at], replace(turn, relevance=0.0), *heard[at + 1 :]])[at] > 0
+        own = contextual_relevances([*heard[:at], turn, *heard[at + 1 :]])[at]
+        gains = contextual_relevances([*heard[:at], replace(turn, relevance=0.0), *heard[at + 1 :]])[at] > 0
         found.append(calibrated(own, DEFAULT_POLICY.message_odds) if qualifies[at] or gains else None)
     return found
 
@@ -475,7 +475,7 @@ def test_sql_and_python_agree_on_conversations(shelf: Shelf, word_floor: float) 
 
 
 def test_conversation_of_one_session_is_what_python_says(shelf: Shelf) -> None:
-    """`in_conversation` as it stands, over the whole session, where every message is a candidate."""
+    """`contextual_relevances` as it stands, over the whole session, where every message is a candidate."""
     random = np.random.default_rng(8)
     (session,) = random_sessions(random, 1, 200)
     ids = messages(shelf, session)
@@ -495,5 +495,5 @@ def test_conversation_of_one_session_is_what_python_says(shelf: Shelf) -> None:
 
     assert len(ids) > 20
     assert [found[each] for each in ids] == pytest.approx(
-        [calibrated(each, DEFAULT_POLICY.message_odds) for each in in_conversation(turns)], abs=1e-6
+        [calibrated(each, DEFAULT_POLICY.message_odds) for each in contextual_relevances(turns)], abs=1e-6
     )

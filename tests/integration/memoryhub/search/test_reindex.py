@@ -190,7 +190,7 @@ def test_what_rows_repeat_is_repaired(filled: APIClient) -> None:
     reindex()
 
     assert stored() == before
-    assert MemoryIndex.mend() == 0
+    assert MemoryIndex.repair() == 0
     rows = MessageIndex.objects.order_by("seq")
     assert [(row.author, row.asks, row.trust, row.seq) for row in rows] == [
         ("ann", True, "trusted", 1),
@@ -252,7 +252,7 @@ def test_facets_that_change_meanwhile_stay_changed(filled: APIClient, monkeypatc
     reindex()
 
     wrong = MemoryIndex.objects.exclude(tags=["b"]).count()
-    MemoryIndex.mend()
+    MemoryIndex.repair()
     assert wrong == 0, "the index repeats what the memories said before"
 
 

@@ -16,7 +16,7 @@ from memoryhub.search import index
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_id, term_ids
 from memoryhub.search.index import idf, query_idf, record
-from memoryhub.search.maintenance import FEWEST_TEXTS, actors_to_count
+from memoryhub.search.maintenance import MIN_TEXTS, actors_to_count
 from memoryhub.search.models import FrequentTerms, TermStatistic
 from memoryhub.tenancy.models import Actor
 from tests.conftest import run_jobs
@@ -189,7 +189,7 @@ def test_what_many_texts_say_is_common_whatever_the_language_says() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_job_counts_what_an_actor_often_says(client: APIClient) -> None:
     session = client.post("/api/v1/sessions", {"agent_id": "kana", "user_id": "hiroki"}).json()["id"]
-    batch = [{"role": "user", "content": f"Melanie called about plan{number}."} for number in range(FEWEST_TEXTS)]
+    batch = [{"role": "user", "content": f"Melanie called about plan{number}."} for number in range(MIN_TEXTS)]
     client.post(f"/api/v1/sessions/{session}/messages", {"messages": batch})
     TermStatistic.objects.filter(term=TermStatistic.CORPUS).update(documents=1_000_000)
     actor, (name, plan) = Actor.objects.get(user_id="hiroki"), map(term_id, ("melani", "plan7"))
@@ -204,5 +204,5 @@ def test_job_counts_what_an_actor_often_says(client: APIClient) -> None:
     assert after[name] < 0.7 * before[name]
     assert after[plan] > after[name]
     assert others == before
-    assert FrequentTerms.objects.get().counts[0] == FEWEST_TEXTS
+    assert FrequentTerms.objects.get().counts[0] == MIN_TEXTS
     assert actors_to_count() == {}, "nothing has changed since"

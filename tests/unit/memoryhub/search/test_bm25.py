@@ -11,12 +11,12 @@ from memoryhub.search.bm25 import (
     COMMON_DOCUMENTS,
     COMMON_TERMS,
     DIMENSION,
-    HALF_LENGTH,
+    IDF_EXPONENT,
     LENGTH_EXPONENT,
     MAX_DOCUMENT_TERMS,
+    MAX_OTHER_DOCUMENTS,
     MAX_QUERY_TERMS,
-    OTHERS_DOCUMENTS,
-    RARITY,
+    PIVOT_LENGTH,
     Frequencies,
     QueryWords,
     common_terms,
@@ -36,7 +36,7 @@ counters = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 50), 
 
 def query_of(*terms: str, **idf: float) -> QueryWords:
     counted = Counter(terms)
-    return query_words(counted, {term_id(term): idf.get(term, 1.0) for term in counted}, rare=RARE)
+    return query_words(counted, {term_id(term): idf.get(term, 1.0) for term in counted}, rarest_idf=RARE)
 
 
 def test_term_id_is_the_same_forever() -> None:
@@ -58,11 +58,11 @@ def test_term_ids_are_ascending_and_distinct() -> None:
 def test_document_weight_is_bm25_without_idf() -> None:
     weight = document_weights(Counter(cat=2, dog=38))[term_id("cat")]
 
-    assert weight == pytest.approx(2 / (2 + (40 / HALF_LENGTH) ** LENGTH_EXPONENT))
+    assert weight == pytest.approx(2 / (2 + (40 / PIVOT_LENGTH) ** LENGTH_EXPONENT))
 
 
 def test_a_term_said_once_counts_half_in_a_text_of_half_length() -> None:
-    weight = document_weights(Counter(cat=1, dog=int(HALF_LENGTH) - 1))[term_id("cat")]
+    weight = document_weights(Counter(cat=1, dog=int(PIVOT_LENGTH) - 1))[term_id("cat")]
 
     assert weight == pytest.approx(0.5)
 
@@ -110,11 +110,11 @@ def test_frequent_terms_are_those_of_a_hundredth_of_the_texts() -> None:
 @pytest.mark.parametrize("users", [1, 10, 1_000])
 def test_what_an_actor_always_says_is_common_however_many_others_there_are(users: int) -> None:
     melanie, cello = 1, 2
-    known = Frequencies(400 + OTHERS_DOCUMENTS * users, {melanie: 200, cello: 1 + users}, 400, {melanie: 200})
-    unknown = Frequencies(known.documents, known.of_term)
+    known = Frequencies(400 + MAX_OTHER_DOCUMENTS * users, {melanie: 200, cello: 1 + users}, 400, {melanie: 200})
+    unknown = Frequencies(known.documents, known.document_counts)
 
     assert known.idf(melanie) < 0.6 * known.idf(cello)
-    assert known.idf(cello) == pytest.approx(Frequencies(OTHERS_DOCUMENTS, {cello: 1}).idf(cello), rel=0.1)
+    assert known.idf(cello) == pytest.approx(Frequencies(MAX_OTHER_DOCUMENTS, {cello: 1}).idf(cello), rel=0.1)
     assert unknown.idf(melanie) > known.idf(melanie)
 
 
@@ -145,13 +145,13 @@ def test_query_keeps_the_rarest_terms_of_a_long_text() -> None:
     query = query_of(*idf, **idf)
 
     assert len(query.weights) == MAX_QUERY_TERMS
-    assert min(query.weights.values()) > (1 + 299 / 1_000) ** RARITY
+    assert min(query.weights.values()) > (1 + 299 / 1_000) ** IDF_EXPONENT
 
 
 @given(st.floats(0.1, 20))
 def test_query_weight_is_the_idf_to_the_power_of_rarity(idf: float) -> None:
     assert query_of("cat", cat=idf).weights == {term_id("cat"): pytest.approx(idf**1.5)}
-    assert 1 < RARITY < 2, "between BM25 and the cosine of two tf-idf vectors"
+    assert 1 < IDF_EXPONENT < 2, "between BM25 and the cosine of two tf-idf vectors"
 
 
 def test_compounds_do_not_make_a_text_longer() -> None:
@@ -190,12 +190,12 @@ def test_grams_weigh_as_much_as_they_lengthen_a_text() -> None:
 
 def test_earlier_turns_count_where_the_query_says_little() -> None:
     idf = {term_id(term): RARE for term in ("when", "dentist", "tuesday", *map(str, range(9)))}
-    alone = query_words(["when"], idf, rare=RARE)
-    follow_up = query_words(["when"], idf, rare=RARE, earlier={"dentist": 1.0, "tuesday": 0.5})
-    said_all = query_words(map(str, range(9)), idf, rare=RARE, earlier={"dentist": 1.0})
+    alone = query_words(["when"], idf, rarest_idf=RARE)
+    follow_up = query_words(["when"], idf, rarest_idf=RARE, earlier={"dentist": 1.0, "tuesday": 0.5})
+    said_all = query_words(map(str, range(9)), idf, rarest_idf=RARE, earlier={"dentist": 1.0})
 
     assert alone.weights.keys() == {term_id("when")}
-    assert follow_up.weights[term_id("dentist")] == pytest.approx(5 / 6 * RARE**RARITY)
+    assert follow_up.weights[term_id("dentist")] == pytest.approx(5 / 6 * RARE**IDF_EXPONENT)
     assert follow_up.weights[term_id("tuesday")] == pytest.approx(follow_up.weights[term_id("dentist")] / 2)
     assert term_id("dentist") not in said_all.weights
 
@@ -223,7 +223,7 @@ def test_word_score_without_query_terms_is_zero() -> None:
 
 @given(counters, counters)
 def test_word_score_is_0_where_nothing_is_shared(document: Counter[str], query: Counter[str]) -> None:
-    asked = query_words(query, {term_id(term): 3.0 for term in query}, rare=RARE)
+    asked = query_words(query, {term_id(term): 3.0 for term in query}, rarest_idf=RARE)
     score = word_score(document_weights(document), asked)
 
     assert score >= 0

@@ -11,11 +11,11 @@ from memoryhub.search.fusion import (
     SpaceBounds,
     Turn,
     calibrated,
-    helpful,
-    in_conversation,
-    odds_among,
+    contextual_relevances,
+    odds_by_count,
     relevance,
     scaled_words,
+    usefulness,
 )
 
 SEMANTIC = SpaceBounds(cosine_low=0.1, cosine_high=0.7, vector_weight=0.9)
@@ -92,25 +92,25 @@ def test_calibration_multiplies_the_odds() -> None:
 
 
 def test_the_odds_of_one_memory_fall_with_the_number_of_memories() -> None:
-    assert odds_among(0) == odds_among(1) == odds_among(60) == DEFAULT_POLICY.odds
-    assert odds_among(960) == pytest.approx(DEFAULT_POLICY.odds / 8)
-    assert odds_among(5_000, policy=replace(DEFAULT_POLICY, crowding=0.0)) == DEFAULT_POLICY.odds
+    assert odds_by_count(0) == odds_by_count(1) == odds_by_count(60) == DEFAULT_POLICY.odds
+    assert odds_by_count(960) == pytest.approx(DEFAULT_POLICY.odds / 8)
+    assert odds_by_count(5_000, policy=replace(DEFAULT_POLICY, count_exponent=0.0)) == DEFAULT_POLICY.odds
 
 
 def test_the_odds_of_one_memory_fall_with_the_words_of_a_message() -> None:
-    policy = replace(DEFAULT_POLICY, brief=5.0)
+    policy = replace(DEFAULT_POLICY, short_length=5.0)
 
-    assert odds_among(60, 5.0, policy) == odds_among(60, 80.0) == policy.odds
-    assert odds_among(60, 80.0, policy) == pytest.approx(policy.odds / 8)
+    assert odds_by_count(60, 5.0, policy) == odds_by_count(60, 80.0) == policy.odds
+    assert odds_by_count(60, 80.0, policy) == pytest.approx(policy.odds / 8)
 
 
 @given(shares, shares, st.floats(0.01, 100), st.floats(0.01, 100))
 def test_a_message_that_may_need_no_memory_keeps_the_order(one: float, other: float, odds: float, need: float) -> None:
     low, high = sorted((one, other))
-    policy = replace(DEFAULT_POLICY, need=need)
+    policy = replace(DEFAULT_POLICY, need_odds=need)
 
-    assert helpful(low, odds, policy) <= helpful(high, odds, policy) + 1e-12
-    assert helpful(low, odds, policy) <= helpful(low, odds) == calibrated(low, odds)
+    assert usefulness(low, odds, policy) <= usefulness(high, odds, policy) + 1e-12
+    assert usefulness(low, odds, policy) <= usefulness(low, odds) == calibrated(low, odds)
 
 
 def test_relevance_means_the_same_in_differently_scaled_spaces() -> None:
@@ -137,7 +137,7 @@ def told(*relevances: float) -> list[Turn]:
 
 @given(st.lists(turns, max_size=12))
 def test_turns_lie_between_0_and_1(conversation: list[Turn]) -> None:
-    relevances = in_conversation(conversation)
+    relevances = contextual_relevances(conversation)
 
     assert len(relevances) == len(conversation)
     assert all(0 <= each <= 1 for each in relevances)
@@ -145,14 +145,14 @@ def test_turns_lie_between_0_and_1(conversation: list[Turn]) -> None:
 
 @given(st.lists(shares, max_size=12))
 def test_neighbours_only_ever_add(relevances: list[float]) -> None:
-    lifted = in_conversation(told(*relevances))
+    lifted = contextual_relevances(told(*relevances))
 
     assert len(lifted) == len(relevances)
     assert all(own - 1e-12 <= now <= 1 for own, now in zip(relevances, lifted, strict=True))
 
 
 def test_neighbours_of_short_messages_pass_on_shares() -> None:
-    lifted = in_conversation(told(0.0, 0.0, 0.8, 0.0, 0.0, 0.0))
+    lifted = contextual_relevances(told(0.0, 0.0, 0.8, 0.0, 0.0, 0.0))
 
     assert lifted == pytest.approx([0.28, 0.32, 0.8, 0.32, 0.28, 0.0])
 
@@ -160,20 +160,20 @@ def test_neighbours_of_short_messages_pass_on_shares() -> None:
 def test_neighbours_pass_on_the_better_one_only() -> None:
     policy = replace(DEFAULT_POLICY, neighbour_share=0.5)
 
-    assert in_conversation(told(0.4, 0.0, 0.8), policy)[1] == pytest.approx(0.4)
-    assert in_conversation(told(0.8, 0.0, 0.4), policy)[1] == pytest.approx(0.4)
-    assert in_conversation(told(0.4, 0.0, 0.0, 0.0, 0.8))[2] == pytest.approx(0.28)
+    assert contextual_relevances(told(0.4, 0.0, 0.8), policy)[1] == pytest.approx(0.4)
+    assert contextual_relevances(told(0.8, 0.0, 0.4), policy)[1] == pytest.approx(0.4)
+    assert contextual_relevances(told(0.4, 0.0, 0.0, 0.0, 0.8))[2] == pytest.approx(0.28)
 
 
 def test_neighbours_and_those_beyond_add_up_as_independent_chances() -> None:
-    lifted = in_conversation(told(0.0, 0.8, 0.5, 0.0, 0.4))[2]
+    lifted = contextual_relevances(told(0.0, 0.8, 0.5, 0.0, 0.4))[2]
 
     assert lifted == pytest.approx(1 - (1 - 0.5) * (1 - 0.4 * 0.8) * (1 - 0.35 * 0.4))
 
 
 def test_reply_to_a_question_gains_more_and_outranks_it() -> None:
-    question, reply, after = in_conversation([Turn(0.8, asks=True), Turn(0.0), Turn(0.0)])
-    beside_a_statement = in_conversation(told(0.8, 0.0))[1]
+    question, reply, after = contextual_relevances([Turn(0.8, asks=True), Turn(0.0), Turn(0.0)])
+    beside_a_statement = contextual_relevances(told(0.8, 0.0))[1]
 
     assert (question, reply, after) == pytest.approx((0.8 * 0.65, 0.9 * 0.8, 0.28))
     assert reply > question
@@ -183,16 +183,16 @@ def test_reply_to_a_question_gains_more_and_outranks_it() -> None:
 def test_what_follows_a_question_of_ones_own_is_no_reply() -> None:
     conversation = [Turn(0.8, asks=True), Turn(0.0, continues=True), Turn(0.0)]
 
-    assert in_conversation(conversation)[1] == pytest.approx(0.4 * 0.8)
+    assert contextual_relevances(conversation)[1] == pytest.approx(0.4 * 0.8)
 
 
 def test_what_stands_before_a_question_gains_no_more_than_beside_any_other() -> None:
-    assert in_conversation([Turn(0.0), Turn(0.8, asks=True)])[0] == in_conversation(told(0.0, 0.8))[0]
+    assert contextual_relevances([Turn(0.0), Turn(0.8, asks=True)])[0] == contextual_relevances(told(0.0, 0.8))[0]
 
 
 def test_better_neighbour_is_the_one_that_gives_more() -> None:
     """A weak question before may give more than a stronger statement behind: 0.9 x 0.5 against 0.4 x 0.9."""
-    between = in_conversation([Turn(0.5, asks=True), Turn(0.0), Turn(0.9)])[1]
+    between = contextual_relevances([Turn(0.5, asks=True), Turn(0.0), Turn(0.9)])[1]
 
     assert between == pytest.approx(0.45)
 
@@ -201,11 +201,11 @@ def test_better_neighbour_is_the_one_that_gives_more() -> None:
 def test_question_keeps_its_share_whatever_stands_around_it(conversation: list[Turn], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(conversation) - 1))
     telling, asking = (
-        in_conversation([*conversation[:at], replace(conversation[at], asks=asks), *conversation[at + 1 :]])[at]
+        contextual_relevances([*conversation[:at], replace(conversation[at], asks=asks), *conversation[at + 1 :]])[at]
         for asks in (False, True)
     )
 
-    lost = (1 - DEFAULT_POLICY.asking_share) / (1 + (conversation[at].length / 60) ** 2)
+    lost = (1 - DEFAULT_POLICY.question_share) / (1 + (conversation[at].length / 60) ** 2)
     assert asking == pytest.approx((1 - lost) * telling)
 
 
@@ -215,7 +215,7 @@ def test_words_of_another_keep_their_share_and_are_heard_all_the_same(
 ) -> None:
     at = data.draw(st.integers(0, len(conversation) - 1))
     own, other = (
-        in_conversation([*conversation[:at], replace(conversation[at], is_by_other=by), *conversation[at + 1 :]])
+        contextual_relevances([*conversation[:at], replace(conversation[at], is_by_other=by), *conversation[at + 1 :]])
         for by in (False, True)
     )
 
@@ -226,9 +226,9 @@ def test_words_of_another_keep_their_share_and_are_heard_all_the_same(
 @pytest.mark.parametrize(("length", "share"), [(0, 1.0), (60, 0.5), (600, 1 / 101)])
 def test_long_messages_depend_less_on_what_surrounds_them(length: int, share: float) -> None:
     """A long question states facts, and so does a long reply to any question."""
-    after_statement = in_conversation([Turn(0.8), Turn(0.0, length=length)])[1]
-    question = in_conversation([Turn(0.8, asks=True, length=length)])[0]
-    reply = in_conversation([Turn(0.8, asks=True, length=length), Turn(0.0)])[1]
+    after_statement = contextual_relevances([Turn(0.8), Turn(0.0, length=length)])[1]
+    question = contextual_relevances([Turn(0.8, asks=True, length=length)])[0]
+    reply = contextual_relevances([Turn(0.8, asks=True, length=length), Turn(0.0)])[1]
 
     assert after_statement == pytest.approx(share * 0.4 * 0.8)
     assert question == pytest.approx(0.8 * (1 - 0.35 * share))
@@ -236,19 +236,21 @@ def test_long_messages_depend_less_on_what_surrounds_them(length: int, share: fl
 
 
 def test_question_of_another_pays_for_both() -> None:
-    assert in_conversation([Turn(1.0, asks=True, is_by_other=True)]) == pytest.approx([0.65 * 0.75])
+    assert contextual_relevances([Turn(1.0, asks=True, is_by_other=True)]) == pytest.approx([0.65 * 0.75])
 
 
 def test_session_ends_where_its_turns_end() -> None:
-    assert in_conversation([]) == []
-    assert in_conversation(told(0.5)) == [0.5]
-    assert in_conversation(told(0.0, 0.8))[0] == in_conversation(told(0.0, 0.8, 0.0))[0] == pytest.approx(0.32)
+    assert contextual_relevances([]) == []
+    assert contextual_relevances(told(0.5)) == [0.5]
+    assert (
+        contextual_relevances(told(0.0, 0.8))[0] == contextual_relevances(told(0.0, 0.8, 0.0))[0] == pytest.approx(0.32)
+    )
 
 
 @given(st.lists(turns, max_size=6), st.lists(turns, max_size=6))
 def test_turns_further_away_are_not_heard(one: list[Turn], other: list[Turn]) -> None:
     silence = told(0.0, 0.0)
-    together = in_conversation([*one, *silence, *silence, *other])
+    together = contextual_relevances([*one, *silence, *silence, *other])
 
-    assert together[: len(one)] == in_conversation([*one, *silence])[: len(one)]
-    assert together[len(one) + 4 :] == in_conversation([*silence, *other])[2:]
+    assert together[: len(one)] == contextual_relevances([*one, *silence])[: len(one)]
+    assert together[len(one) + 4 :] == contextual_relevances([*silence, *other])[2:]

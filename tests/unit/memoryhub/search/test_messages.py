@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.messages import EARLIER_TURNS, MAX_CHARACTERS, QueryText, Wording, without_code
+from memoryhub.search.messages import MAX_CHARACTERS, MAX_EARLIER_TURNS, MessageKind, QueryText, without_code
 
 TRACE = """Traceback (most recent call last):
   File "app.py", line 12, in <module>
@@ -46,8 +46,8 @@ def terms_of(message: str) -> set[str]:
     return set(QueryText.of_message(message).terms)
 
 
-def wording(message: str, turns: Iterable[tuple[str, str]] = ()) -> Wording | None:
-    return QueryText.of_message(message, turns).wording
+def wording(message: str, turns: Iterable[tuple[str, str]] = ()) -> MessageKind | None:
+    return QueryText.of_message(message, turns).message_kind
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,11 @@ def test_any_text_has_the_terms_of_its_parts(text: str) -> None:
 
 
 def test_earlier_turns_fade() -> None:
-    turns = [("assistant", "It is on Tuesday."), ("user", "When is the dentist?"), *[("user", "cello")] * EARLIER_TURNS]
+    turns = [
+        ("assistant", "It is on Tuesday."),
+        ("user", "When is the dentist?"),
+        *[("user", "cello")] * MAX_EARLIER_TURNS,
+    ]
 
     terms = QueryText.of_message("?", turns).earlier
 
@@ -140,41 +144,41 @@ def test_of_a_long_message_the_beginning_and_the_end_count() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        *((text, Wording.PERSONAL) for text in PERSONAL),
-        *((text, Wording.NAMED) for text in NAMED),
-        *((text, Wording.OPEN) for text in OPEN),
-        *((text, Wording.GENERAL) for text in GENERAL),
-        *((text, Wording.GIVEN) for text in GIVEN),
+        *((text, MessageKind.PERSONAL) for text in PERSONAL),
+        *((text, MessageKind.NAMED) for text in NAMED),
+        *((text, MessageKind.UNDETERMINED) for text in OPEN),
+        *((text, MessageKind.GENERAL) for text in GENERAL),
+        *((text, MessageKind.TEXT_TASK) for text in GIVEN),
     ],
 )
-def test_wording_tells_whose_affairs_a_message_speaks_of(text: str, expected: Wording) -> None:
+def test_wording_tells_whose_affairs_a_message_speaks_of(text: str, expected: MessageKind) -> None:
     assert wording(text) is expected
 
 
 def test_turns_of_the_user_tell_what_a_message_leaves_open() -> None:
-    assert wording("And the other one?") is Wording.GIVEN
+    assert wording("And the other one?") is MessageKind.TEXT_TASK
     assert wording("And the other one?", [("assistant", "My pleasure."), ("user", "When is my launch?")]) is (
-        Wording.PERSONAL
+        MessageKind.PERSONAL
     )
-    assert wording("And the other one?", [("assistant", "When is my launch?")]) is Wording.GIVEN
+    assert wording("And the other one?", [("assistant", "When is my launch?")]) is MessageKind.TEXT_TASK
 
 
 def test_turns_do_not_make_work_on_a_given_text_personal() -> None:
-    assert wording("Translate 'the museum is closed'", [("user", "When is my launch?")]) is Wording.GIVEN
+    assert wording("Translate 'the museum is closed'", [("user", "When is my launch?")]) is MessageKind.TEXT_TASK
 
 
 def test_code_says_nothing_about_whose_affairs_it_is() -> None:
-    assert wording("```\nmy = our\n```\nWhat causes a stack overflow?") is Wording.GENERAL
+    assert wording("```\nmy = our\n```\nWhat causes a stack overflow?") is MessageKind.GENERAL
 
 
 def test_wording_of_a_list_of_messages() -> None:
     messages = json.loads(WORDINGS.read_text(encoding="utf-8"))
     shares = {name: Counter(map(wording, texts)) for name, texts in messages.items()}
-    none = {name: each[Wording.GIVEN] + each[Wording.GENERAL] for name, each in shares.items()}
+    none = {name: each[MessageKind.TEXT_TASK] + each[MessageKind.GENERAL] for name, each in shares.items()}
 
-    assert shares["need none"][Wording.PERSONAL] == 0
+    assert shares["need none"][MessageKind.PERSONAL] == 0
     assert none["need none"] >= 75
     assert none["given texts"] >= 50
     assert none["need one"] == none["in few words"] == 0
     assert none["need one, asked in general words"] <= 1
-    assert shares["need one"][Wording.PERSONAL] >= 15
+    assert shares["need one"][MessageKind.PERSONAL] >= 15

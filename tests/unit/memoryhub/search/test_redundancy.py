@@ -1,6 +1,6 @@
 from memoryhub.search.bm25 import QueryWords
-from memoryhub.search.companions import Hit, informative_hits
 from memoryhub.search.fusion import SpaceBounds
+from memoryhub.search.redundancy import Hit, informative_hits
 
 BOUNDS = SpaceBounds(0.3, 0.8, 0.2)
 GOMA, EAT, VISIT, PORT = 1, 2, 3, 4
