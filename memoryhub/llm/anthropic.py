@@ -9,7 +9,7 @@ import anthropic
 from memoryhub.llm.answers import Draft, Event, Stop, parse_object, token_count, value_at, vendor_schema
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured
 from memoryhub.llm.remote import Exchange, RemoteProvider, from_event, run
-from memoryhub.llm.types import CompletionRequest, Form
+from memoryhub.llm.types import CompletionRequest, Constraints, Form
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
@@ -45,6 +45,13 @@ class AnthropicProvider(RemoteProvider):
             raise BadAnswer("The provider answered with something that is no count.", code="not_a_count")
         return size
 
+    def unsupported(self, constraints: Constraints) -> tuple[str, ...]:
+        """Return what Messages has nothing for: JSON without a schema, and stopping before mere whitespace."""
+        form = constraints.response_format
+        is_free = form is not None and form["type"] != "json_schema"
+        is_blank = not all(map(str.strip, constraints.stop))
+        return (*(("response_format",) if is_free else ()), *(("stop",) if is_blank else ()))
+
     def _client(self) -> anthropic.AsyncAnthropic:
         http = anthropic.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
         return anthropic.AsyncAnthropic(
@@ -56,6 +63,8 @@ class AnthropicProvider(RemoteProvider):
 
     def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
         sent = {**self._question(request), "max_tokens": request.max_output_tokens, "stream": stream}
+        if request.constraints.stop:
+            sent["stop_sequences"] = list(request.constraints.stop)
         return self._exchange(lambda client: client.messages.with_streaming_response.create(**sent, timeout=seconds))
 
     def _counted(self, request: CompletionRequest, seconds: float) -> Exchange:
@@ -84,7 +93,7 @@ class AnthropicProvider(RemoteProvider):
         if request.json_schema is not None:
             form = {"type": "json_schema", "schema": vendor_schema(request.json_schema)}
             question["output_config"] = {"format": form}
-        return question
+        return question | _constraints(request.constraints)
 
     def _read(self, message: Any) -> Draft:
         draft = Draft(model=message.get("model"), stop=_stop(message.get("stop_reason")), has_ended=True)
@@ -112,6 +121,22 @@ class AnthropicProvider(RemoteProvider):
         elif kind == "content_block_delta":
             return _take_delta(draft, content.get("index"), content.get("delta"))
         return ""
+
+
+def _constraints(constraints: Constraints) -> dict[str, Any]:
+    """Return the constraints that count as input; stop sequences do not."""
+    sent: dict[str, Any] = {}
+    if constraints.response_format is not None:
+        schema = constraints.response_format["json_schema"]["schema"]
+        sent["output_config"] = {"format": {"type": "json_schema", "schema": dict(schema)}}
+    choice: dict[str, Any] = {"type": "auto"}
+    if constraints.tool_choice == "required":
+        choice = {"type": "any"}
+    elif constraints.tool_choice != "auto":
+        choice = {"type": "tool", "name": constraints.tool_choice}
+    if not constraints.parallel_tool_calls:
+        choice["disable_parallel_tool_use"] = True
+    return sent if choice == {"type": "auto"} else {**sent, "tool_choice": choice}
 
 
 def _take_block(draft: Draft, number: Any, block: Any) -> str:

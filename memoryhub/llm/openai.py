@@ -7,7 +7,7 @@ import openai
 
 from memoryhub.llm.answers import Draft, Event, Stop, is_strict, parse_object, token_count, value_at, vendor_schema
 from memoryhub.llm.remote import Exchange, RemoteProvider, from_event
-from memoryhub.llm.types import CompletionRequest, Form, Operation
+from memoryhub.llm.types import CompletionRequest, Constraints, Form, Operation
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -68,7 +68,7 @@ class OpenAIProvider(RemoteProvider):
             shape = vendor_schema(request.json_schema)
             schema = {"name": request.operation.value, "strict": is_strict(shape), "schema": shape}
             question["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return question
+        return question | _constraints(request.constraints)
 
     def _read(self, message: Any) -> Draft:
         choice = value_at(message, "choices", 0)
@@ -92,6 +92,17 @@ class OpenAIProvider(RemoteProvider):
         draft.refused = draft.refused or bool(value_at(choice, "delta", "refusal"))
         _take_usage(draft, content.get("usage"))
         return _take_message(draft, value_at(choice, "delta"))
+
+
+def _constraints(constraints: Constraints) -> dict[str, Any]:
+    sent: dict[str, Any] = {"stop": list(constraints.stop)} if constraints.stop else {}
+    if constraints.response_format is not None:
+        sent["response_format"] = dict(constraints.response_format)
+    if constraints.tool_choice == "required":
+        sent["tool_choice"] = "required"
+    elif constraints.tool_choice != "auto":
+        sent["tool_choice"] = {"type": "function", "function": {"name": constraints.tool_choice}}
+    return sent if constraints.parallel_tool_calls else {**sent, "parallel_tool_calls": False}
 
 
 def _take_message(draft: Draft, message: Any) -> str:

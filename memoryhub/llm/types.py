@@ -68,6 +68,20 @@ class Tool:
     description: str = field(default="", repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What a client demands of an answer, passed on to the vendor as it is; the vendor alone sees to it.
+
+    `stop` are texts before which the answer ends. `response_format` is in OpenAI's form. `tool_choice` is `auto`,
+    `required`, or the name of the tool to call.
+    """
+
+    stop: tuple[str, ...] = field(default=(), repr=False)
+    response_format: Mapping[str, Any] | None = field(default=None, repr=False)
+    tool_choice: str = "auto"
+    parallel_tool_calls: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
     """One question to a model; texts are kept out of the repr, so also out of logs and tracebacks."""
@@ -81,6 +95,7 @@ class CompletionRequest:
     json_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """The answer must be JSON that is valid under it."""
     tools: tuple[Tool, ...] = ()
+    constraints: Constraints = field(default_factory=Constraints)
 
     @property
     def blocks(self) -> list[Mapping[str, Any]]:
@@ -170,6 +185,10 @@ class LLMProvider(ABC):
         Raises ProviderError, also in the middle: then what was yielded is no answer. Tried again only before the
         first piece. To be used from any event loop.
         """
+
+    def unsupported(self, constraints: Constraints) -> tuple[str, ...]:
+        """Return the fields of constraints that the vendor has nothing for."""
+        return ()
 
     def count_tokens(self, request: CompletionRequest) -> int | None:
         """Return the exact size of a request in tokens, asked of the provider; None where it cannot tell.

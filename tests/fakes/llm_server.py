@@ -89,6 +89,7 @@ ANTHROPIC_PARAMETERS = {
 OPENAI_PARAMETERS = {
     *("model", "messages", "max_tokens", "max_completion_tokens", "stream", "stream_options", "response_format"),
     *("metadata", "store", "user", "reasoning_effort", "temperature", "tools", "tool_choice"),
+    *("stop", "parallel_tool_calls"),
 }
 
 

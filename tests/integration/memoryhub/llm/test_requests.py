@@ -13,7 +13,7 @@ from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured
 from memoryhub.llm.openai import OpenAIProvider
 from memoryhub.llm.tokens import counter_for
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Constraints, Operation
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.verification.contract import FACTS, Way, both_ways, last, streamed
 
@@ -222,3 +222,11 @@ def test_the_configured_vendor_answers(llm: LLMServer) -> None:
     assert provider is client.llm_provider()
     assert provider.complete(REQUEST).text == "Hello"
     assert asyncio.run(anext(provider.stream(REQUEST))) is not None  # type: ignore[arg-type]
+
+
+def test_anthropic_has_nothing_for_free_json_and_blank_stops(llm_server: LLMServer) -> None:
+    free, blank = Constraints(response_format={"type": "json_object"}), Constraints(stop=("END", "\n"))
+    assert anthropic(llm_server).unsupported(free) == ("response_format",)
+    assert anthropic(llm_server).unsupported(blank) == ("stop",)
+    assert anthropic(llm_server).unsupported(Constraints(stop=("END",), parallel_tool_calls=False)) == ()
+    assert openai(llm_server).unsupported(free) == openai(llm_server).unsupported(blank) == ()
