@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from django.db import DatabaseError, OperationalError, connection, transaction
@@ -20,9 +20,11 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from conversations.actions.context import UNNAMED, ContextRequest, assemble_context, with_instructions
 from conversations.actions.messages import abandon, add_messages, show_branch
 from conversations.actions.sessions import open_session
-from conversations.domain.content import Block, calls_in, references_in
+from conversations.domain.content import Block, Language, blocks_of, calls_in, references_in
+from conversations.domain.formats import FORMATS
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
+from conversations.domain.prompt import Prompt, Turn
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
@@ -31,7 +33,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation, Tool
+from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Constraints, Delta, Operation, Tool
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -111,6 +113,7 @@ class Question:
     client_message_id: str | None = None
     max_output_tokens: int | None = None
     keeps_truncated: bool = False
+    constraints: Constraints = field(default_factory=Constraints)
     body: str = field(default="", repr=False)
 
     @property
@@ -374,7 +377,38 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
         deadline_seconds=policy.chat_deadline_seconds,
         system=system,
         tools=question.tools,
+        constraints=question.constraints,
     )
+
+
+def answer_unstored(*, actor: Actor, question: Question, said: Sequence[NewMessage], now: datetime) -> ChatTurn:
+    """Return an answer to messages alone, as an unsaved turn: nothing is remembered with it, and nothing stored.
+
+    For a program's own use of the model, at the actor's cost: titles, tags, search queries. Raises ProviderError.
+    """
+    policy = effective_policy(ChatPolicy, actor.agent, actor)
+    turns = [
+        Turn(Role.USER if each.role == Role.TOOL else each.role, tuple(each.blocks or blocks_of(each.content)))
+        for each in said
+    ]
+    prompt = Prompt(question.instructions, tuple(each for each in turns if each.blocks))
+    _system, written = FORMATS[llm_provider().form](prompt, cast("Language", actor.agent.language))
+    request = CompletionRequest(
+        operation=Operation.CHAT,
+        messages=tuple(ChatMessage.of(each) for each in written if each["role"] != Role.SYSTEM),
+        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
+        deadline_seconds=policy.chat_deadline_seconds,
+        system=question.instructions,
+        tools=question.tools,
+        constraints=question.constraints,
+    )
+    completion, truncated = _complete(request, actor, keeps_truncated=True)
+    usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
+    mark = {"truncated": True} if truncated else {}
+    answer = Message(id=None, content=completion.text, blocks=completion.blocks or None, metadata=mark)
+    turn = ChatTurn(actor=actor, model=completion.model[:255], usage=usage, created_at=now)
+    turn.answer = answer
+    return turn
 
 
 @transaction.atomic

@@ -203,16 +203,15 @@ class ChatView(ApiView):
         return _events(turn, stream)
 
     def _streamed(self, prepared: PreparedTurn) -> HttpResponseBase:
-        headers = {
-            "Cache-Control": "no-store",
-            "X-Accel-Buffering": "no",
-            **_replay_header(prepared),
-            **self.headers_of(prepared.turn),
-        }
+        headers = {**_replay_header(prepared), **self.headers_of(prepared.turn)}
         # Started here: a client that is gone before the first event gets its answer stored all the same.
         stream = None if prepared.request is None else stream_answer(prepared=prepared, by=self.principal)
-        events = self.events(prepared.turn, stream)
+        return self.streamed(prepared.turn, stream, **headers)
+
+    def streamed(self, turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None, **headers: str) -> HttpResponseBase:
+        events = self.events(turn, stream)
         return_connection()
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **headers}
         return StreamingHttpResponse(events, content_type=MEDIA_TYPE, headers=headers)
 
 

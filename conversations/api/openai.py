@@ -5,16 +5,16 @@ described by OpenAI's own reference, and left out of our schema: our clients wou
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from django.http.response import HttpResponseBase
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.chat import ChatFailed, Question
+from conversations.actions.chat import ChatFailed, Question, answer_unstored
 from conversations.actions.client_history import place_question
 from conversations.api.blocks import ToolIn
 from conversations.api.chat import KEEP_ALIVE, ChatView, problem_of, turn_as_json, with_keep_alive
@@ -22,18 +22,25 @@ from conversations.api.serializers import MAX_TOOLS, MessageIn
 from conversations.domain.content import calls_in
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn
-from memoryhub.api.fields import AgentIdField, ItemsField, ObjectField, UserIdField
+from memoryhub.api.errors import llm_problem
+from memoryhub.api.fields import AgentIdField, ItemsField, ObjectField, TextField, UserIdField
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
 from memoryhub.db_pool import Stream
-from memoryhub.llm.types import Delta, Tool
+from memoryhub.llm.client import llm_provider
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.types import Constraints, Delta, Tool
 from memoryhub.tenancy.models import Agent
 
 CHANNEL: Final = "openai"
 USER_HEADERS: Final = ("X-User-Id", "X-OpenWebUI-User-Id")
 SESSION_HEADERS: Final = ("X-Session-Id", "X-Conversation-Id", "X-OpenWebUI-Chat-Id")
+TASK_HEADER: Final = "X-Memoryhub-Task"
+"""Names what a program asks for itself, such as a title; empty with what a person says."""
+
 MAX_MESSAGES: Final = 2_000
 MAX_MODELS: Final = 1_000
+MAX_STOPS: Final = 4
 
 NEUTRAL_VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "audio": (),
@@ -43,10 +50,6 @@ NEUTRAL_VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "logprobs": (False,),
     "modalities": (["text"],),
     "n": (1,),
-    "parallel_tool_calls": (True,),
-    "response_format": ({"type": "text"},),
-    "stop": ([], ""),
-    "tool_choice": ("auto", "none"),
     "top_logprobs": (0,),
     "web_search_options": (),
 }
@@ -104,6 +107,42 @@ def _is_blank(message: Any) -> bool:
     return content in (None, []) or (isinstance(content, str) and not content.strip())
 
 
+class StopField(ItemsField):
+    """Texts before which an answer ends; OpenAI takes one by itself as well."""
+
+    child = TextField(max_length=1_000, trim_whitespace=False, allow_blank=True)
+
+    def to_internal_value(self, data: Any) -> Any:
+        texts = [data] if isinstance(data, str) else data
+        return super().to_internal_value([each for each in texts if each != ""] if isinstance(texts, list) else texts)
+
+
+class ResponseFormatField(ObjectField):
+    """OpenAI's `response_format`."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        given = super().to_internal_value(data)
+        if given.get("type") not in ("text", "json_object", "json_schema"):
+            raise ValidationError("The type must be text, json_object or json_schema.")
+        described = given.get("json_schema")
+        has_schema = isinstance(described, dict) and isinstance(described.get("schema"), dict)
+        if given["type"] == "json_schema" and not (has_schema and isinstance(given["json_schema"].get("name"), str)):
+            raise ValidationError("Send `json_schema` with `name` and `schema`.")
+        return given
+
+
+class ToolChoiceField(serializers.Field):
+    """`auto`, `none`, `required`, or the name of one tool."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if isinstance(data, str) and data in ("auto", "none", "required"):
+            return data
+        function = data.get("function") if isinstance(data, dict) and data.get("type") == "function" else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise ValidationError("Send auto, none, required, or a function in OpenAI's form.")
+        return str(function["name"])
+
+
 class CompletionIn(serializers.Serializer):
     """A request for a completion. Fields that are not named here are ignored, for clients send many."""
 
@@ -116,17 +155,22 @@ class CompletionIn(serializers.Serializer):
     max_completion_tokens = serializers.IntegerField(required=False, allow_null=True, min_value=1, default=None)
     stream = serializers.BooleanField(required=False, allow_null=True, default=False)
     stream_options = ObjectField(required=False, allow_null=True, default=None)
+    stop = StopField(required=False, allow_null=True, max_length=MAX_STOPS, default=None)
+    response_format = ResponseFormatField(required=False, allow_null=True, default=None)
+    tool_choice = ToolChoiceField(required=False, allow_null=True, default="auto")
+    parallel_tool_calls = serializers.BooleanField(required=False, allow_null=True, default=True)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         values: dict[str, Any] = super().to_internal_value(data)
         wanted = {name: data[name] for name in NEUTRAL_VALUES if data.get(name) is not None}
         if unmet := [name for name, value in wanted.items() if value not in NEUTRAL_VALUES[name]]:
             raise ValidationError({name: ["is not supported here with this value."] for name in unmet})
-        if wanted.get("tool_choice") == "none":
+        if values["tool_choice"] == "none":
             values["tools"] = None
         names = [tool["name"] for tool in values["tools"] or ()]
         if len(names) > len(set(names)):
             raise ValidationError({"tools": ["Two tools have the same name."]})
+        values["constraints"] = _constraints(values, names)
         return values
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +186,25 @@ class CompletionIn(serializers.Serializer):
         if asked.role == Role.TOOL:
             _check_results(asked, history, has_tools=bool(attrs["tools"]))
         return {**attrs, "history": history, "asked": asked}
+
+
+def _constraints(values: dict[str, Any], tools: Sequence[str]) -> Constraints:
+    """Take what constrains the answer out of the values. Raises ValidationError for what the provider cannot do."""
+    choice, shape = values.pop("tool_choice") or "auto", values.pop("response_format")
+    is_described = {"auto": True, "none": True, "required": bool(tools)}
+    if not is_described.get(choice, choice in tools):
+        raise ValidationError({"tool_choice": ["Describe the tool in `tools`."]})
+    is_parallel = values.pop("parallel_tool_calls") is not False
+    constraints = Constraints(
+        stop=tuple(values.pop("stop") or ()),
+        response_format=shape if shape and shape["type"] != "text" else None,
+        tool_choice=choice if tools else "auto",
+        parallel_tool_calls=is_parallel or not tools,
+    )
+    provider = llm_provider()
+    if unmet := provider.unsupported(constraints):
+        raise ValidationError({name: [f"The provider ({provider.name}) cannot do this."] for name in unmet})
+    return constraints
 
 
 def _check_results(asked: NewMessage, history: list[NewMessage], *, has_tools: bool) -> None:
@@ -160,7 +223,7 @@ class OpenAIView(ApiView):
     def handle_exception(self, exc: Exception) -> Response:
         response = super().handle_exception(exc)
         response.data["error"] = error_of(response.data)
-        if isinstance(exc, ChatFailed):  # the model was asked several times already
+        if isinstance(exc, ChatFailed | ProviderError):  # the model was asked several times already
             response["x-should-retry"] = "false"
         return response
 
@@ -183,7 +246,14 @@ class Models(OpenAIView):
         return Response({"object": "list", "data": models})
 
 
+def _task_failed(error: ProviderError) -> APIException:
+    wait = error.retry_after_seconds
+    return llm_problem(error, wait_seconds=None if wait is None else int(wait))
+
+
 class Completions(OpenAIView, ChatView):
+    problems = {**ChatView.problems, ProviderError: _task_failed}
+
     @operation("openai_chat_completions", Scope.WRITE, exclude=True)
     def post(self, request: Request) -> HttpResponseBase:
         """Answer the last message of a conversation that the client keeps; store what is new of it."""
@@ -203,12 +273,22 @@ class Completions(OpenAIView, ChatView):
             channel=CHANNEL,
             instructions=values["instructions"],
             max_output_tokens=values["max_completion_tokens"] or values["max_tokens"],
+            constraints=values["constraints"],
             keeps_truncated=True,
             key=key,
             body=json.dumps(request.data, sort_keys=True),
         )
+        if self._header((TASK_HEADER,)):
+            said = [*values["history"], asked]
+            turn = answer_unstored(actor=actor, question=question, said=said, now=self.now)
+            return self.streamed(turn, None) if values["stream"] else Response(self.response_body(turn))
         question = place_question(
-            actor=actor, question=question, asked=asked, history=values["history"], name=self._session(values)
+            actor=actor,
+            question=question,
+            asked=asked,
+            history=values["history"],
+            name=self._session(values),
+            sends_whole_history=TASK_HEADER in self.request.headers,
         )
         return self.answer(question, actor, stream=bool(values["stream"]))
 

@@ -11,9 +11,13 @@ from uuid import UUID
 import httpx2
 import openai
 import pytest
+from pytest_django.fixtures import Settings
 
 from conversations.models import ChatTurn, Message, MessageIndex, Receipt, Session
 from memoryhub.jobs.models import Job
+from memoryhub.llm.client import llm_provider
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory
 from summaries.models import Summary
@@ -455,7 +459,12 @@ def test_images_are_shown_to_the_model(sdk: openai.OpenAI, llm: LLMServer) -> No
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"stop": ["\n"]}, "stop"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
+        ({"tool_choice": {"type": "function", "function": {"name": "book"}}, "tools": [TOOL]}, "tool_choice"),
+        ({"tool_choice": "any", "tools": [TOOL]}, "tool_choice"),
+        ({"stop": ["1", "2", "3", "4", "5"]}, "stop"),
+        ({"stop": 1}, "stop"),
+        ({"response_format": {"type": "grammar"}}, "response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "response_format"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"model": "gpt 4"}, "model"),
         ({"messages": []}, "messages"),
@@ -478,6 +487,99 @@ def test_what_would_mean_something_else_is_refused(
         sdk.chat.completions.create(**options)
     assert refused.value.param == param or str(refused.value.param).startswith(f"{param}."), refused.value.body
     assert refused.value.code == "invalid" and not Message.objects.exists() and not llm.asked
+
+
+SHAPE = {
+    "type": "object",
+    "properties": {"tea": {"type": "string"}},
+    "required": ["tea"],
+    "additionalProperties": False,
+}
+AS_SHAPE = {"type": "json_schema", "json_schema": {"name": "tea", "strict": True, "schema": SHAPE}}
+DEMANDS: Any = {
+    "stop": "END",
+    "response_format": AS_SHAPE,
+    "tools": [TOOL],
+    "tool_choice": {"type": "function", "function": {"name": "search"}},
+    "parallel_tool_calls": False,
+}
+
+
+def test_demands_reach_anthropic_in_its_form(sdk: openai.OpenAI, llm: LLMServer) -> None:
+    Talk(sdk, **DEMANDS).say("hi")
+    sent = llm.asked[0].body
+    assert sent["stop_sequences"] == ["END"]
+    assert sent["output_config"] == {"format": {"type": "json_schema", "schema": SHAPE}}
+    assert sent["tool_choice"] == {"type": "tool", "name": "search", "disable_parallel_tool_use": True}
+    Talk(sdk, tools=[TOOL], tool_choice="required").say("hi")
+    assert llm.asked[1].body["tool_choice"] == {"type": "any"}
+
+
+def test_demands_reach_openai_as_they_are(sdk: openai.OpenAI, llm: LLMServer, settings: Settings) -> None:
+    settings.LLM = LLMConfig("openai", base_url=llm.base_url, api_key=llm.key)
+    llm_provider.cache_clear()
+    Talk(sdk, **DEMANDS).say("hi")
+    sent = llm.asked[0].body
+    assert {name: sent[name] for name in ("response_format", "tool_choice", "parallel_tool_calls")} == {
+        name: DEMANDS[name] for name in ("response_format", "tool_choice", "parallel_tool_calls")
+    }
+    assert sent["stop"] == ["END"]
+    Talk(sdk, response_format={"type": "json_object"}, stop=["\n"]).say("hi")
+    assert (llm.asked[1].body["response_format"], llm.asked[1].body["stop"]) == ({"type": "json_object"}, ["\n"])
+    Talk(sdk, parallel_tool_calls=False, seed=1, store=False, reasoning_effort="low").say("hi")
+    assert not {"parallel_tool_calls", "stop", "response_format", "tool_choice"} & set(llm.asked[2].body)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_task_of_the_program_is_answered_and_nothing_of_it_is_stored(
+    stream: bool, sdk: openai.OpenAI, llm: LLMServer
+) -> None:
+    talk = Talk(sdk, extra_headers={"X-OpenWebUI-Chat-Id": "7a4e", "X-Memoryhub-Task": ""})
+    session = session_of(talk.say("I like green tea."))
+    llm.answer(Reply('{"title": "Tea"}', input_tokens=9, output_tokens=3))
+    options: Any = {
+        "model": "kana",
+        "user": "hiroki",
+        "messages": [said("system", "Be brief."), said("user", "### Task: a title for: I like green tea.")],
+        "extra_headers": {"X-OpenWebUI-Chat-Id": "7a4e", "X-Memoryhub-Task": "title_generation"},
+    }
+    if stream:
+        chunks = list(sdk.chat.completions.create(**options, stream=True))
+        text = "".join(each.choices[0].delta.content or "" for each in chunks)
+    else:
+        answer = sdk.chat.completions.create(**options)
+        text = answer.choices[0].message.content
+        assert answer.usage.total_tokens == 12 and answer.choices[0].finish_reason == "stop"
+        assert answer.memoryhub["session_id"] is None and answer.memoryhub["answer_id"] is None
+
+    assert text == '{"title": "Tea"}'
+    assert llm.asked[-1].system == "Be brief."
+    assert [each["content"] for each in llm.asked[-1].messages] == ["### Task: a title for: I like green tea."]
+    assert len(stored(session)) == 2 == Message.objects.count() and not abandoned_in(session)
+    assert (Session.objects.count(), ChatTurn.objects.count(), Receipt.objects.count()) == (1, 1, 1)
+    assert LedgerEntry.objects.filter(operation="chat").count() == 2, "it is paid for all the same"
+
+
+def test_a_task_that_fails_is_an_error_of_openais_form(sdk: openai.OpenAI, llm: LLMServer) -> None:
+    llm.answer(Reply(failure="401"))
+    with pytest.raises(openai.InternalServerError) as failed:
+        Talk(sdk, extra_headers={"X-Memoryhub-Task": "tags"}).say("### Task")
+    assert failed.value.code == "llm_failed" and len(llm.asked) == 1 and not Message.objects.exists()
+
+
+def test_the_first_question_can_be_edited_by_a_program_that_names_its_tasks(
+    sdk: openai.OpenAI, echo: LLMServer
+) -> None:
+    named = {"extra_headers": {"X-OpenWebUI-Chat-Id": "7a4e", "X-Memoryhub-Task": ""}}
+    talk = Talk(sdk, **named)
+    session = session_of(talk.say("My salary is 5000 euros."))
+    talk.say("And my tea?")
+    again = Talk(sdk, **named)
+    assert session_of(again.say("My favourite tea is gyokuro.")) == session
+    assert abandoned_in(session) == [1, 2, 3, 4] and "salary" not in str(echo.asked[-1].messages)
+    again.say("Which cake?")
+    assert echo.asked[-1].messages[0]["content"] == "My favourite tea is gyokuro."
+    assert abandoned_in(session) == [1, 2, 3, 4]
 
 
 def test_what_asks_for_nothing_is_ignored(sdk: openai.OpenAI, llm: LLMServer) -> None:
