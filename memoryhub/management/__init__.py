@@ -1,6 +1,7 @@
 """Management commands, and the base of those that may be stopped and run again."""
 
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -10,7 +11,6 @@ from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Selection
 from memoryhub.tenancy.models import Agent
 
@@ -39,24 +39,39 @@ def moment_option(name: str, text: str | None) -> datetime | None:
         raise CommandError(f"{name} {text} is beyond the calendar, which ends with the year 9999 in UTC.") from None
 
 
+def at_least_one(text: str) -> int:
+    """Return the number of an option, as argparse's `type`. Raises ValueError below 1."""
+    if (number := int(text)) < 1:
+        raise ArgumentTypeError(f"must be 1 or more, not {text}")
+    return number
+
+
 def selection_of(options: Mapping[str, Any]) -> Selection:
     """Return the agents and users that --agent and --user name. Raises CommandError."""
-    if options["user"] is not None and not options["agent"]:
+    agent, user = options["agent"], options["user"]
+    if user is not None and not agent:
         raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
-    selection = Selection(options["agent"], options["user"])
-    try:
-        selection.check()
-    except UnknownRow as error:
-        hint = "" if selection.agents().exists() else f" {existing_agents()}"
-        raise CommandError(f"{error}{hint}") from error
+    selection = Selection(agent, user)
+    if agent is not None and not selection.agents().exists():
+        raise unknown_agent(agent)
+    if user is not None and not selection.actors().exists():
+        raise unknown_user(agent, user)
     return selection
 
 
-def existing_agents() -> str:
-    """Return the names of the first agents, for who has named one that does not exist."""
+def unknown_agent(*agent_ids: str) -> CommandError:
+    """Return the error of a command that names agents that do not exist, with the first that do."""
     names = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[: MAX_NAMED + 1])
     more = ", …" if len(names) > MAX_NAMED else ""
-    return f"There are: {', '.join(names[:MAX_NAMED])}{more}." if names else "There is none yet."
+    existing = f"There are: {', '.join(names[:MAX_NAMED])}{more}." if names else "There is none yet."
+    return CommandError(f"There is no agent {', '.join(map(repr, agent_ids))}. {existing}")
+
+
+def unknown_user(agent_id: str, user_id: str) -> CommandError:
+    """Return the error of a command that names a user whom an agent does not know; "" is the agent itself."""
+    if not user_id:
+        return CommandError(f"The agent {agent_id!r} has no memory of its own; name a user with --user.")
+    return CommandError(f"The agent {agent_id!r} has no memory of a user {user_id!r}.")
 
 
 class ResumableCommand(BaseCommand):

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
+from memoryhub.management import unknown_agent, unknown_user
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 from summaries.actions.files import FileReport
@@ -21,15 +22,15 @@ def named_actor(options: dict[str, Any]) -> Actor | None:
     """Return the actor that the options name, None where they name none; CommandError where there is none such."""
     if options["agent"] is None:
         if options["user"] is not None:
-            raise CommandError("--user needs --agent: a user's projects are an agent's projects of that user.")
+            raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
         return None
     agent = Agent.objects.filter(agent_id=options["agent"]).first()
     if agent is None:
-        raise CommandError(f"There is no agent {options['agent']!r}.")
+        raise unknown_agent(options["agent"])
     user = agent.fixed_user_id or options["user"] or ""
     found = Actor.objects.select_related("agent").filter(id=actor_id(agent.agent_id, user)).first()
     if found is None:
-        raise CommandError(f"The agent {agent.agent_id!r} has no memory of a user {user!r}.")
+        raise unknown_user(agent.agent_id, user)
     return found
 
 

@@ -81,8 +81,8 @@ def test_a_limit_and_a_time_narrow_it(client: APIClient) -> None:
     ("arguments", "problem"),
     [
         (("--user", "hiroki"), "--user needs --agent"),
-        (("--agent", "nobdy"), "No such agent"),
-        (("--limit", "0"), "--limit must be 1 or more"),
+        (("--agent", "nobdy"), "There is no agent 'nobdy'. There"),
+        (("--limit", "0"), "--limit: must be 1 or more"),
         (("--since", "yesterday"), "--since must be a day"),
         (("--since", "2026-02-31"), "--since must be a day"),
     ],

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from memoryhub.jobs.backfill import SOURCES, BackfillResult, Piece, Scope, run_piece
 from memoryhub.llm.errors import ProviderError
-from memoryhub.management import ResumableCommand, moment_option, selection_of
+from memoryhub.management import ResumableCommand, at_least_one, moment_option, selection_of
 
 STUCK_AFTER: Final = 20
 """After so many in a row that had to wait, the others would have to wait as well."""
@@ -23,24 +23,23 @@ WITHOUT_MODEL: Final = (
 
 class Command(ResumableCommand):
     help = (
-        "Write the summaries, draw the memories and make the vectors that are missing. Without a choice, all three. "
+        "Write missing summaries, extract memories from unread messages, and embed texts without vectors. Without a "
+        "choice, all three. "
         "A run that was stopped goes on where it stopped; spend caps hold."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         for name in sources():
             parser.add_argument(f"--{name}", action="store_true", help=f"Catch up with {name}.")
-        parser.add_argument("--agent", help="This agent's alone, with all its users.")
-        parser.add_argument("--user", help="This user's alone; needs --agent.")
+        parser.add_argument("--agent", help="One agent, with all its users.")
+        parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
         parser.add_argument(
             "--since", help="Since when, as 2026-03-01; what waits for extraction is read whatever its age."
         )
-        parser.add_argument("--limit", type=int, help="At most so many jobs of each sort.")
-        parser.add_argument("--dry-run", action="store_true", help="Say what is missing, and do nothing.")
+        parser.add_argument("--limit", type=at_least_one, help="At most so many jobs of each kind.")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["limit"] is not None and options["limit"] < 1:
-            raise CommandError("--limit must be 1 or more.")
         selection = selection_of(options)
         scope = Scope(selection.agent_id, selection.user_id, moment_option("--since", options["since"]))
         chosen = [name for name in sources() if options[name]] or sources()

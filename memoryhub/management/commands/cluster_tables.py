@@ -20,7 +20,7 @@ class Command(ResumableCommand):
         parser.add_argument(
             "--again", action="store_true", help="Begin with the oldest texts, after an import of many users."
         )
-        parser.add_argument("--dry-run", action="store_true", help="Say how scattered they are, and do nothing.")
+        parser.add_argument("--dry-run", action="store_true", help="Show how many pages searches read; change nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         for model in index_models():

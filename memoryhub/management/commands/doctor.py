@@ -24,7 +24,10 @@ def _look(diagnosis: Diagnosis) -> list[Finding]:
 
 
 class Command(BaseCommand):
-    help = "Look at database, embedder, tokens, keys and policies, and say what to do about each finding."
+    help = (
+        "Check database, workers, embedder, language model, keys and policies, and print what to do. The exit code is "
+        "1 if something is broken, 0 for warnings."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")

@@ -43,7 +43,7 @@ class Command(ResumableCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", help="The export, or a folder; - is the standard input.")
-        parser.add_argument("--dry-run", action="store_true", help="Say what would happen and why; change nothing.")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
         parser.add_argument("--agent", help="The agent that it is filed under, in place of the one in the file.")
         parser.add_argument("--user", help="The user that it is filed under, in place of the one in the file.")
         parser.add_argument("--format", choices=[AUTO, OWN, *FORMATS], default=AUTO)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
-from memoryhub.management import existing_agents, moment_option
+from memoryhub.management import moment_option, unknown_agent
 from memoryhub.tenancy.models import Agent
 from memoryhub.validators import text_problem
 
@@ -121,10 +121,8 @@ def _check_agents(wanted: Sequence[str]) -> None:
     unknown = [agent for agent in wanted if agent not in known]
     if not unknown:
         return
-    raise CommandError(
-        f"No agent {', '.join(map(repr, unknown))}. {existing_agents()} The admin, `POST /api/v1/agents`, "
-        "or the first write of a key for all agents creates one."
-    )
+    advice = "The admin, `POST /api/v1/agents`, or the first write of a key for all agents creates one."
+    raise CommandError(f"{unknown_agent(*unknown)} {advice}")
 
 
 def _check_fields(values: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from memoryhub.embeddings.spaces import (
     target_space,
 )
 from memoryhub.llm.errors import ProviderError
-from memoryhub.management import ResumableCommand
+from memoryhub.management import ResumableCommand, at_least_one
 
 
 class Command(ResumableCommand):
@@ -24,13 +24,11 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--batch-size", type=int, default=200, help="Texts per step (200).")
-        parser.add_argument("--dry-run", action="store_true", help="Say what would be done, and do nothing.")
+        parser.add_argument("--batch-size", type=at_least_one, default=200, help="Texts a step (200).")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
         parser.add_argument("--keep-old", action="store_true", help="Keep the former space's vectors.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["batch_size"] < 1:
-            raise CommandError("--batch-size must be 1 or more.")
         try:
             self._change(options["batch_size"], dry_run=options["dry_run"], keep_old=options["keep_old"])
         except ProviderError as error:

@@ -2,25 +2,23 @@
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from memoryhub.management import ResumableCommand
+from memoryhub.management import ResumableCommand, at_least_one
 from memoryhub.search.maintenance import count_outdated, reindex
 
 
 class Command(ResumableCommand):
     help = (
-        "Analyse anew the texts whose words an older release has written. Searches go on meanwhile; a run "
-        "that was stopped goes on where it stopped. `manage.py doctor` says when there is need."
+        "Rebuild the word index of texts that an older release indexed. Searches go on meanwhile; a run that was "
+        "stopped goes on where it stopped. `manage.py doctor` says when it is needed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--batch-size", type=int, default=500, help="Texts per step (500).")
-        parser.add_argument("--dry-run", action="store_true", help="Say what would be done, and do nothing.")
+        parser.add_argument("--batch-size", type=at_least_one, default=500, help="Texts a step (500).")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["batch_size"] < 1:
-            raise CommandError("--batch-size must be 1 or more.")
         waiting = count_outdated()
         if options["dry_run"]:
             self.stdout.write(f"{waiting} texts wait to be analysed anew.")

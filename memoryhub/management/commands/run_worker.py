@@ -11,6 +11,7 @@ from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.worker import WorkerPool
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
+from memoryhub.management import at_least_one
 from memoryhub.runtime.processes import Wakeups
 from memoryhub.runtime.supervisor import HEARTBEAT
 
@@ -22,7 +23,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--workers", type=int, default=1, help="How many jobs run at a time (1).")
+        parser.add_argument("--workers", type=at_least_one, default=1, help="How many jobs run at a time (1).")
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Load what jobs need before the workers are forked, so that no job waits for it and the processes share it: a
@@ -40,4 +41,4 @@ class Command(BaseCommand):
                     os.write(int(descriptor), b".")
 
         with Wakeups() as wakeups:
-            WorkerPool(max(1, options["workers"]), wakeups, show_life).run()
+            WorkerPool(options["workers"], wakeups, show_life).run()

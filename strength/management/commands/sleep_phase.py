@@ -14,8 +14,8 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.db_pool import run_parallel
-from memoryhub.management import ResumableCommand, moment_option
-from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.management import ResumableCommand, at_least_one, moment_option, selection_of
+from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import SleepRequest, actor_batches, sleep_batch
 from strength.actions.sleep_runs import changes_of, preview_sleep
 from strength.domain.sleep import ChangeKind, Trigger
@@ -34,15 +34,15 @@ COUNTS = {
 
 class Command(ResumableCommand):
     help = (
-        "Let memories fade, archive the weak, refresh levels, and look for near-duplicates. Without --agent: of all "
-        "agents and users. With --agent alone: of the agent and all its users. A run that was stopped goes on when it "
-        "is started again."
+        "Decay strengths, archive weak memories, update levels, and propose merges of near-duplicates. Without "
+        "--agent: of all agents and users. With --agent alone: of the agent and all its users. A run that was stopped "
+        "goes on when it is started again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", help="One agent, with all its users.")
         parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
-        parser.add_argument("--dry-run", action="store_true", help="Say what would happen and why; change nothing.")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
         parser.add_argument(
             "--at",
             metavar="DATE",
@@ -51,23 +51,20 @@ class Command(ResumableCommand):
         parser.add_argument("--json", action="store_true", help="One JSON object for each sleep, one on a line.")
         parser.add_argument(
             "--at-once",
-            type=int,
+            type=at_least_one,
             default=min(os.cpu_count() or 1, MOST_AT_ONCE),
             metavar="N",
-            help="As many actors sleep at a time, each on a connection to the database (%(default)s).",
+            help="Actors at a time, each on a connection to the database (%(default)s).",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["user"] is not None and not options["agent"]:
-            raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
-        if options["at_once"] < 1:
-            raise CommandError("--at-once is 1 or more.")
+        selection = selection_of(options)
         now, at = timezone.now(), moment_option("--at", options["at"])
         if at is not None and not options["dry_run"]:
             raise CommandError("--at needs --dry-run: memory sleeps now, not at another time.")
         if at is not None and at < now:
             raise CommandError("--at is a day to come.")
-        actors = _actors(options["agent"], options["user"])
+        actors = list(selection.actors().select_related("agent").order_by("agent_id", "user_id"))
         sleep_request = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=now, at=at)
         sums: Counter[str] = Counter()
         with self.progress_bar() as bar:
@@ -124,20 +121,6 @@ def _lines(run: SleepRun) -> Iterator[str]:
         yield f"{words[0]} {memory.kind} {memory.pk} in {memory.namespace}{numbers}: {words[1]}"
     if left_out := len(changes) - len(shown):
         yield f"and {left_out} more; --json lists them"
-
-
-def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
-    actors = Actor.objects.select_related("agent").order_by("agent_id", "user_id")
-    if agent_id is None:
-        return list(actors)
-    if not Agent.objects.filter(agent_id=agent_id).exists():
-        raise CommandError(f"There is no agent {agent_id!r}.")
-    found = actors.filter(agent_id=agent_id)
-    if user_id is not None:
-        found = found.filter(user_id=user_id)
-    if not found:
-        raise CommandError(f"The agent {agent_id!r} has no memory of a user {user_id!r}.")
-    return list(found)
 
 
 def _sleeps(actors: list[Actor], sleep_request: SleepRequest, *, dry_run: bool, at_once: int) -> Iterator[SleepRun]:

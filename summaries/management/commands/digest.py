@@ -17,8 +17,8 @@ from summaries.models import ProjectEvent
 
 class Command(BaseCommand):
     help = (
-        "Tell what was done with projects in a day: reads, routes, corrections, updates, compactions and tokens. "
-        "Without --agent: of everybody with whose projects anything was done."
+        "Print what happened to projects in a day: reads, routes, corrections, updates, compactions and tokens. "
+        "Without --agent: for every agent and user with any of it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         try:
             day = date.fromisoformat(options["day"]) if options["day"] else None
         except ValueError:
-            raise CommandError(f"{options['day']!r} is no day; write it as 2026-03-01.") from None
+            raise CommandError(f"--day must be a day as 2026-03-01, not {options['day']!r}.") from None
         named = named_actor(options)
         ids = ProjectEvent.objects.order_by("actor_id").values_list("actor_id", flat=True).distinct()
         actors = Actor.objects.select_related("agent").filter(id__in=ids)

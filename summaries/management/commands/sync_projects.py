@@ -27,13 +27,13 @@ DRY_RUN_LABELS = {**STATUS_LABELS, FileStatus.EDITED: "would be taken over", Fil
 
 class Command(BaseCommand):
     help = (
-        "Take over files of DIR/projects that were changed since they were exported. Where the document was changed "
-        "too, that is told and nothing is written."
+        "Import files of DIR/projects that were changed since they were exported. A document that was changed too is a "
+        "conflict: it is reported, and not overwritten."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("dir", metavar="DIR", help="The folder that projects were exported into.")
-        parser.add_argument("--dry-run", action="store_true", help="Say what would happen; change nothing.")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
         add_actor_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -123,6 +123,11 @@ def test_unlock_wants_to_know_whom(db: None, arguments: list[str]) -> None:
         call_command("unlock", *arguments)
 
 
+def test_unlock_refuses_an_address_that_is_none(db: None) -> None:
+    with pytest.raises(CommandError, match="'kei' is no IP address"):
+        call_command("unlock", "--address", "kei")
+
+
 def test_an_administrator_unlocks_in_the_admin(boss: Client, kei: User) -> None:
     guesses(6)
     row = FailedLogin.objects.get()

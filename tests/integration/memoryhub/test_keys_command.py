@@ -84,8 +84,8 @@ def test_scopes_and_trust_are_chosen(db: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["issue", "x", "--agent", "kane"], "No agent 'kane'. There are: kana."),
-        (["issue", "x", "--agent", ""], "No agent ''."),
+        (["issue", "x", "--agent", "kane"], "There is no agent 'kane'. There are: kana."),
+        (["issue", "x", "--agent", ""], "There is no agent ''."),
         (["issue", "x", "--user", ""], "--user is empty"),
         (["issue", ""], "name: This field cannot be blank."),
         (["issue", "x" * 101], "name: "),

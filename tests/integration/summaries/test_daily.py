@@ -72,7 +72,7 @@ def test_a_day_is_told_in_the_agents_language(actor: Actor) -> None:
 def test_nothing_is_told_of_those_with_whom_nothing_was_done(actor: Actor) -> None:
     assert told("--day", "2026-04-01") == ["Nothing was done with projects on 2026-04-01."]
     assert [line.startswith("Nothing was done") for line in told()] == [True]
-    with pytest.raises(CommandError, match="is no day"):
+    with pytest.raises(CommandError, match="--day must be a day"):
         told("--day", "yesterday")
 
 

@@ -46,8 +46,8 @@ def test_without_a_file_it_is_printed(planted: Planted) -> None:
     ("arguments", "why"),
     [
         (("--user", "hiroki"), "--user needs --agent"),
-        (("--agent", "nobody"), "No such agent. There are: kana"),
-        (("--agent", "kana", "--user", "nobody"), "No such user"),
+        (("--agent", "nobody"), "There is no agent 'nobody'. There are: kana"),
+        (("--agent", "kana", "--user", "nobody"), "no memory of a user 'nobody'"),
     ],
 )
 def test_nobody_is_not_exported(planted: Planted, arguments: tuple[str, ...], why: str) -> None:
