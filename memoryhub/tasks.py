@@ -23,7 +23,7 @@ from memoryhub.jobs.registry import job
 from memoryhub.llm.usage.calibration import calibrate, calibrate_all
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.search.clustering import Clustering, TableBusy
-from memoryhub.search.maintenance import actors_to_count, count_terms
+from memoryhub.search.maintenance import COUNT_KIND, actors_to_count, count_terms
 from memoryhub.search.models import index_models
 
 DONE_RETENTION: Final = timedelta(days=7)
@@ -109,10 +109,10 @@ def cluster_tables(job: JobContext) -> None:
             log.warning("table busy", extra={"table": model._meta.db_table, "reason": str(error)})
 
 
-@job("count_terms", deadline_seconds=3600, at_once=1, every_seconds=3600)
+@job(COUNT_KIND, deadline_seconds=3600, at_once=1, every_seconds=3600)
 def count_frequent_terms(job: JobContext) -> None:
-    """Count which terms many texts of an actor share, of all actors whose texts have changed by a tenth."""
-    for actor, texts in actors_to_count().items():
+    """Count which terms many texts of an actor share, of the job's actor or of all whose texts changed by a tenth."""
+    for actor, texts in actors_to_count(job.actor_id).items():
         if job.seconds_left < DEADLINE_MARGIN_SECONDS:
             return
         with job.step():

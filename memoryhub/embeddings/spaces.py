@@ -41,7 +41,7 @@ from memoryhub.prepared import PreparedQuery
 from memoryhub.search.analysis import analyse, is_unspaced
 from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, unit_vector, word_vector
-from memoryhub.search.maintenance import batches_by_key
+from memoryhub.search.maintenance import COUNT_KIND, batches_by_key
 from memoryhub.search.messages import QueryText
 from memoryhub.search.models import BOUNDS, SPACED, UNSPACED, EmbeddingSpace, SearchIndexRow, index_models
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
@@ -52,6 +52,10 @@ Vector = NDArray[np.float32]
 SPACES: Final = PreparedQuery(lambda: EmbeddingSpace.objects.order_by("id"))
 EMBED_KIND: Final = "embed"
 EMBED_KEY: Final = "texts"
+BULK_TEXTS: Final = 50
+BULK_KEY: Final = "bulk"
+BULK_DELAY_SECONDS: Final = 30.0
+"""More batches usually follow the first."""
 
 log = logging.getLogger(__name__)
 
@@ -266,8 +270,13 @@ def index_entries(
 
 
 def after_indexing(entries: Sequence[IndexEntry], actor_id: UUID) -> None:
-    """Count the terms after the caller's transaction, and enqueue in it what could not be embedded at once."""
+    """Count the terms after the caller's transaction, and enqueue in it what could not be embedded at once.
+
+    After many texts at once, the actor's frequent terms are counted before the hourly job would.
+    """
     record(entry.terms for entry in entries)
+    if len(entries) >= BULK_TEXTS:
+        enqueue(COUNT_KIND, actor_id=actor_id, key=BULK_KEY, delay_seconds=BULK_DELAY_SECONDS)
     if any(vector is None for entry in entries for vector in entry.vectors.values()):
         embed_later(actor_id)
 

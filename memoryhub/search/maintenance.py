@@ -7,7 +7,7 @@ not yet rebuilt match by fewer terms or lower weights.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, models, transaction
@@ -19,6 +19,7 @@ from memoryhub.search.models import EmbeddingSpace, FrequentTerms, TermStatistic
 
 Progress = Callable[[int], None]
 ACTIVE = EmbeddingSpace.State.ACTIVE
+COUNT_KIND: Final = "count_terms"
 MIN_TEXTS = 100
 """With fewer texts of an actor, no term is frequent enough to change a search."""
 SAMPLE_SIZE = 1_000
@@ -127,11 +128,12 @@ def _copy_fields(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> 
             model.objects.filter(pk=row.pk).update(**model.copied_fields(owner))
 
 
-def actors_to_count() -> dict[UUID, int]:
-    """Return the actors whose frequent terms are not counted or outdated, with their numbers of texts."""
+def actors_to_count(actor_id: UUID | None = None) -> dict[UUID, int]:
+    """Return the actors, or the one, whose frequent terms are missing or outdated, with their numbers of texts."""
     texts: Counter[UUID] = Counter()
+    whose = models.Q() if actor_id is None else models.Q(actor_id=actor_id)
     for model in index_models():
-        rows = model.objects.filter(space__in=_active_spaces()).order_by()
+        rows = model.objects.filter(whose, space__in=_active_spaces()).order_by()
         texts.update(dict(rows.values_list("actor_id").annotate(models.Count("pk"))))
     known = dict(FrequentTerms.objects.values_list("actor_id", "counts__0"))
     return {

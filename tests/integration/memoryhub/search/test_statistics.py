@@ -4,22 +4,24 @@ import json
 import threading
 from collections import Counter
 from urllib.request import Request, urlopen
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
 from rest_framework.test import APIClient
 
 from memoryhub.db_pool import answering
+from memoryhub.embeddings.spaces import BULK_TEXTS
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.search import index
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_id, term_ids
 from memoryhub.search.index import idf, query_idf, record
-from memoryhub.search.maintenance import MIN_TEXTS, actors_to_count
+from memoryhub.search.maintenance import COUNT_KIND, MIN_TEXTS, actors_to_count
 from memoryhub.search.models import FrequentTerms, TermStatistic
 from memoryhub.tenancy.models import Actor
-from tests.conftest import run_jobs
 from tests.integration.clients.conftest import new_key
 from tests.serving import serving
 
@@ -186,23 +188,51 @@ def test_what_many_texts_say_is_common_whatever_the_language_says() -> None:
     assert weights[term_id("amoxicillin")] < weights[term_id("time")]
 
 
+def run_job(job_id: UUID) -> None:
+    """Run this job alone: others that are due would count what they write."""
+    offered = offer_of(job_id)
+    assert offered is not None
+    run(offered, worker=uuid4())
+
+
+def post_calls(client: APIClient, user: str, numbers: range) -> None:
+    session = client.post("/api/v1/sessions", {"agent_id": "kana", "user_id": user}).json()["id"]
+    batch = [{"role": "user", "content": f"Melanie called about plan{number}."} for number in numbers]
+    client.post(f"/api/v1/sessions/{session}/messages", {"messages": batch})
+
+
 @pytest.mark.django_db(transaction=True)
 def test_job_counts_what_an_actor_often_says(client: APIClient) -> None:
-    session = client.post("/api/v1/sessions", {"agent_id": "kana", "user_id": "hiroki"}).json()["id"]
-    batch = [{"role": "user", "content": f"Melanie called about plan{number}."} for number in range(MIN_TEXTS)]
-    client.post(f"/api/v1/sessions/{session}/messages", {"messages": batch})
+    post_calls(client, "hiroki", range(MIN_TEXTS))
     TermStatistic.objects.filter(term=TermStatistic.CORPUS).update(documents=1_000_000)
     actor, (name, plan) = Actor.objects.get(user_id="hiroki"), map(term_id, ("melani", "plan7"))
     before, _of_one_text = query_idf([name, plan], actor.pk)
 
-    enqueue("count_terms")
-    run_jobs()
+    run_job(enqueue(COUNT_KIND))
     after, _of_one_text = query_idf([name, plan], actor.pk)
     others, _of_one_text = query_idf([name, plan])
 
-    assert set(Job.objects.filter(kind="count_terms").values_list("state", flat=True)) == {"done"}
+    assert Job.objects.get(kind=COUNT_KIND, actor=None).state == "done"
     assert after[name] < 0.7 * before[name]
     assert after[plan] > after[name]
     assert others == before
     assert FrequentTerms.objects.get().counts[0] == MIN_TEXTS
     assert actors_to_count() == {}, "nothing has changed since"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_bulk_load_counts_its_actor_alone_before_the_hour(client: APIClient) -> None:
+    post_calls(client, "hiroki", range(BULK_TEXTS - 1))
+    assert not Job.objects.filter(kind=COUNT_KIND).exists(), "few texts wait for the hourly job"
+
+    for user in ("hiroki", "mika"):
+        post_calls(client, user, range(MIN_TEXTS))
+        post_calls(client, user, range(MIN_TEXTS, 2 * MIN_TEXTS))
+    jobs = Job.objects.filter(kind=COUNT_KIND, state="queued")
+    assert sorted(jobs.values_list("actor__user_id", flat=True)) == ["hiroki", "mika"], "one an actor"
+
+    run_job(jobs.get(actor__user_id="hiroki").pk)
+
+    known = FrequentTerms.objects.get()
+    assert known.actor.user_id == "hiroki"
+    assert known.counts[0] == 2 * MIN_TEXTS + BULK_TEXTS - 1
