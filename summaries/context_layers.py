@@ -29,11 +29,11 @@ from summaries.domain.projects import EventKind
 from summaries.domain.summaries import Generator
 from summaries.models import Document, DocumentEntry, Project, Summary, summary_for
 
-WHOLE: Final = (PINNED, MEMORY)
-"""Documents that are always included, the most important first: a context that is too long trims the last first."""
+WHOLE_DOCUMENTS: Final = (PINNED, MEMORY)
+"""Documents that are always included, by falling importance: a context that is too long trims the last first."""
 
 SEARCHED_DOCUMENTS: Final = 10
-SEARCHED_END: Final = 20_000
+SEARCHED_LENGTH: Final = 20_000
 """Number of other documents that are searched, the latest changed, and characters of each, from its end."""
 
 MIN_RELEVANCE: Final = 0.15
@@ -75,9 +75,9 @@ def session_summary(request: LayerRequest) -> LayerResult:
         summary = NEAREST_SUMMARY.first(of_actor & summary_for(session), session=session.pk)
     if summary is None:
         return LayerResult()
-    # What somebody edited before summaries said so is locked, and no excerpts any more.
+    # A locked extractive summary was edited by a person, before summaries recorded that as their generator.
     is_edited = summary.locked and summary.generator == Generator.EXTRACTIVE
-    text = introduced(
+    text = with_origin_line(
         summary.text,
         language=request.tenant.agent.language if request.tenant.agent else "en",
         is_own=session is not None and summary.session_id == session.pk,
@@ -90,17 +90,17 @@ def session_summary(request: LayerRequest) -> LayerResult:
     return LayerResult((candidate,))
 
 
-def introduced(text: str, *, language: str, is_own: bool, generator: str, ended_at: datetime) -> str:
+def with_origin_line(text: str, *, language: str, is_own: bool, generator: str, ended_at: datetime) -> str:
     """Return a summary below a line about its origin: another session, an extract, or a person."""
     line = LABELS.get(language, LABELS["en"])[is_own, generator]
     return f"{line.format(day=f'{ended_at:%Y-%m-%d}')}\n{text}" if line else text
 
 
 def project(request: LayerRequest) -> LayerResult:
-    """Offer the documents of the project that the request or a router names, and note that it was read.
+    """Offer the documents of the project that the request or a router names, and record that it was read.
 
-    Whole are MEMORY.md and pinned.md; of the others, the sections that answer the message. Untrusted entries are left
-    out. A trial is not noted.
+    MEMORY.md and pinned.md are included whole, other documents by the sections that match the message. Untrusted
+    entries are left out. A dry run records nothing.
     """
     if not request.project or not request.policy.include_project:
         return LayerResult()
@@ -109,14 +109,18 @@ def project(request: LayerRequest) -> LayerResult:
     if project is None:
         return LayerResult()
     policy = effective_policy(ProjectPolicy, request.tenant.agent, request.tenant.actor)
-    documents = Document.objects.of(actor_id).kept().filter(project=project)
+    documents = Document.objects.of(actor_id).not_deleted().filter(project=project)
     untrusted = untrusted_digests(DocumentEntry.objects.filter(actor_id=actor_id, document__in=documents))
-    whole = sorted(documents.filter(name__in=WHOLE), key=lambda each: WHOLE.index(each.name))
-    candidates = [_candidate(each, without_lines(each.text, untrusted.get(each.pk, set()))) for each in whole]
+    whole = sorted(
+        documents.filter(name__in=WHOLE_DOCUMENTS), key=lambda document: WHOLE_DOCUMENTS.index(document.name)
+    )
+    candidates = [
+        _candidate(document, without_lines(document.text, untrusted.get(document.pk, set()))) for document in whole
+    ]
     if policy.project_search_tokens and request.query.words is not None:
-        others = documents.exclude(name__in=WHOLE)
+        others = documents.exclude(name__in=WHOLE_DOCUMENTS)
         candidates += _search(others, request.query, untrusted, policy.project_search_tokens)
-    candidates = [each for each in candidates if str(each.content).strip()]
+    candidates = [candidate for candidate in candidates if str(candidate.content).strip()]
     if not request.dry_run:
         _note_reading(project, candidates, request.now)
     return LayerResult(tuple(candidates))
@@ -133,34 +137,36 @@ def _candidate(document: Document, text: str) -> Candidate:
 
 
 def _search(
-    documents: QuerySet[Document], query: SearchQuery, untrusted: Mapping[UUID, set[bytes]], most_tokens: int
+    documents: QuerySet[Document], query: SearchQuery, untrusted: Mapping[UUID, set[bytes]], max_tokens: int
 ) -> list[Candidate]:
     def score(section: str) -> float:
         return min(1.0, word_score(document_weights(analyse(section)), query.words)) if query.words else 0.0
 
-    found: list[tuple[float, Candidate]] = []
+    matches: list[tuple[float, Candidate]] = []
     # A line is identified by its whole text, so untrusted lines are removed before the text is cut.
-    end = Case(When(pk__in=list(untrusted), then="text"), default=Right("text", SEARCHED_END), output_field=TextField())
+    end = Case(
+        When(pk__in=list(untrusted), then="text"), default=Right("text", SEARCHED_LENGTH), output_field=TextField()
+    )
     latest = documents.defer("text").annotate(end=end).order_by("-updated_at", "-id")[:SEARCHED_DOCUMENTS]
     for document in latest:
-        text = without_lines(document.end, untrusted.get(document.pk, set()))[-SEARCHED_END:]
+        text = without_lines(document.end, untrusted.get(document.pk, set()))[-SEARCHED_LENGTH:]
         sections, best = best_sections(
-            sections_of(text), score, floor=MIN_RELEVANCE, most_tokens=most_tokens, count=count_raw
+            sections_of(text), score, floor=MIN_RELEVANCE, most_tokens=max_tokens, count=count_raw
         )
         if sections:
-            found.append((best, replace(_candidate(document, "".join(sections)), relevance=best)))
-    found.sort(key=lambda each: (-each[0], document_order(each[1].title)))
-    return _within([candidate for _, candidate in found], most_tokens)
+            matches.append((best, replace(_candidate(document, "".join(sections)), relevance=best)))
+    matches.sort(key=lambda match: (-match[0], document_order(match[1].title)))
+    return _within([candidate for _, candidate in matches], max_tokens)
 
 
-def _within(candidates: list[Candidate], most_tokens: int) -> list[Candidate]:
-    kept, left = [], most_tokens
-    for each in candidates:
-        tokens = count_raw(str(each.content))
-        if tokens <= left:
-            kept.append(each)
-            left -= tokens
-    return kept
+def _within(candidates: list[Candidate], max_tokens: int) -> list[Candidate]:
+    selected, remaining = [], max_tokens
+    for candidate in candidates:
+        tokens = count_raw(str(candidate.content))
+        if tokens <= remaining:
+            selected.append(candidate)
+            remaining -= tokens
+    return selected
 
 
 @transaction.atomic
@@ -173,8 +179,8 @@ def _note_reading(project: Project, candidates: list[Candidate], now: datetime) 
         actor=project.actor,
         project=project,
         kind=EventKind.READ,
-        tokens=sum(count_raw(str(each.content)) for each in candidates),
+        tokens=sum(count_raw(str(candidate.content)) for candidate in candidates),
         outcome="context",
-        details={"document_ids": [each.source_id for each in candidates]},
+        details={"document_ids": [candidate.source_id for candidate in candidates]},
         now=now,
     )

@@ -34,11 +34,11 @@ def project_file(
     if command == "view":
         return _view(call, project, name)
     call.require(Scope.WRITE)
-    found = _project_to_edit(call, project)
+    target = _project_to_edit(call, project)
     if command == "append":
-        document = _append(call, found, name, text)
+        document = _append(call, target, name, text)
     else:
-        document = _write(call, found, name, text, old_text if command == "str_replace" else None)
+        document = _write(call, target, name, text, old_text if command == "str_replace" else None)
     return {"name": document.name, "version": document.version}
 
 
@@ -55,10 +55,10 @@ def _view(call: Call, project: str, name: str) -> dict[str, Any]:
     actor_id = call.reading().actor_id
     if not project:
         return {"projects": catalog_of(actor_id=actor_id)}
-    found = project_named(actor_id=actor_id, name=project)
+    target = project_named(actor_id=actor_id, name=project)
     if not name:
-        return {"files": [each.name for each in documents_of(found)]}
-    return {"text": _read(call, found, name)}
+        return {"files": [document.name for document in documents_of(target)]}
+    return {"text": _read(call, target, name)}
 
 
 def _read(call: Call, project: Project, name: str) -> str:

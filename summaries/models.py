@@ -19,12 +19,12 @@ from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, E
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator
 
-GENERATORS = [(each.value, each.value) for each in Generator]
-VERBS = [(each.value, each.value) for each in TextVerb]
-DOCUMENT_KINDS = [(each.value, each.value) for each in DocumentKind]
-EVENT_KINDS = [(each.value, each.value) for each in EventKind]
-CONFIDENCES = [(each.value, each.value) for each in Confidence]
-ACTIONS = [(each.value, each.value) for each in Action]
+GENERATORS = [(generator.value, generator.value) for generator in Generator]
+VERBS = [(verb.value, verb.value) for verb in TextVerb]
+DOCUMENT_KINDS = [(kind.value, kind.value) for kind in DocumentKind]
+EVENT_KINDS = [(kind.value, kind.value) for kind in EventKind]
+CONFIDENCES = [(confidence.value, confidence.value) for confidence in Confidence]
+ACTIONS = [(action.value, action.value) for action in Action]
 MAX_DOCUMENT_NAME_LENGTH = MAX_NAME_LENGTH + len("detail-.md")
 
 _M = TypeVar("_M", bound=models.Model)
@@ -160,8 +160,8 @@ class SummaryDraft(ActorRow):
 
 
 class ProjectQuerySet(ActorQuerySet["Project"]):
-    def kept(self) -> Self:
-        """Filter to projects that are not deleted; a deleted one stays a while, so that this can be undone."""
+    def not_deleted(self) -> Self:
+        """Filter to projects that are not deleted; the rows of a deleted one stay for its undo."""
         return self.filter(deleted_at=None)
 
     def active(self) -> Self:
@@ -172,7 +172,7 @@ class ProjectQuerySet(ActorQuerySet["Project"]):
 class Project(ActorRow):
     """Topic that messages of many channels share. `description` repeats MEMORY.md's first block quote.
 
-    What was merged into another project is archived, and messages that were routed to it count as the other's.
+    A project merged into another is archived, and messages that were routed to it count as the other's.
     """
 
     name = models.CharField(max_length=MAX_NAME_LENGTH)
@@ -204,8 +204,8 @@ class Project(ActorRow):
 
 
 class DocumentQuerySet(ActorQuerySet["Document"]):
-    def kept(self) -> Self:
-        """Filter to documents that are not deleted; a deleted one stays a while, so that this can be undone."""
+    def not_deleted(self) -> Self:
+        """Filter to documents that are not deleted; the rows of a deleted one stay for its undo."""
         return self.filter(deleted_at=None)
 
 

@@ -103,7 +103,7 @@ def route_to_project(
         message=message,
         channel=session.channel if session else CHANNEL,
         session=session,
-        is_asked=project == AUTO,
+        is_requested=project == AUTO,
         dry_run=dry_run,
         by=by,
         now=now,

@@ -112,7 +112,7 @@ def compact(*, job: JobContext, now: datetime) -> Writes | None:
     Raises ProviderError, CompactionRefused, and Postponed where the document changed meanwhile.
     """
     assert job.actor_id is not None
-    rows = Document.objects.of(job.actor_id).kept().select_related("project__actor__agent")
+    rows = Document.objects.of(job.actor_id).not_deleted().select_related("project__actor__agent")
     document = rows.exclude(name=NEVER_COMPACTED).filter(pk=UUID(job.payload["document_id"])).first()
     if document is None or document.project.status is not ProjectStatus.ACTIVE:
         return None
@@ -215,8 +215,8 @@ def protected_blocks(*, document: Document, now: datetime) -> list[tuple[str, Pr
         return [(block.text, ProtectionReason.WHOLE) for block in blocks if block.text.strip()]
     digests = _protected_digests(document, now)
     protection = _protection(document, now, digests)
-    kept = [blocks[place] for place in sorted(protected_places(blocks, protection))]
-    return [(block.text, _reason(block, digests, protection)) for block in kept]
+    protected = [blocks[index] for index in sorted(protected_places(blocks, protection))]
+    return [(block.text, _reason(block, digests, protection)) for block in protected]
 
 
 def _protection(document: Document, now: datetime, digests: Iterable[bytes]) -> Protection:
@@ -273,25 +273,25 @@ class CompactionState:
 def compaction_states(*, project: Project, documents: Sequence[Document]) -> dict[UUID, CompactionState]:
     """Return the state of each of a project's documents; the actor of the project is loaded."""
     policy = effective_policy(CompactionPolicy, project.actor.agent, project.actor)
-    last: dict[str, ProjectEvent] = {}
+    latest: dict[str, ProjectEvent] = {}
     events = ProjectEvent.objects.filter(actor_id=project.actor_id, project_id=project.pk, kind=EventKind.COMPACT)
-    for event in events.order_by("-created_at", "-id")[:MAX_EVENTS]:
-        last.setdefault(str(event.details.get("document_id")), event)
-    keys = [str(each.pk) for each in documents]
+    for row in events.order_by("-created_at", "-id")[:MAX_EVENTS]:
+        latest.setdefault(str(row.details.get("document_id")), row)
+    keys = [str(document.pk) for document in documents]
     jobs = Job.objects.open().filter(actor_id=project.actor_id, kind=COMPACT_KIND, payload__document_id__in=keys)
     queued = set(jobs.values_list("payload__document_id", flat=True))
     states = {}
-    for each, key in zip(documents, keys, strict=True):
-        latest = last.get(key)
-        states[each.pk] = CompactionState(
-            tokens=each.token_count,
-            limit=policy.limit if each.name in COMPACTED else None,
+    for document, key in zip(documents, keys, strict=True):
+        event = latest.get(key)
+        states[document.pk] = CompactionState(
+            tokens=document.token_count,
+            limit=policy.limit if document.name in COMPACTED else None,
             target=policy.target,
-            may_be_asked=each.name != NEVER_COMPACTED and each.token_count > policy.target,
+            may_be_asked=document.name != NEVER_COMPACTED and document.token_count > policy.target,
             is_waiting=key in queued,
             has_model=settings.LLM.provider != "none",
-            outcome=latest.outcome if latest else "",
-            missing=int(latest.details.get("missing") or 0) if latest else 0,
-            at=latest.created_at if latest else None,
+            outcome=event.outcome if event else "",
+            missing=int(event.details.get("missing") or 0) if event else 0,
+            at=event.created_at if event else None,
         )
     return states

@@ -18,7 +18,7 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time
-from summaries.actions.entries import pending_digests, pending_entries, vouch_for_new_lines
+from summaries.actions.entries import pending_digests, pending_entries, trust_new_lines
 from summaries.actions.projects import (
     change_project,
     check_active,
@@ -47,7 +47,7 @@ from summaries.domain.policy import CompactionPolicy
 from summaries.domain.projects import EventKind, free_name, is_generated_name, one_line, propose_name
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent
 
-BACKUPS: Final = 3
+MAX_BACKUPS: Final = 3
 """Texts from before a compaction that are offered as backups; all versions are kept."""
 
 COMPACT_KIND: Final = "compact"
@@ -59,8 +59,8 @@ EVENT_KINDS: Final[Mapping[DocumentKind, EventKind]] = {
     DocumentKind.SYNC: EventKind.SYNC,
 }
 
-VOUCHING_KINDS: Final = (DocumentKind.EDIT, DocumentKind.SYNC)
-"""Kinds of texts that a trusted writer made; the others repeat lines that were there."""
+TRUSTED_KINDS: Final = (DocumentKind.EDIT, DocumentKind.SYNC)
+"""Kinds of changes whose new lines a trusted writer wrote; the others repeat existing lines."""
 
 
 class DocumentTooLong(DomainError, ValueError):
@@ -95,7 +95,7 @@ def check_length(text: str) -> None:
 def find_document(*, project: Project, name: str) -> Document:
     """Return a project's document; raises BadDocumentName, UnknownRow."""
     check_document_name(name)
-    document = Document.objects.of(project.actor_id).kept().filter(project=project, name=name).first()
+    document = Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=name).first()
     if document is None:
         raise UnknownRow(format_lazy(_("The project has no {name} yet."), name=name))
     document.project = project
@@ -111,16 +111,16 @@ def read_document(*, project: Project, name: str, now: datetime) -> Document:
     return document
 
 
-def _record_event(document: Document, kind: EventKind, outcome: str, now: datetime, **details: Any) -> None:
+def _record_event(document: Document, kind: EventKind, outcome: str, now: datetime, **more: Any) -> None:
     """Record an event of a document; its project is loaded."""
-    about = {"document_id": str(document.pk), "version": document.version, **details}
+    details = {"document_id": str(document.pk), "version": document.version, **more}
     note_event(
         actor=document.project.actor,
         project=document.project,
         kind=kind,
         tokens=document.token_count,
         outcome=outcome,
-        details=about,
+        details=details,
         now=now,
     )
 
@@ -203,7 +203,7 @@ def append_entry(
     line = entry_line(text, pinned=pinned, document=document_name, at=at)
     document = _document_for_update(project, document_name, expected_version)
     if document is not None:
-        known = {line_digest(each) for each in document.text.splitlines()}
+        known = {line_digest(existing_line) for existing_line in document.text.splitlines()}
         if line_digest(line) in known:
             pending_entries(document, line_digest(line)).update(trust=trust)
             return document
@@ -224,7 +224,7 @@ def append_entry(
 def _pin_line(
     project: Project, document: Document, unpinned: bytes, line: str, by: Principal, now: datetime
 ) -> Document:
-    """Put a pinned line in the place of the one with this digest, whose origin it keeps; a trusted source says it."""
+    """Replace the line of this digest by a pinned one, which keeps its provenance and becomes trusted."""
     pinned = line_digest(line)
     entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
     entries.filter(text_digest=pinned).delete()
@@ -256,13 +256,13 @@ def restore_document(
 def backups_of(document: Document) -> list[DocumentVersion]:
     """Return the last texts that a compaction replaced, newest first (SPEC P7)."""
     versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
-    return list(versions.filter(kind=DocumentKind.COMPACTION).order_by("-number")[:BACKUPS])
+    return list(versions.filter(kind=DocumentKind.COMPACTION).order_by("-number")[:MAX_BACKUPS])
 
 
 def _locked_with_project(document: Document, expected_version: int | None) -> tuple[Project, Document]:
     """Lock and return a document and its project, the project first, to avoid deadlocks."""
     project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
-    rows = Document.objects.of(document.actor_id).kept().select_for_update(no_key=True)
+    rows = Document.objects.of(document.actor_id).not_deleted().select_for_update(no_key=True)
     locked = rows.filter(pk=document.pk).first()
     if locked is None:
         raise UnknownRow(_("No such document."))
@@ -273,7 +273,7 @@ def _locked_with_project(document: Document, expected_version: int | None) -> tu
 
 def _document_for_update(project: Project, name: str, expected_version: int | None) -> Document | None:
     """Return the document, locked, or None. Raises VersionMismatch."""
-    rows = Document.objects.of(project.actor_id).kept().select_for_update(no_key=True)
+    rows = Document.objects.of(project.actor_id).not_deleted().select_for_update(no_key=True)
     document = rows.filter(project=project, name=name).first()
     if document is not None:
         document.project = project
@@ -309,8 +309,8 @@ def _write(
     if document is None:
         document = create_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
     else:
-        if kind in VOUCHING_KINDS:
-            vouch_for_new_lines(document, text)
+        if kind in TRUSTED_KINDS:
+            trust_new_lines(document, text)
         replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
     description = description_in(text) if name == MEMORY else ""
     if description and description != project.description:
@@ -361,15 +361,15 @@ def add_document(
     """
     check_trusted(by)
     project = locked_project(project)
-    rows = Document.objects.of(project.actor_id).kept().filter(project=project)
-    taken = set(rows.values_list("name", flat=True))
+    rows = Document.objects.of(project.actor_id).not_deleted().filter(project=project)
+    existing = set(rows.values_list("name", flat=True))
     topic, text = one_line(topic), ""
     if not name:
-        topics = {each.removeprefix("detail-").removesuffix(".md") for each in taken}
+        topics = {existing_name.removeprefix("detail-").removesuffix(".md") for existing_name in existing}
         name = f"detail-{free_name(propose_name(topic), topics)}.md"
         text = f"# {topic}\n" if topic and is_generated_name(name) else ""
     check_document_name(name)
-    if name in taken:
+    if name in existing:
         raise DocumentAlreadyExists(format_lazy(_("The project has a document {name} already."), name=name))
     return put_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
 
@@ -431,7 +431,7 @@ def undo_project_change(
     if name != project.name:
         change_project(project=project, values={"name": name}, by=by, reason=reason, now=now)
     if memory_version is not None:
-        memory = Document.objects.of(project.actor_id).kept().filter(project=project, name=MEMORY).first()
+        memory = Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=MEMORY).first()
         if memory is None:
             raise UnknownRow(_("No such document."))
         restore_document(

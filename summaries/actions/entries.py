@@ -28,9 +28,11 @@ def trusted_text(document: Document) -> str:
 
 def trusted_texts(documents: list[Document]) -> dict[UUID, str]:
     """Return the texts of documents, by id, without their untrusted entries."""
-    entries = DocumentEntry.objects.filter(actor_id__in={each.actor_id for each in documents}, document__in=documents)
+    entries = DocumentEntry.objects.filter(
+        actor_id__in={document.actor_id for document in documents}, document__in=documents
+    )
     untrusted = untrusted_digests(entries)
-    return {each.pk: without_lines(each.text, untrusted.get(each.pk, set())) for each in documents}
+    return {document.pk: without_lines(document.text, untrusted.get(document.pk, set())) for document in documents}
 
 
 def pending_digests(document: Document) -> set[bytes]:
@@ -62,8 +64,8 @@ def pending_entries(document: Document, digest: bytes) -> QuerySet[DocumentEntry
     )
 
 
-def vouch_for_new_lines(document: Document, text: str) -> None:
-    """Trust entries whose line a trusted writer adds; else an untrusted key could hide words before they come."""
+def trust_new_lines(document: Document, text: str) -> None:
+    """Trust entries whose line a trusted writer adds; else an untrusted key could hide a line before it is written."""
     pending = pending_digests(document)
     if pending:
         former = {line_digest(line) for line in document.text.splitlines()}

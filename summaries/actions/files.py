@@ -1,8 +1,8 @@
 """Export of projects into a directory tree or a zip archive, and sync of edited files back (SPEC P9).
 
-A sync takes a file over as a version where it alone was changed. Where the document was changed too, that is reported
-and nothing is written; a file that is gone takes no document with it. Untrusted entries are never exported, since
-agents read files as they are.
+A sync imports a file as a new version if only the file changed since the export. If the document changed too, it
+reports a conflict and writes nothing; a deleted file never deletes its document. Untrusted entries are not exported,
+since agents read files as they are.
 
 Users of the tree may put anything there: links, pipes, devices, huge files. Everything is reached through an open
 folder's descriptor and by one name at a time, no link is followed, and a file is replaced as a whole.
@@ -79,7 +79,7 @@ class UnusableFile(Exception):
 
 
 class EditedMeanwhile(Exception):
-    """A file changed while it was replaced; its text then lies next to it."""
+    """A file changed while it was being replaced; the changed text is stored beside it."""
 
 
 class Folder:
@@ -113,7 +113,7 @@ class Folder:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise UnusableFile(_why(error)) from None
+            raise UnusableFile(_reason(error)) from None
         try:
             yield Folder(descriptor)
         finally:
@@ -132,7 +132,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise UnusableFile(_why(error)) from None
+            raise UnusableFile(_reason(error)) from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise UnusableFile("it is no ordinary file")
@@ -140,7 +140,7 @@ class Folder:
             return _text(file.read(MAX_FILE_BYTES + 1))
 
     def write(self, name: str, text: str, *, expected: str | None) -> None:
-        """Write a file as a whole, for its owner alone, in the place of one with the digest `expected`.
+        """Replace a file of the digest `expected` atomically, or create it for None; only its owner may read it.
 
         Raises UnusableFile, and EditedMeanwhile where it changed just then; that text is in `<name>.edited-…`.
         """
@@ -163,7 +163,7 @@ class Folder:
         except FileExistsError:
             raise EditedMeanwhile from None
         except OSError as error:
-            raise UnusableFile(_why(error)) from None
+            raise UnusableFile(_reason(error)) from None
         finally:
             self.remove(part)
 
@@ -178,7 +178,7 @@ class Folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FLAGS
             descriptor = os.open(name, flags, FILE_MODE, dir_fd=self.descriptor)
         except OSError as error:
-            raise UnusableFile(_why(error)) from None
+            raise UnusableFile(_reason(error)) from None
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8"))
             file.flush()
@@ -204,7 +204,7 @@ def _text(raw: bytes) -> str:
     return text
 
 
-def _why(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return "it is a link, or not what it should be"
     return f"it cannot be used ({error.strerror})"
@@ -216,12 +216,12 @@ class ForeignTree(Exception):
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result for one file or folder; without a status it was refused, and `why` is the reason."""
+    """Result for one file or folder; without a status it was refused, for `reason`."""
 
     project: str
     document: str = ""
     status: FileStatus | None = None
-    why: str = ""
+    reason: str = ""
 
     @property
     def is_problem(self) -> bool:
@@ -230,8 +230,8 @@ class FileReport:
     @property
     def path(self) -> str:
         names = (one_line(part.encode("utf-8", "replace").decode()) for part in (self.project, self.document))
-        shown = (f"{name[:MAX_SHOWN_LENGTH]}…" if len(name) > MAX_SHOWN_LENGTH else name for name in names)
-        return "/".join([FOLDER, *filter(None, shown)])
+        shortened = (f"{name[:MAX_SHOWN_LENGTH]}…" if len(name) > MAX_SHOWN_LENGTH else name for name in names)
+        return "/".join([FOLDER, *filter(None, shortened)])
 
 
 def read_manifest(root: Path) -> Manifest | None:
@@ -250,23 +250,23 @@ def _manifest(tree: Folder) -> Manifest | None:
 
 
 @contextmanager
-def _open_tree(root: Path, actor: Actor, *, make: bool, keep: bool = True) -> Iterator[tuple[Folder, Manifest]]:
+def _open_tree(root: Path, actor: Actor, *, make: bool, write_back: bool = True) -> Iterator[tuple[Folder, Manifest]]:
     """Open an actor's tree, and write its manifest back at the end.
 
     Raises UnusableFile, BadManifest, ForeignTree, FileNotFoundError.
     """
     with Folder.at(root, make=make) as top, top.folder(FOLDER, make=make) as tree:
-        found = _manifest(tree)
-        if found is not None and (found.agent_id, found.user_id) != (actor.agent_id, actor.user_id):
+        stored = _manifest(tree)
+        if stored is not None and (stored.agent_id, stored.user_id) != (actor.agent_id, actor.user_id):
             raise ForeignTree("This folder holds the projects of another agent or user.")
-        before = found.dumped() if found else None
-        manifest = found or Manifest(actor.agent_id, actor.user_id)
+        former = stored.dumped() if stored else None
+        manifest = stored or Manifest(actor.agent_id, actor.user_id)
         try:
             yield tree, manifest
         finally:
-            if keep and manifest.dumped() != before:
+            if write_back and manifest.dumped() != former:
                 try:
-                    tree.write(MANIFEST, manifest.dumped(), expected=digest_of(before) if before else None)
+                    tree.write(MANIFEST, manifest.dumped(), expected=digest_of(former) if former else None)
                 except EditedMeanwhile as error:
                     raise UnusableFile("somebody changed the manifest meanwhile") from error
 
@@ -289,25 +289,25 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
                     for document in documents_of(project):
                         reports.append(_export_document(document, folder, manifest))
             except UnusableFile as error:
-                reports.append(FileReport(project.name, why=str(error)))
+                reports.append(FileReport(project.name, reason=str(error)))
             note_event(actor=actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
-        gone = manifest.projects - {project.name for project in projects}
-        reports += [FileReport(name, status=FileStatus.DOCUMENT_GONE) for name in sorted(gone)]
+        deleted = manifest.projects - {project.name for project in projects}
+        reports += [FileReport(name, status=FileStatus.DOCUMENT_GONE) for name in sorted(deleted)]
     details = {"projects": len(projects)}
     audit.record_each(by=by, verb="export", object_kind="projects", actor=actor, details=details, now=now)
     return reports
 
 
 def export_tree(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[str]:
-    """Export an actor's projects as a part of an export in Markdown; return what was left as it is, and why."""
+    """Export an actor's projects as part of a Markdown export; return a message for each file not written."""
     try:
         reports = export_projects(actor=actor, root=root, by=by, now=now)
     except (UnusableFile, BadManifest, ForeignTree) as error:
         return [f"{FOLDER}: {error}"]
     return [
-        f"{each.path}: {each.why or 'was edited since the last export; import it first.'}"
-        for each in reports
-        if each.is_problem or each.status is FileStatus.EDITED
+        f"{report.path}: {report.reason or 'was edited since the last export; import it first.'}"
+        for report in reports
+        if report.is_problem or report.status is FileStatus.EDITED
     ]
 
 
@@ -333,7 +333,7 @@ def _export_document(document: Document, folder: Folder, manifest: Manifest) -> 
     except EditedMeanwhile:
         return FileReport(project, document.name, FileStatus.CONFLICT)
     except UnusableFile as error:
-        return FileReport(project, document.name, why=str(error))
+        return FileReport(project, document.name, reason=str(error))
 
 
 def _backups(document: Document) -> dict[str, str]:
@@ -374,20 +374,20 @@ class SyncContext:
 
 
 def sync_projects(*, syncing: SyncContext, root: Path) -> list[FileReport]:
-    """Take over the changes in `root`/projects and report every file; in a dry run, report what would happen.
+    """Import the changed files of `root`/projects and report every file; a dry run writes nothing.
 
     Raises UnusableFile, BadManifest, ForeignTree, and FileNotFoundError where there is no such tree.
     """
     reports: list[FileReport] = []
-    with _open_tree(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, manifest):
-        found = Project.objects.of(syncing.actor.pk).kept().select_related("actor__agent")
-        projects = {project.name: project for project in found}
+    with _open_tree(root, syncing.actor, make=False, write_back=not syncing.dry_run) as (tree, manifest):
+        rows = Project.objects.of(syncing.actor.pk).not_deleted().select_related("actor__agent")
+        projects = {project.name: project for project in rows}
         names = [name for name in tree.names() if not name.startswith(".")]
         for name in names:
             reports += _sync_folder(syncing, name, projects.get(name), tree, manifest)
         for name in sorted({*projects, *manifest.projects} - set(names)):
             project, known = projects.get(name), manifest.documents_of(name)
-            stored = {each.name for each in documents_of(project)} if project else set()
+            stored = {row.name for row in documents_of(project)} if project else set()
             for document in sorted(stored | known):
                 status = FileStatus.FILE_GONE if document in known else FileStatus.NEWER
                 reports.append(FileReport(name, document, status if project else FileStatus.DOCUMENT_GONE))
@@ -401,21 +401,21 @@ def _sync_folder(
         check_name(name)
         with tree.folder(name) as folder:
             stored = {document.name: document for document in documents_of(project)} if project else {}
-            files = [each for each in folder.names() if BACKUP not in each and not each.startswith(".")]
+            files = [file for file in folder.names() if BACKUP not in file and not file.startswith(".")]
             reports: list[FileReport] = []
             names = {*files, *stored, *manifest.documents_of(name)}
-            for file in sorted(names, key=lambda each: (each != MEMORY, each)):
-                place = _Place(name, file, folder, manifest)
-                report, project = _sync_file(syncing, place, project, stored.get(file))
+            for file in sorted(names, key=lambda file: (file != MEMORY, file)):
+                synced_file = _SyncedFile(name, file, folder, manifest)
+                report, project = _sync_file(syncing, synced_file, project, stored.get(file))
                 reports.append(report)
             return reports
     except (BadProjectName, UnusableFile, FileNotFoundError) as error:
-        return [FileReport(name, why=str(error) or "it is gone")]
+        return [FileReport(name, reason=str(error) or "it is gone")]
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Position of a file, which may not exist, in the tree."""
+class _SyncedFile:
+    """File in the tree, which may not exist, with the manifest of the last export."""
 
     project: str
     name: str
@@ -424,53 +424,53 @@ class _Place:
 
 
 def _sync_file(
-    syncing: SyncContext, place: _Place, project: Project | None, document: Document | None
+    syncing: SyncContext, file: _SyncedFile, project: Project | None, document: Document | None
 ) -> tuple[FileReport, Project | None]:
     """Sync one file; also return its project, which may be new."""
     try:
-        check_document_name(place.name)
-        text = place.folder.read(place.name)
-        file = digest_of(text) if text is not None else None
+        check_document_name(file.name)
+        text = file.folder.read(file.name)
+        digest = digest_of(text) if text is not None else None
         stored = digest_of(trusted_text(document)) if document else None
-        base = place.manifest.base(place.project, place.name)
-        status = sync_status(base=base, file=file, stored=stored)
+        base = file.manifest.base(file.project, file.name)
+        status = sync_status(base=base, file=digest, stored=stored)
         # A project that was deleted here does not come back by a file that somebody adds to its folder.
-        if status is FileStatus.NEW and project is None and place.project in place.manifest.projects:
+        if status is FileStatus.NEW and project is None and file.project in file.manifest.projects:
             status = FileStatus.DOCUMENT_GONE
         if text is not None and status in (FileStatus.EDITED, FileStatus.NEW) and not syncing.dry_run:
-            taken = _take(syncing, place, project, document, text)
-            _note(place.manifest, taken, digest_of(text))
-            project = taken.project
+            written = _write_document(syncing, file, project, document, text)
+            _note(file.manifest, written, digest_of(text))
+            project = written.project
         elif text is not None and status is FileStatus.SAME and document is not None:
-            _note(place.manifest, document, digest_of(text))
+            _note(file.manifest, document, digest_of(text))
     except VersionMismatch:
-        return FileReport(place.project, place.name, FileStatus.CONFLICT), project
+        return FileReport(file.project, file.name, FileStatus.CONFLICT), project
     except (BadDocumentName, UnusableFile, DocumentTooLong, ProjectArchived, ProjectExists, UnknownRow) as error:
-        return FileReport(place.project, place.name, why=str(error)), project
-    return FileReport(place.project, place.name, status), project
+        return FileReport(file.project, file.name, reason=str(error)), project
+    return FileReport(file.project, file.name, status), project
 
 
 @transaction.atomic
-def _take(
-    syncing: SyncContext, place: _Place, project: Project | None, document: Document | None, text: str
+def _write_document(
+    syncing: SyncContext, file: _SyncedFile, project: Project | None, document: Document | None, text: str
 ) -> Document:
     """Write a file's text as a version of its document, followed by the untrusted lines, which were not exported.
 
-    Raises VersionMismatch where somebody changed, or made, the document since it was read.
+    Raises VersionMismatch where the document was changed or created since it was read.
     """
     if project is None:
-        description = description_in(text) if place.name == MEMORY else ""
+        description = description_in(text) if file.name == MEMORY else ""
         project = create_project(
-            actor=syncing.actor, name=place.project, description=description, by=syncing.by, now=syncing.now
+            actor=syncing.actor, name=file.project, description=description, by=syncing.by, now=syncing.now
         )
-        document = next((each for each in documents_of(project) if each.name == place.name), None)
+        document = next((row for row in documents_of(project) if row.name == file.name), None)
     elif document is None:
         project = locked_project(project)
-        if Document.objects.of(project.actor_id).kept().filter(project=project, name=place.name).exists():
+        if Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=file.name).exists():
             raise VersionMismatch(1)
     return put_document(
         project=project,
-        name=place.name,
+        name=file.name,
         text=text,
         kind=DocumentKind.SYNC,
         by=syncing.by,

@@ -1,4 +1,4 @@
-"""Write imported documents into projects, and take over files that were edited; undo both."""
+"""Import documents into projects and update those whose file changed; undo an import."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ DELETED_TEXT: Final = "was deleted here; it does not come back by a file."
 
 
 def write_documents(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
-    """Write documents that are new, and take over those that were changed in the file alone."""
+    """Create new documents, and update those changed in the file alone."""
     actor = writing.actor("")
     for located in records:
         if isinstance(record := located.record, ImportedDocument):
@@ -43,16 +43,20 @@ def write_documents(records: Sequence[LocatedRecord], *, writing: ImportContext)
 def _write_document(actor: Actor, located: LocatedRecord, record: ImportedDocument, writing: ImportContext) -> None:
     key = sha256("\0".join([writing.format, record.project, record.name]).encode()).hexdigest()
     rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=DOCUMENT_KIND)
-    before = rows.order_by("-id").first()
+    last_import = rows.order_by("-id").first()
     project = (
-        Project.objects.of(actor.pk).kept().select_related("actor__agent").filter(name=_project_name(record)).first()
+        Project.objects.of(actor.pk)
+        .not_deleted()
+        .select_related("actor__agent")
+        .filter(name=_project_name(record))
+        .first()
     )
-    name, document = _find_or_name(project, record, before)
+    name, document = _find_or_name(project, record, last_import)
     stored = None if document is None else digest_of(trusted_text(document))
     file = digest_of(record.text.removeprefix("\ufeff"))
-    bases = [record.base, before.details["digest"] if before else ""]
+    bases = [record.base, last_import.details["digest"] if last_import else ""]
     # A file that was added beside exported ones has no base of its own.
-    base = stored if stored in bases else next((each for each in bases if each not in ("", NEW_FILE)), None)
+    base = stored if stored in bases else next((digest for digest in bases if digest not in ("", NEW_FILE)), None)
     status = sync_status(base=base, file=file, stored=stored)
     if status in (FileStatus.SAME, FileStatus.NEWER):
         writing.know(located)
@@ -83,28 +87,28 @@ def _project_name(record: ImportedDocument) -> str:
 
 
 def _find_or_name(
-    project: Project | None, record: ImportedDocument, before: ImportedRow | None
+    project: Project | None, record: ImportedDocument, last_import: ImportedRow | None
 ) -> tuple[str, Document | None]:
     """Return the name under which a document is filed, and the document where there is one."""
-    if before is not None and (known := _document(project, pk=before.row_id)) is not None:
-        return known.name, known
+    if last_import is not None and (document := _document(project, pk=last_import.row_id)) is not None:
+        return document.name, document
     if record.base:
         check_document_name(record.name)
         return record.name, _document(project, name=record.name)
-    wanted = propose_name(record.name)
-    name = f"detail-{wanted}.md"
-    if (found := _document(project, name=name)) is None or found.text == record.text:
-        return name, found
-    rows = Document.objects.of(found.actor_id).kept().filter(project=project, name__startswith="detail-")
+    topic = propose_name(record.name)
+    name = f"detail-{topic}.md"
+    if (existing := _document(project, name=name)) is None or existing.text == record.text:
+        return name, existing
+    rows = Document.objects.of(existing.actor_id).not_deleted().filter(project=project, name__startswith="detail-")
     names = rows.values_list("name", flat=True)
-    topics = {each.removeprefix("detail-").removesuffix(".md") for each in names}
-    return f"detail-{free_name(wanted, topics)}.md", None
+    topics = {existing_name.removeprefix("detail-").removesuffix(".md") for existing_name in names}
+    return f"detail-{free_name(topic, topics)}.md", None
 
 
-def _document(project: Project | None, **which: Any) -> Document | None:
+def _document(project: Project | None, **lookup: Any) -> Document | None:
     if project is None:
         return None
-    document = Document.objects.of(project.actor_id).kept().filter(project=project, **which).first()
+    document = Document.objects.of(project.actor_id).not_deleted().filter(project=project, **lookup).first()
     if document is not None:
         document.project = project
     return document
@@ -120,34 +124,33 @@ def _create_project(actor: Actor, record: ImportedDocument, writing: ImportConte
 
 
 def undo_documents(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
-    """Delete imported documents, or restore what they said before; return how many stay.
+    """Delete imported documents, or restore their former texts; return the number of those left unchanged.
 
-    Those changed since stay, and those of a project that was archived or merged since, which is read only.
+    Documents changed since are left, and those of a project that was archived or merged since, which is read only.
     """
-    found = Document.objects.of(actor.pk).kept().filter(project__deleted_at=None)
-    found = found.select_related("project__actor__agent")
-    documents = found.in_bulk([row.row_id for row in rows])
-    kept = 0
+    stored = Document.objects.of(actor.pk).not_deleted().filter(project__deleted_at=None)
+    documents = stored.select_related("project__actor__agent").in_bulk([row.row_id for row in rows])
+    remaining = 0
     for row in rows:
         document = documents.get(row.row_id)
         if document is None:
             continue
         version = row.details["version"]
         if document.version != version or document.project.archived_at is not None:
-            kept += 1
+            remaining += 1
         elif row.details["created"]:
             delete_document(document=document, by=by, reason=reason, now=now)
             purge_document(document=document)
         else:
             restore_document(document=document, number=version - 1, by=by, reason=reason, now=now)
-    return kept
+    return remaining
 
 
 def undo_projects(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
-    """Delete projects that an import has made; one with documents that stay, stays with them."""
-    for project in Project.objects.of(actor.pk).kept().filter(pk__in=[row.row_id for row in rows]):
+    """Delete the projects that an import created, except those with documents that were left."""
+    for project in Project.objects.of(actor.pk).not_deleted().filter(pk__in=[row.row_id for row in rows]):
         documents = documents_of(project)
-        if len(documents) > 1 or any(each.version > 1 for each in documents):
+        if len(documents) > 1 or any(document.version > 1 for document in documents):
             continue
         with suppress(UnknownRow):
             delete_project(project=project, by=by, reason=reason, now=now)
@@ -164,17 +167,17 @@ def undo_summaries(
     reason: str,
     now: datetime,
 ) -> None:
-    """Forget summaries of deleted messages, also in receipts, and reset the cursors of project updates.
+    """Delete the summaries of deleted messages, also from receipts, and reset the cursors of project updates.
 
     `sessions` as in `conversations.actions.imports.UNDO_HANDLERS`. An edited summary stays with its session.
     """
     rows = Summary.objects.filter(actor_id=actor.pk, session_id__in=sessions)
-    covering = [each for each in rows if each.message_count >= sessions[each.session_id]]
-    gone = [each.pk for each in covering if sessions[each.session_id] == 1 or not each.locked]
-    forget_sources(gone)
-    rows.filter(pk__in=gone).delete()
+    covering = [row for row in rows if row.message_count >= sessions[row.session_id]]
+    deleted = [row.pk for row in covering if sessions[row.session_id] == 1 or not row.locked]
+    forget_sources(deleted)
+    rows.filter(pk__in=deleted).delete()
     for session_id, first in sessions.items():
         if first > 1:
             rows.filter(session_id=session_id, message_count__gte=first).update(message_count=first - 1)
-            read = ProjectCursor.objects.filter(actor_id=actor.pk, session_id=session_id, read_until__gte=first)
-            read.update(read_until=first - 1)
+            cursors = ProjectCursor.objects.filter(actor_id=actor.pk, session_id=session_id, read_until__gte=first)
+            cursors.update(read_until=first - 1)

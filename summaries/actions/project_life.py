@@ -1,7 +1,7 @@
-"""Life of a project: archive and reactivate, merge, move entries, purge what was deleted; undo of all but the last.
+"""Lifecycle of projects: archive and reactivate, merge, move entries, undo of these and of deletions, purge.
 
-A merge or move writes versions of documents like any other change. Its event keeps which rows and versions it wrote;
-`undo_event` takes these back, and leaves what was written since.
+A merge or move writes versions of documents like any other change. Its event stores which rows and versions it wrote;
+`undo_event` reverts these, and leaves later changes.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -72,7 +72,7 @@ class NothingToMove(DomainError):
 
 @dataclass(frozen=True)
 class DocumentChange:
-    """Change of one document by a merge or move: its number of new lines and of those that were there already."""
+    """Effect of a merge or move on one document: numbers of lines that it gains, and that it has already."""
 
     name: str
     added: int
@@ -94,7 +94,7 @@ class Transfer:
 
 @transaction.atomic
 def archive_project(*, project: Project, by: Principal, reason: str = "", now: datetime) -> Project:
-    """Take a project out of catalogs, routing and contexts; it is kept whole. Raises UnknownRow, Forbidden."""
+    """Hide a project from catalogs, routing and contexts, without changing it. Raises UnknownRow, Forbidden."""
     check_trusted(by)
     project = locked_project(project)
     if project.archived_at is None:
@@ -136,24 +136,24 @@ def merge_projects(
     if source.pk == into.pk:
         raise NothingToMove(_("A project cannot be merged into itself."))
     source, into = _active_pair(source, into)
-    writing = _LineTransfer(into, DocumentKind.MERGE, by, reason, now, dry_run)
+    transfer = _LineTransfer(into, DocumentKind.MERGE, by, reason, now, dry_run)
     for document in documents_of(source):
         lines = body_lines(document.text, document.name, name=source.name)
-        writing.add(document, lines, document.name)
+        transfer.add(document, lines, document.name)
     routed = RoutingDecision.objects.filter(actor_id=source.actor_id)
     routes, corrections = routed.filter(project=source), routed.filter(corrected_project=source)
     event = None
     if not dry_run:
-        before = Project.objects.of(source.actor_id).filter(merged_into=source)
-        followers = list(before.values_list("pk", flat=True))
-        before.update(merged_into=into)
+        merged_earlier = Project.objects.of(source.actor_id).filter(merged_into=source)
+        followers = list(merged_earlier.values_list("pk", flat=True))
+        merged_earlier.update(merged_into=into)
         source.merged_into = into
         source.save(update_fields=["merged_into"])
         _set_archived(source, now, EventKind.ARCHIVE, by, reason, now)
-        undo = {"source": str(source.pk), "followers": [str(each) for each in followers], **writing.undo}
-        event = _record_transfer(source, into, EventKind.MERGE, undo, writing, by, reason, now)
+        undo = {"source": str(source.pk), "followers": [str(key) for key in followers], **transfer.undo}
+        event = _record_transfer(source, into, EventKind.MERGE, undo, transfer, by, reason, now)
     counts = (routes.count(), corrections.count())
-    return Transfer(source.name, into.name, writing.changes, *counts, event)
+    return Transfer(source.name, into.name, transfer.changes, *counts, event)
 
 
 @transaction.atomic
@@ -181,21 +181,21 @@ def move_entries(
     if source.pk == into.pk:
         raise NothingToMove(_("The entries are in this project already."))
     source, into = _active_pair(source, into)
-    writing = _LineTransfer(into, DocumentKind.MOVE, by, reason, now, dry_run)
+    transfer = _LineTransfer(into, DocumentKind.MOVE, by, reason, now, dry_run)
     for name, digests in lines.items():
-        document, wanted = find_document(project=source, name=name), set(digests)
-        found = [each for each in document.text.splitlines() if each.strip() and line_digest(each) in wanted]
-        if not found:
+        document, selected = find_document(project=source, name=name), set(digests)
+        matches = [line for line in document.text.splitlines() if line.strip() and line_digest(line) in selected]
+        if not matches:
             raise NothingToMove(format_lazy(_("{name} has none of these lines."), name=name))
         check_document_name(document_name or name)
-        writing.add(document, found, document_name or name)
-        writing.write(document, without_lines(document.text, wanted))
+        transfer.add(document, matches, document_name or name)
+        transfer.write(document, without_lines(document.text, selected))
     if dry_run:
         transaction.set_rollback(created is not None)
-        return Transfer(source.name, into.name, writing.changes)
-    undo = {"created": str(created.pk) if created else None, **writing.undo}
-    event = _record_transfer(source, into, EventKind.MOVE, undo, writing, by, reason, now)
-    return Transfer(source.name, into.name, writing.changes, event=event)
+        return Transfer(source.name, into.name, transfer.changes)
+    undo = {"created": str(created.pk) if created else None, **transfer.undo}
+    event = _record_transfer(source, into, EventKind.MOVE, undo, transfer, by, reason, now)
+    return Transfer(source.name, into.name, transfer.changes, event=event)
 
 
 def move_misplaced(
@@ -211,12 +211,12 @@ def move_misplaced(
 
     Raises as `move_entries`.
     """
-    found = misplaced_entries(decision, now=now)
+    entries = misplaced_entries(decision, now=now)
     lines: dict[str, set[bytes]] = {}
-    for each in found:
-        is_there = bytes(each.text_digest) in lines_by_digest(each.document.text)
-        if is_there and (entry_ids is None or each.pk in entry_ids):
-            lines.setdefault(each.document.name, set()).add(bytes(each.text_digest))
+    for entry in entries:
+        is_there = bytes(entry.text_digest) in lines_by_digest(entry.document.text)
+        if is_there and (entry_ids is None or entry.pk in entry_ids):
+            lines.setdefault(entry.document.name, set()).add(bytes(entry.text_digest))
     if not lines or decision.project is None or decision.corrected_project is None:
         raise NothingToMove(_("Nothing was written into another project because of this decision."))
     return move_entries(
@@ -232,7 +232,7 @@ def move_misplaced(
 
 def _locked_pair(one: Project, other: Project) -> tuple[Project, Project]:
     """Return two projects, locked in the order of their ids, to avoid deadlocks."""
-    locked = {each.pk: locked_project(each) for each in sorted((one, other), key=lambda each: each.pk)}
+    locked = {project.pk: locked_project(project) for project in sorted((one, other), key=lambda project: project.pk)}
     if one.actor_id != other.actor_id:
         raise UnknownRow(_("No such project."))
     return locked[one.pk], locked[other.pk]
@@ -251,12 +251,12 @@ def _record_transfer(
     into: Project,
     kind: EventKind,
     undo: dict[str, Any],
-    writing: "_LineTransfer",
+    transfer: "_LineTransfer",
     by: Principal,
     reason: str,
     now: datetime,
 ) -> ProjectEvent:
-    added = sum(each.added for each in writing.changes)
+    added = sum(change.added for change in transfer.changes)
     details = {"into": str(into.pk), "entries": added}
     audit.record(by=by, verb=kind, row=source, reason=reason, details=details, now=now)
     return note_event(
@@ -265,7 +265,7 @@ def _record_transfer(
 
 
 class _LineTransfer:
-    """Writes lines with their origins into the documents of one project, and notes what takes that back."""
+    """Copies lines with their provenance into the documents of one project; collects what undoes it in `undo`."""
 
     def __init__(
         self, into: Project, kind: DocumentKind, by: Principal, reason: str, now: datetime, dry_run: bool
@@ -276,27 +276,27 @@ class _LineTransfer:
         self.undo: dict[str, list[Any]] = {"documents": [], "entries": [], "trusted": []}
 
     def add(self, source: Document, lines: Sequence[str], name: str) -> None:
-        found = Document.objects.of(self.into.actor_id).kept().filter(project=self.into, name=name).first()
-        former = found.text if found else ""
+        document = Document.objects.of(self.into.actor_id).not_deleted().filter(project=self.into, name=name).first()
+        former = document.text if document else ""
         text = combined(former, lines, name)
         digests = {line_digest(line) for line in lines if line.strip()}
         known = {line_digest(line) for line in former.splitlines() if line.strip()}
         if text != former or digests & known:
             entries = {line_digest(line) for line in lines if line.strip() and not line.startswith("#")}
             counts = len(entries - known), len(entries & known)
-            self.changes.append(DocumentChange(name, *counts, found is None))
+            self.changes.append(DocumentChange(name, *counts, document is None))
         check_length(text)
         if self.dry_run or not digests:
             return
-        if found is None:
+        if document is None:
             change = {name: self.change[name] for name in ("by", "reason", "now")}
-            found = create_document(project=self.into, name=name, text=text, **change)
-            self._record_change(found, is_new=True)
+            document = create_document(project=self.into, name=name, text=text, **change)
+            self._record_change(document, is_new=True)
         else:
-            found.project = self.into
-            self.write(found, text)
-        self._copy_entries(source, found, digests, known)
-        enqueue_compaction_if_due(document=found, now=self.change["now"])
+            document.project = self.into
+            self.write(document, text)
+        self._copy_entries(source, document, digests, known)
+        enqueue_compaction_if_due(document=document, now=self.change["now"])
 
     def write(self, document: Document, text: str) -> None:
         if text != document.text and not self.dry_run:
@@ -304,27 +304,29 @@ class _LineTransfer:
             self._record_change(document, is_new=False)
 
     def _record_change(self, document: Document, *, is_new: bool) -> None:
-        noted = {"id": str(document.pk), "version": document.version, "is_new": is_new}
-        self.undo["documents"].append(noted)
+        change = {"id": str(document.pk), "version": document.version, "is_new": is_new}
+        self.undo["documents"].append(change)
 
     def _copy_entries(self, source: Document, target: Document, digests: Set[bytes], known: Set[bytes]) -> None:
-        """Copy the origins of lines; `known` are those that the target had, whose trust the source may only raise."""
-        of_target = DocumentEntry.objects.filter(actor_id=target.actor_id, document=target)
-        had = {bytes(each.text_digest): each for each in of_target.filter(text_digest__in=digests)}
+        """Copy the provenance of lines; of lines that the target had (`known`), the source may only raise the trust."""
+        target_entries = DocumentEntry.objects.filter(actor_id=target.actor_id, document=target)
+        existing = {bytes(entry.text_digest): entry for entry in target_entries.filter(text_digest__in=digests)}
         rows = DocumentEntry.objects.filter(actor_id=source.actor_id, document=source)
         copies = []
         for row in rows.filter(text_digest__in=digests):
-            if bytes(row.text_digest) not in had:
+            if bytes(row.text_digest) not in existing:
                 row.pk, row.document = row._meta.pk.get_default(), target
                 copies.append(row)
-        made = DocumentEntry.objects.bulk_create(copies)
-        self.undo["entries"] += [str(each.pk) for each in made]
-        waiting = pending_digests(source)
-        doubted = [each.pk for digest, each in had.items() if digest in waiting - known]
-        of_target.filter(pk__in=doubted).update(trust=Trust.UNTRUSTED)
-        vouched = [each.pk for digest, each in had.items() if each.trust == Trust.UNTRUSTED and digest not in waiting]
-        of_target.filter(pk__in=vouched).update(trust=Trust.TRUSTED)
-        self.undo["trusted"] += [str(each) for each in vouched]
+        created = DocumentEntry.objects.bulk_create(copies)
+        self.undo["entries"] += [str(entry.pk) for entry in created]
+        untrusted = pending_digests(source)
+        lowered = [entry.pk for digest, entry in existing.items() if digest in untrusted - known]
+        target_entries.filter(pk__in=lowered).update(trust=Trust.UNTRUSTED)
+        raised = [
+            entry.pk for digest, entry in existing.items() if entry.trust == Trust.UNTRUSTED and digest not in untrusted
+        ]
+        target_entries.filter(pk__in=raised).update(trust=Trust.TRUSTED)
+        self.undo["trusted"] += [str(key) for key in raised]
 
 
 @transaction.atomic
@@ -361,13 +363,13 @@ def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: dat
 def _undelete(event: ProjectEvent, now: datetime) -> Project:
     rows = Project.objects.of(event.actor_id).select_for_update(of=["self"]).select_related("actor__agent")
     project = rows.get(pk__in=[event.project_id])
-    why = _("There is another project {name} now; rename that one first.")
-    _restore(project, now, ProjectExists(format_lazy(why, name=repr(project.name))))
+    message = _("There is another project {name} now; rename that one first.")
+    _restore(project, now, ProjectExists(format_lazy(message, name=repr(project.name))))
     return project
 
 
-def _restore(row: Project | Document, now: datetime, taken: DomainError) -> None:
-    """Undo the deletion of a row. Raises NotUndoable, and `taken` where another has its name by now."""
+def _restore(row: Project | Document, now: datetime, name_taken: DomainError) -> None:
+    """Undo the deletion of a row. Raises NotUndoable, and `name_taken` where another has its name by now."""
     if row.deleted_at is None:
         raise NotUndoable(_("It is not deleted any more."))
     if row.deleted_at <= now - DELETED_RETENTION:
@@ -379,7 +381,7 @@ def _restore(row: Project | Document, now: datetime, taken: DomainError) -> None
         with transaction.atomic():
             row.save()
     except IntegrityError as error:
-        raise taken from error
+        raise name_taken from error
 
 
 def _undelete_document(event: ProjectEvent, now: datetime) -> Project:
@@ -392,8 +394,8 @@ def _undelete_document(event: ProjectEvent, now: datetime) -> Project:
     document = rows.filter(pk=UUID(event.details["document_id"])).first()
     if document is None:
         raise NotUndoable(_("A deletion can be undone for 30 days."))
-    why = _("There is another document {name} in the project now; move or delete that one first.")
-    _restore(document, now, NotUndoable(format_lazy(why, name=document.name)))
+    message = _("There is another document {name} in the project now; move or delete that one first.")
+    _restore(document, now, NotUndoable(format_lazy(message, name=document.name)))
     return project
 
 
@@ -417,22 +419,22 @@ def _undo_transfer(event: ProjectEvent, by: Principal, reason: str, now: datetim
     entries.filter(pk__in=undo["trusted"]).update(trust=Trust.UNTRUSTED)
     # What waits goes on waiting, should its line come back.
     entries.filter(pk__in=undo["entries"], trust=Trust.TRUSTED).delete()
-    for noted in undo["documents"]:
-        _revert(event.actor_id, noted, by, reason, now)
+    for change in undo["documents"]:
+        _revert(event.actor_id, change, by, reason, now)
     if undo.get("created") and not _has_entries(into):
         delete_project(project=into, by=by, reason=reason, now=now)
     return project
 
 
-def _revert(actor_id: UUID, noted: dict[str, Any], by: Principal, reason: str, now: datetime) -> None:
-    document = Document.objects.of(actor_id).kept().select_for_update().filter(pk=UUID(noted["id"])).first()
+def _revert(actor_id: UUID, change: dict[str, Any], by: Principal, reason: str, now: datetime) -> None:
+    document = Document.objects.of(actor_id).not_deleted().select_for_update().filter(pk=UUID(change["id"])).first()
     if document is None:
         raise NotUndoable(_("A document of it was deleted since."))
     versions = DocumentVersion.objects.filter(actor_id=actor_id, document=document)
-    texts = dict(versions.filter(number__in=[noted["version"] - 1, noted["version"]]).values_list("number", "text"))
-    before, after = texts[noted["version"] - 1], texts.get(noted["version"], document.text)
+    texts = dict(versions.filter(number__in=[change["version"] - 1, change["version"]]).values_list("number", "text"))
+    before, after = texts[change["version"] - 1], texts.get(change["version"], document.text)
     text = reverted(document.text, before=before, after=after)
-    if noted["is_new"] and not text.strip():
+    if change["is_new"] and not text.strip():
         forget_sources([document.pk])
         document.delete()
     elif text != document.text:
@@ -441,22 +443,24 @@ def _revert(actor_id: UUID, noted: dict[str, Any], by: Principal, reason: str, n
 
 def _has_entries(project: Project) -> bool:
     return any(
-        line.strip() for each in documents_of(project) for line in body_lines(each.text, each.name, name=project.name)
+        line.strip()
+        for document in documents_of(project)
+        for line in body_lines(document.text, document.name, name=project.name)
     )
 
 
 def due_for_purge(*, now: datetime) -> list[partial[None]]:
-    """Return what deletes for good some projects, and then documents, that were deleted so long ago."""
+    """Return the purges of a batch of projects whose retention has ended, or else of documents."""
     due = {"deleted_at__lte": now - DELETED_RETENTION}
     projects = Project.objects.filter(**due)[:PURGE_BATCH_SIZE]
     documents = Document.objects.filter(**due).defer("text")[:PURGE_BATCH_SIZE]
-    return [partial(purge_project, project=each) for each in projects] or [
-        partial(purge_document, document=each) for each in documents
+    return [partial(purge_project, project=project) for project in projects] or [
+        partial(purge_document, document=document) for document in documents
     ]
 
 
 def events_to_undo(project: Project) -> list[ProjectEvent]:
     """Return the merges and moves of and into a project, and its deletion, that were not undone, latest first."""
     rows = ProjectEvent.objects.filter(actor_id=project.actor_id, undone_at=None).exclude(undo=None)
-    mine = rows.filter(project=project) | rows.filter(details__into=str(project.pk))
-    return list(mine.select_related("project").order_by("-created_at", "-id")[:MAX_UNDO_EVENTS])
+    own = rows.filter(project=project) | rows.filter(details__into=str(project.pk))
+    return list(own.select_related("project").order_by("-created_at", "-id")[:MAX_UNDO_EVENTS])

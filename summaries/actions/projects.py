@@ -66,8 +66,8 @@ def check_active(project: Project) -> None:
     if project.archived_at is None:
         return
     if project.merged_into is not None:
-        why = _("This project was merged into {name}; write there, or undo the merge.")
-        raise ProjectArchived(format_lazy(why, name=project.merged_into.name))
+        message = _("This project was merged into {name}; write there, or undo the merge.")
+        raise ProjectArchived(format_lazy(message, name=project.merged_into.name))
     raise ProjectArchived(_("This project is archived; reactivate it to change it."))
 
 
@@ -96,7 +96,7 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
 
 @contextmanager
 def _unique_name(name: str) -> Iterator[None]:
-    """Raise ProjectExists where the rows written inside break a constraint."""
+    """Translate a violated constraint inside the block into ProjectExists."""
     try:
         with transaction.atomic():
             yield
@@ -136,7 +136,7 @@ def change_project(
     project.version, project.updated_at = project.version + 1, now
     with _unique_name(name):
         project.save()
-    memory = Document.objects.of(project.actor_id).kept().filter(project=project, name=MEMORY).first()
+    memory = Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=MEMORY).first()
     if memory is not None:
         text = with_heading(memory.text, former, name)
         text = with_description(text, name, description) if is_new_description else text
@@ -153,7 +153,7 @@ def change_project(
 def locked_project(project: Project, expected_version: int | None = None) -> Project:
     """Return a project's row, locked, its actor and agent loaded; raises UnknownRow, VersionMismatch."""
     hold(project.actor_id)
-    rows = Project.objects.of(project.actor_id).kept().select_related("actor__agent")
+    rows = Project.objects.of(project.actor_id).not_deleted().select_related("actor__agent")
     locked = rows.select_for_update(of=["self"], no_key=True).filter(pk=project.pk).first()
     if locked is None:
         raise UnknownRow(_("No such project."))
@@ -230,18 +230,18 @@ def forget_texts(document: Document) -> None:
 def purge_project(*, project: Project) -> None:
     """Delete a project's rows for good, some time after `delete_project`."""
     rows = Project.objects.of(project.actor_id).select_for_update().exclude(deleted_at=None)
-    if (found := rows.select_related("actor").filter(pk=project.pk).first()) is not None:
-        _forget_texts(found)
-        found.delete()
+    if (row := rows.select_related("actor").filter(pk=project.pk).first()) is not None:
+        _forget_texts(row)
+        row.delete()
 
 
 @transaction.atomic
 def purge_document(*, document: Document) -> None:
     """Delete a document's rows for good, some time after `delete_document`."""
     rows = Document.objects.of(document.actor_id).select_for_update(of=["self"]).exclude(deleted_at=None)
-    if (found := rows.select_related("project__actor").filter(pk=document.pk).first()) is not None:
-        forget_texts(found)
-        found.delete()
+    if (row := rows.select_related("project__actor").filter(pk=document.pk).first()) is not None:
+        forget_texts(row)
+        row.delete()
 
 
 def note_event(
@@ -264,7 +264,7 @@ def note_event(
 
 def project_named(*, actor_id: UUID, name: str) -> Project:
     """Return an actor's project; raises UnknownRow, without the name, which may be any text."""
-    rows = Project.objects.of(actor_id).kept().select_related("actor__agent", "merged_into")
+    rows = Project.objects.of(actor_id).not_deleted().select_related("actor__agent", "merged_into")
     project = rows.filter(name=name).first() if is_name(name) else None
     if project is None:
         raise UnknownRow(_("No project of this name."))
@@ -272,16 +272,16 @@ def project_named(*, actor_id: UUID, name: str) -> Project:
 
 
 def active_project(*, actor_id: UUID, name: str) -> Project | None:
-    """Return the project that contexts and updates take by a name: the one it was merged into, if it was.
+    """Return the active project of this name, for contexts and updates; for a merged one, the project it went into.
 
     None where there is none, or where it is archived.
     """
-    rows = Project.objects.of(actor_id).kept().filter(name=name)
-    found = rows.values_list("pk", "merged_into_id").first() if is_name(name) else None
-    if found is None:
+    rows = Project.objects.of(actor_id).not_deleted().filter(name=name)
+    keys = rows.values_list("pk", "merged_into_id").first() if is_name(name) else None
+    if keys is None:
         return None
     active = Project.objects.of(actor_id).active().select_related("actor__agent")
-    return active.filter(pk=found[1] or found[0]).first()
+    return active.filter(pk=keys[1] or keys[0]).first()
 
 
 def catalog_of(*, actor_id: UUID) -> str:
@@ -292,10 +292,10 @@ def catalog_of(*, actor_id: UUID) -> str:
 
 def documents_of(project: Project) -> list[Document]:
     """Return a project's documents, MEMORY.md first."""
-    documents = list(Document.objects.of(project.actor_id).kept().filter(project=project))
+    documents = list(Document.objects.of(project.actor_id).not_deleted().filter(project=project))
     for document in documents:
         document.project = project
-    return sorted(documents, key=lambda each: document_order(each.name))
+    return sorted(documents, key=lambda row: document_order(row.name))
 
 
 def daily_events(*, actor_id: UUID, days: int, now: datetime, project: str | None = None, zone: tzinfo = UTC) -> Any:

@@ -118,24 +118,24 @@ class RoutingRequest:
 
     @property
     def names(self) -> list[str]:
-        return [each.name for each in self.projects]
+        return [project.name for project in self.projects]
 
     @cached_property
     def texts(self) -> Mapping[str, Sequence[str]]:
         """Trusted texts of the documents by project's name."""
         by_id = _trusted_excerpts(self.actor)
-        return {each.name: by_id[each.pk] for each in self.projects}
+        return {project.name: by_id[project.pk] for project in self.projects}
 
     @cached_property
     def profiles(self) -> Sequence[Profile]:
         return [
             profile_of(
-                each.name,
-                description=each.description,
-                texts=self.texts[each.name],
-                examples=[example.message for example in self.examples if example.project == each.name],
+                project.name,
+                description=project.description,
+                texts=self.texts[project.name],
+                examples=[example.message for example in self.examples if example.project == project.name],
             )
-            for each in self.projects
+            for project in self.projects
         ]
 
 
@@ -145,19 +145,19 @@ def route(
     message: str,
     channel: str,
     session: Session | None,
-    is_asked: bool,
+    is_requested: bool,
     dry_run: bool = False,
     by: Principal,
     now: datetime,
 ) -> Routing | None:
     """Route a message for a context or a chat; None where neither the request nor the policy wants it.
 
-    Also None for an agent without any data, and in a trial for a new user.
+    Also None for an agent without any data, and in a dry run for a new user.
     """
     if tenant.agent is None or (dry_run and tenant.actor is None):
         return None
     policy = effective_policy(ProjectPolicy, tenant.agent, tenant.actor)
-    if not is_asked and policy.project_routing != AUTO:
+    if not is_requested and policy.project_routing != AUTO:
         return None
     actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
     decision, prediction, degraded = _decide(actor, message, channel, session, by, now, is_trial=dry_run)
@@ -192,8 +192,8 @@ def _decide(
     policy = effective_policy(ProjectPolicy, actor.agent, actor)
     trust = effective_policy(TrustPolicy, actor.agent, actor).trust(channel=channel, source_is_trusted=by.is_trusted)
     projects = list(Project.objects.of(actor.pk).active().order_by("name"))
-    names = {each.name for each in projects}
-    examples = [each for each in corrections_of(actor) if each.project in names]
+    names = {row.name for row in projects}
+    examples = [correction for correction in corrections_of(actor) if correction.project in names]
     current = _current_project(session, trust) if session is not None else None
     current = current if current in names else None
     request = RoutingRequest(actor, message[:MAX_MESSAGE_LENGTH], channel, projects, examples, current)
@@ -201,10 +201,10 @@ def _decide(
     action, project = action_of(prediction), None
     may_create = trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not is_trial
     if prediction.project is not None:
-        project = next(each for each in projects if each.name == prediction.project)
+        project = next(row for row in projects if row.name == prediction.project)
     elif action is Action.PROPOSE and policy.project_auto_create and may_create:
         name = str(prediction.proposed_name)
-        try:  # described by the message that it began with, by which it is found until somebody writes more
+        try:  # the first message is the description, by which the project is found until somebody writes more
             project = create_project(actor=actor, name=name, description=message, by=by, now=now)
         except ProjectExists:
             project = project_named(actor_id=actor.pk, name=name)
@@ -245,7 +245,7 @@ def _current_name(project: str) -> Coalesce:
 
 
 def corrections_of(actor: Actor) -> list[Example]:
-    """Return the latest corrections, the latest first; of a project that was merged, to the one it is part of."""
+    """Return the latest corrections, newest first; a merged project is replaced by the one it is part of."""
     rows = RoutingDecision.objects.filter(
         actor_id=actor.pk, corrected_project__isnull=False, corrected_project__deleted_at=None
     )
@@ -273,17 +273,17 @@ def _current_project(session: Session, trust: Trust) -> str | None:
 
 def _predict(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int, bool]:
     """Return a prediction, its cost in tokens, and whether words replaced a failed model."""
-    known = exact_correction(request.text, request.examples, request.names, current=request.current)
-    if known:
-        return known, 0, False
-    prediction, tokens, degraded = _predict_anew(request, policy)
+    correction = exact_correction(request.text, request.examples, request.names, current=request.current)
+    if correction:
+        return correction, 0, False
+    prediction, tokens, degraded = _predict_by_model_or_words(request, policy)
     if prediction.project is None:
-        offered = candidates_of(request.text, request.profiles)
-        prediction = replace(prediction, candidates=offered)
+        candidates = candidates_of(request.text, request.profiles)
+        prediction = replace(prediction, candidates=candidates)
     return prediction, tokens, degraded
 
 
-def _predict_anew(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int, bool]:
+def _predict_by_model_or_words(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int, bool]:
     if settings.LLM.provider == "none" or not request.projects:
         return _predict_by_words(request), 0, False
     code = cache.get(MODEL_PAUSED)
@@ -308,11 +308,11 @@ def _predict_by_words(request: RoutingRequest) -> Prediction:
 def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
     """Return the trusted text of the actor's documents by project.
 
-    Of long or many documents, the beginning, which tells what each is about, and the end, which was appended last; of
-    very many, those that were changed last.
+    Long texts are cut to their beginning, which tells the topic, and their end, which was appended last. At most
+    MAX_DOCUMENTS documents, the latest changed.
     """
     untrusted = untrusted_digests(DocumentEntry.objects.filter(actor_id=actor.pk))
-    rows = Document.objects.of(actor.pk).kept()
+    rows = Document.objects.of(actor.pk).not_deleted()
     share = characters_per_document(rows.count())
     first = share * 2 // 3
     # A line is identified by its whole text, so untrusted lines are removed before the text is cut.
@@ -332,7 +332,7 @@ def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[P
     blocks = question_blocks(
         request.text,
         request.channel,
-        [CatalogEntry(each.name, each.description) for each in request.projects],
+        [CatalogEntry(project.name, project.description) for project in request.projects],
         request.profiles,
         request.texts,
         most_similar(request.text, request.examples, policy.routing_examples),
@@ -364,27 +364,27 @@ def correct_routing(
     hold(decision.actor_id)
     project = project_named(actor_id=decision.actor_id, name=project_name)
     check_active(project)
-    locked = _locked(decision)
-    _write_correction(locked, project, by=by, reason=reason, now=now)
-    return locked
+    stored = _locked(decision)
+    _write_correction(stored, project, by=by, reason=reason, now=now)
+    return stored
 
 
 def _write_correction(
-    decision: RoutingDecision, project: Project, *, is_undone: bool = False, by: Principal, reason: str, now: datetime
+    decision: RoutingDecision, project: Project, *, undo: bool = False, by: Principal, reason: str, now: datetime
 ) -> None:
     """Set the corrected project of a locked decision, or remove it again, and record that."""
     outcome = "confirmed" if decision.project_id == project.pk else "corrected"
-    if is_undone:
+    if undo:
         decision.corrected_project, decision.corrected_by, decision.corrected_at = None, "", None
     else:
         decision.corrected_project, decision.corrected_by, decision.corrected_at = project, by.name[:150], now
     decision.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
-    audit.record(by=by, verb="uncorrect" if is_undone else "correct", row=decision, reason=reason, now=now)
+    audit.record(by=by, verb="uncorrect" if undo else "correct", row=decision, reason=reason, now=now)
     note_event(
         actor=decision.actor,
         project=project,
         kind=EventKind.CORRECT,
-        outcome="taken_back" if is_undone else outcome,
+        outcome="taken_back" if undo else outcome,
         details={"decision_id": str(decision.pk)},
         now=now,
     )
@@ -392,9 +392,9 @@ def _write_correction(
 
 def proposed_name(decision: RoutingDecision) -> str:
     """Return a free name for a new project: the router's proposal, else the message's first words."""
-    wanted = decision.proposed_name or propose_name(" ".join(decision.message[:200].split()[:4]))
-    taken = Project.objects.of(decision.actor_id).kept().filter(name__startswith=wanted[:40])
-    return free_name(wanted, taken.values_list("name", flat=True))
+    name = decision.proposed_name or propose_name(" ".join(decision.message[:200].split()[:4]))
+    similar = Project.objects.of(decision.actor_id).not_deleted().filter(name__startswith=name[:40])
+    return free_name(name, similar.values_list("name", flat=True))
 
 
 @transaction.atomic
@@ -426,20 +426,20 @@ def undo_correction(
     """
     check_trusted(by)
     hold(decision.actor_id)
-    locked = _locked(decision)
-    project = locked.corrected_project
+    stored = _locked(decision)
+    project = stored.corrected_project
     if project is None or project.name != corrected_to:
         raise NotCorrected(_("This correction was changed or undone meanwhile."))
     # `correct_to_new_project` gives both the same time, so that no other project is deleted.
-    was_created_by_it = project.created_at == locked.corrected_at
+    created_with_it = project.created_at == stored.corrected_at
     if is_name(former):
-        correct_routing(decision=locked, project_name=former, by=by, reason=reason, now=now)
+        correct_routing(decision=stored, project_name=former, by=by, reason=reason, now=now)
     else:
-        _write_correction(locked, project, is_undone=True, by=by, reason=reason, now=now)
-    deletes = with_project and was_created_by_it and _is_unused(locked_project(project))
-    if deletes:
+        _write_correction(stored, project, undo=True, by=by, reason=reason, now=now)
+    is_deleted = with_project and created_with_it and _is_unused(locked_project(project))
+    if is_deleted:
         delete_project(project=project, by=by, reason=reason, now=now)
-    return deletes
+    return is_deleted
 
 
 def _locked(decision: RoutingDecision) -> RoutingDecision:
@@ -461,20 +461,20 @@ def _is_unused(project: Project) -> bool:
 def profiles_of(actor_ids: Iterable[UUID]) -> Mapping[UUID, Sequence[Profile]]:
     """Return profiles of each actor's latest projects by names and descriptions.
 
-    For corrections in a list of decisions, so quick: no document is read.
+    Reads no documents, since lists of decisions call it at each view.
     """
-    place = Window(RowNumber(), partition_by=F("actor_id"), order_by=[F("updated_at").desc(), F("id").desc()])
-    rows = Project.objects.active().filter(actor_id__in=set(actor_ids)).annotate(place=place)
+    position = Window(RowNumber(), partition_by=F("actor_id"), order_by=[F("updated_at").desc(), F("id").desc()])
+    rows = Project.objects.active().filter(actor_id__in=set(actor_ids)).annotate(position=position)
     profiles: dict[UUID, list[Profile]] = defaultdict(list)
-    latest = rows.filter(place__lte=MAX_SUGGESTED_PROJECTS).order_by("place")
+    latest = rows.filter(position__lte=MAX_SUGGESTED_PROJECTS).order_by("position")
     for actor_id, name, description in latest.values_list("actor_id", "name", "description"):
         profiles[actor_id].append(profile_of(name, description=description, texts=()))
     return profiles
 
 
-def likely_projects(message: str, profiles: Sequence[Profile], *, first: str | None = None, most: int) -> list[str]:
+def likely_projects(message: str, profiles: Sequence[Profile], *, first: str | None = None, limit: int) -> list[str]:
     """Return the names of the projects that share most with a message; `first`, the decided one, comes first."""
-    found = evidence(analyse(message[:MAX_SUGGESTION_LENGTH]), profiles)
-    ranked = sorted(found, key=lambda name: -found[name])  # stable: else those changed last
+    shared = evidence(analyse(message[:MAX_SUGGESTION_LENGTH]), profiles)
+    ranked = sorted(shared, key=lambda name: -shared[name])  # stable: else those changed last
     names = [first, *(name for name in ranked if name != first)] if first else ranked
-    return names[:most]
+    return names[:limit]

@@ -74,7 +74,7 @@ class SummaryRequest:
 
     def payload(self) -> dict[str, Any]:
         values = asdict(self).items()
-        return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values}
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values}
 
     @classmethod
     def of(cls, payload: Any) -> Self | None:
@@ -166,7 +166,7 @@ def _read_state(job: JobContext, now: datetime) -> SessionState | None:
         request = None
     if summary is not None and summary.locked:
         log.info("summary is locked", extra={"job": str(job.id), "summary": str(summary.pk)})
-    due = trigger(
+    reason = trigger(
         policy,
         new_messages=_spoken(session, after=summary.message_count if summary else 0).count(),
         seconds_since=(now - (summary.written_at if summary else session.started_at)).total_seconds(),
@@ -174,7 +174,7 @@ def _read_state(job: JobContext, now: datetime) -> SessionState | None:
         is_locked=summary is not None and summary.locked,
         is_asked_for=request is not None,
     )
-    return SessionState(session, summary, policy, due, request)
+    return SessionState(session, summary, policy, reason, request)
 
 
 def _spoken(session: Session, *, after: int) -> MessageQuerySet:
@@ -191,11 +191,11 @@ def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
         rows = rows.filter(created_at__gte=state.request.start_time)
     if state.request and state.request.end_time:
         rows = rows.filter(created_at__lte=state.request.end_time)
-    found = list(rows.with_tools().defer("blocks", "metadata").order_by("seq")[: state.policy.summary_max_messages])
+    messages = list(rows.with_tools().defer("blocks", "metadata").order_by("seq")[: state.policy.summary_max_messages])
     zone = zone_of(session.actor.agent, session.actor)
     return [
         SpokenMessage(row.seq, row.role, row.author, text, row.local_time(zone), Trust(row.trust))
-        for row, text in zip(found, message_texts(found, session.actor.agent.language), strict=True)
+        for row, text in zip(messages, message_texts(messages, session.actor.agent.language), strict=True)
     ]
 
 
@@ -208,12 +208,12 @@ def _summarize_all(job: JobContext, state: SessionState, summarizer: Summarizer,
             _save_draft(job, state, draft, summarizer, now)
             if job.seconds_left < CALL_SECONDS + RESERVE_SECONDS:
                 raise Postponed("The session is long; the next attempt goes on from here.", seconds=0)
-        call, rest = step
+        call, remaining = step
         call, answer = summarize_call(summarizer, call, seconds_left=lambda: min(CALL_SECONDS, job.seconds_left))
-        if rest is None:
+        if remaining is None:
             draft = draft.joined_by(call, text=answer.text, model=answer.model)
         else:
-            draft = replace(draft, text=f"{answer.text}\n{rest}".strip(), model=answer.model)
+            draft = replace(draft, text=f"{answer.text}\n{remaining}".strip(), model=answer.model)
         is_first = False
     if state.request and state.request.has_window:
         return draft
@@ -262,12 +262,12 @@ def _saved_draft(job: JobContext, state: SessionState) -> Draft | None:
         return None
     rows = SummaryDraft.objects.filter(actor_id=state.session.actor_id, session_id=state.session.pk)
     saved = rows.filter(job_id=job.id, base_version=state.base[1]).first()
-    return Draft(**{each.name: getattr(saved, each.name) for each in fields(Draft)}) if saved else None
+    return Draft(**{field.name: getattr(saved, field.name) for field in fields(Draft)}) if saved else None
 
 
 def _save_draft(job: JobContext, state: SessionState, draft: Draft, summarizer: Summarizer, now: datetime) -> None:
     """Save the draft, so that an interruption costs one call and not all of them. Raises LeaseLost."""
-    values = {each.name: getattr(draft, each.name) for each in fields(Draft)}
+    values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
     values |= {"job_id": job.id, "base_version": state.base[1], "generator": summarizer.generator, "updated_at": now}
     with job.step(cursor={"covered": draft.covered}, done=draft.covered, total=state.session.message_count):
         SummaryDraft.objects.update_or_create(
@@ -305,11 +305,10 @@ class SummaryTexts(WrittenTexts[Summary]):
     no_version = _("No version {number} of this summary.")
 
     def lock(self, row: Summary) -> Summary:
-        mine = {"actor_id": row.actor_id}
         # The session first, in the same order as the job.
-        Session.objects.select_for_update(no_key=True).filter(pk=row.session_id, **mine).first()
+        Session.objects.select_for_update(no_key=True).filter(pk=row.session_id, actor_id=row.actor_id).first()
         rows = Summary.objects.select_for_update(of=["self"]).select_related("actor__agent")
-        locked = rows.filter(pk=row.pk, **mine).first()
+        locked = rows.filter(pk=row.pk, actor_id=row.actor_id).first()
         if locked is None:
             raise UnknownRow(format_lazy(_("No summary {id}."), id=row.pk))
         return locked

@@ -47,8 +47,8 @@ Digits, because the vocabulary cuts them into threes: every fence costs the same
 with another fence than the question is asked with. Hexadecimal ones cost from 5 to 15.
 """
 
-SEAMS: Final = 8
-"""Tokens to spare for where texts meet, which are counted one by one."""
+JOIN_TOKENS: Final = 8
+"""Tokens reserved for the joins of texts, which are counted one by one."""
 
 LENGTH_ERRORS: Final = frozenset({"truncated", "too_large"})
 RETRIES: Final = 3
@@ -111,7 +111,7 @@ class LLMSummarizer(Summarizer):
         prompt_tokens = self.count(self._instructions(policy.summary_output_limit))
         fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
         request_tokens = self.counter.factors.per_request + 2 * self.counter.factors.per_message
-        self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + SEAMS)
+        self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + JOIN_TOKENS)
 
     def count(self, text: str) -> int:
         return self.counter.count(text)
@@ -152,9 +152,10 @@ def summarizer_for(actor: Actor, policy: SummaryPolicy, *, task: str = "summariz
 def summarize_call(
     summarizer: Summarizer, call: Call, *, seconds_left: Callable[[], float]
 ) -> tuple[Call, SummaryText]:
-    """Return a call that was answered whole, and its answer: the one given, or one with fewer of its messages.
+    """Return a call with its complete answer: the given call, or one with fewer of its messages.
 
-    A cut answer is asked for again with less, since the same question would be cut again. Raises ProviderError.
+    After a truncated answer, a shorter one is requested, since the same request would be truncated again.
+    Raises ProviderError.
     """
     retry = 0
     while True:
@@ -213,22 +214,22 @@ def digest(
     summarizer = summarizer_for(tenant.actor, policy, task="digest")
     # The day as author, for the extractive summarizer: a digest shows when, a summary who.
     zone = zone_of(tenant.agent, tenant.actor)
-    ends = [each.local_end(zone) for each in summaries]
+    ends = [summary.local_end(zone) for summary in summaries]
     texts = [
-        SpokenMessage(place, "", f"{at:%Y-%m-%d}", each.text, at)
-        for place, (each, at) in enumerate(zip(summaries, ends, strict=True))
+        SpokenMessage(index, "", f"{at:%Y-%m-%d}", summary.text, at)
+        for index, (summary, at) in enumerate(zip(summaries, ends, strict=True))
     ]
     latest = latest_that_fit(MAX_CALLS, texts, summarizer.limits, summarizer.count)
-    taken = summaries[-len(latest) :]
+    included = summaries[-len(latest) :]
     result = _summarize_all(latest, summarizer)
     return Digest(
         text=result.text,
         generator=summarizer.generator,
         model=result.model,
-        session_ids=[each.session_id for each in taken],
+        session_ids=[summary.session_id for summary in included],
         left_out=rows.count() - len(latest),
-        start_time=min(each.start_time for each in taken),
-        end_time=max(each.end_time for each in taken),
+        start_time=min(summary.start_time for summary in included),
+        end_time=max(summary.end_time for summary in included),
     )
 
 

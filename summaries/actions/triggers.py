@@ -52,7 +52,7 @@ LOOKBACK: Final = timedelta(days=7)
 RETRY_AFTER: Final = timedelta(days=1)
 """Pause after a failed job, since another attempt would cost as much."""
 
-COUNTED_WITHIN: Final = timedelta(hours=24)
+METRICS_WINDOW: Final = timedelta(hours=24)
 
 
 class NothingToSummarize(DomainError):
@@ -189,9 +189,9 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     written = GaugeMetricFamily("session_summaries_written", "Summaries written in 24 hours.")
     failed = GaugeMetricFamily("session_summaries_failed", "Summaries that failed in 24 hours.")
     if now is not None:
-        rows = SummaryVersion.objects.filter(verb=TextVerb.WRITE, created_at__gte=now - COUNTED_WITHIN)
+        rows = SummaryVersion.objects.filter(verb=TextVerb.WRITE, created_at__gte=now - METRICS_WINDOW)
         figures = rows.aggregate(count=Count("pk"), seconds=Avg("seconds"))
-        bad = Job.objects.ended_badly().filter(kind=JOB, finished_at__gte=now - COUNTED_WITHIN).count()
+        bad = Job.objects.ended_badly().filter(kind=JOB, finished_at__gte=now - METRICS_WINDOW).count()
         written.add_metric([], figures["count"])
         failed.add_metric([], bad)
         if figures["count"] + bad:

@@ -1,4 +1,4 @@
-"""Add to projects' documents what sessions tell about them, in the background (SPEC P6).
+"""Extract entries for projects' documents from sessions, in the background (SPEC P6).
 
 A session's cursor moves in the transaction that writes the entries found up to there, so an interrupted attempt has
 written nothing and is repeated from the same message. The model is asked before, outside any transaction.
@@ -130,10 +130,10 @@ class _MessageProjects:
     def turns(self) -> dict[UUID, ChatTurn]:
         rows = ChatTurn.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
         rows = rows.filter(Q(question__in=self.messages) | Q(answer__in=self.messages))
-        found: dict[UUID, ChatTurn] = {}
+        turns: dict[UUID, ChatTurn] = {}
         for turn in rows.order_by("created_at", "id"):
-            found |= {message: turn for message in (turn.question_id, turn.answer_id) if message}
-        return found
+            turns |= {message: turn for message in (turn.question_id, turn.answer_id) if message}
+        return turns
 
     @cached_property
     def decisions(self) -> list[RoutingDecision]:
@@ -144,7 +144,9 @@ class _MessageProjects:
 
     @cached_property
     def trusted_decisions(self) -> list[RoutingDecision]:
-        return [each for each in self.decisions if each.trust == Trust.TRUSTED or each.corrected_project]
+        return [
+            decision for decision in self.decisions if decision.trust == Trust.TRUSTED or decision.corrected_project
+        ]
 
     def is_open(self, message: Message) -> bool:
         turn = self.turns.get(message.pk)
@@ -172,47 +174,49 @@ class _MessageProjects:
 
 
 def misplaced_entries(decision: RoutingDecision, *, now: datetime) -> list[DocumentEntry]:
-    """Return what was written into a project because of a decision that was corrected since, in order of writing.
+    """Return the entries written to the wrong project because of a decision corrected since, oldest first.
 
-    Besides the message's own, that of later ones in the session which went to the same project, until another was
-    decided on. What a person appended names no messages and is not among it.
+    They are extracted from the message, or from later ones of the session that went to the same project, until the
+    next decision for another. Lines that a person appended name no messages and are not included.
     """
     wrong, session = decision.project, decision.session
     if wrong is None or session is None or decision.corrected_project_id in (None, wrong.pk):
         return []
     rows = DocumentEntry.objects.filter(actor_id=session.actor_id, document__project=wrong, document__deleted_at=None)
     entries = list(rows.filter(created_at__gte=decision.created_at).select_related("document").order_by("id"))
-    sources = {each.pk: set(_message_ids(each)) for each in entries}
+    ids_of_entry = {entry.pk: set(_message_ids(entry)) for entry in entries}
     messages = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    sources_found = list(messages.filter(pk__in=set().union(*sources.values())))
-    projects = _MessageProjects(session, [each.pk for each in sources_found], now, "")
+    source_messages = list(messages.filter(pk__in=set().union(*ids_of_entry.values())))
+    projects = _MessageProjects(session, [message.pk for message in source_messages], now, "")
     following = _following(decision, projects.decisions)
-    of_it = {each.pk for each in sources_found if (decided := projects.decision_of(each)) and decided.pk in following}
-    return [each for each in entries if sources[each.pk] and sources[each.pk] <= of_it]
+    message_ids = {
+        message.pk
+        for message in source_messages
+        if (decided := projects.decision_of(message)) and decided.pk in following
+    }
+    return [entry for entry in entries if ids_of_entry[entry.pk] and ids_of_entry[entry.pk] <= message_ids]
 
 
 def _following(decision: RoutingDecision, decisions: Sequence[RoutingDecision]) -> set[UUID]:
     """Return a decision and those after it that led to the same project, up to the first that did not."""
-    later = dropwhile(lambda each: each.pk != decision.pk, decisions)
-    same = takewhile(
-        lambda each: (
-            each.pk == decision.pk or (each.project_id == decision.project_id and not each.corrected_project_id)
-        ),
+    later = dropwhile(lambda row: row.pk != decision.pk, decisions)
+    following = takewhile(
+        lambda row: row.pk == decision.pk or (row.project_id == decision.project_id and not row.corrected_project_id),
         later,
     )
-    return {each.pk for each in same}
+    return {row.pk for row in following}
 
 
 def _message_ids(entry: DocumentEntry) -> Iterator[UUID]:
-    given = entry.source.get("message_ids") if isinstance(entry.source, dict) else None
-    for each in given if isinstance(given, list) else ():
+    ids = entry.source.get("message_ids") if isinstance(entry.source, dict) else None
+    for value in ids if isinstance(ids, list) else ():
         with suppress(ValueError):
-            yield UUID(str(each))
+            yield UUID(str(value))
 
 
 def _latest(decisions: Sequence[RoutingDecision], at: datetime) -> RoutingDecision | None:
-    place = bisect_right(decisions, at, key=lambda decision: decision.created_at)
-    return decisions[place - 1] if place else None
+    index = bisect_right(decisions, at, key=lambda decision: decision.created_at)
+    return decisions[index - 1] if index else None
 
 
 def _name_of(decision: RoutingDecision) -> str:
@@ -231,9 +235,9 @@ def _project(actor: Actor, name: str) -> Project | None:
 
 def _move_cursor(session: Session, read_until: int, until: int) -> bool:
     """Move a session's cursor; return False where another job moved it, so that nothing may be written."""
-    of = {"actor_id": session.actor_id, "session_id": session.pk}
-    ProjectCursor.objects.bulk_create([ProjectCursor(**of)], ignore_conflicts=True)
-    cursor = ProjectCursor.objects.select_for_update(no_key=True).get(**of)
+    key = {"actor_id": session.actor_id, "session_id": session.pk}
+    ProjectCursor.objects.bulk_create([ProjectCursor(**key)], ignore_conflicts=True)
+    cursor = ProjectCursor.objects.select_for_update(no_key=True).get(**key)
     if cursor.read_until != read_until:
         return False
     ProjectCursor.objects.filter(actor_id=session.actor_id, pk=cursor.pk).update(read_until=until)
@@ -259,13 +263,13 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
     except (ProviderRejected, BadAnswer) as error:
         if isinstance(error, BadAnswer) and may_retry(updating.bad_attempts):
             raise
-        about = {"session": str(session.pk), "seq": passage.until, "code": error.code}
-        log.warning("messages were passed by, no model would read them", extra=about)
+        details = {"session": str(session.pk), "seq": passage.until, "code": error.code}
+        log.warning("messages were skipped, the model refused them", extra=details)
         return None
 
 
 def _appendable_documents(project: Project) -> list[Document]:
-    return [each for each in documents_of(project) if each.name in LISTS.values()]
+    return [document for document in documents_of(project) if document.name in LISTS.values()]
 
 
 def _add_entries(updating: UpdateContext, session: Session, project: Project, passage: Passage, data: Any) -> int:
@@ -279,20 +283,20 @@ def _add_entries(updating: UpdateContext, session: Session, project: Project, pa
     except (UnknownRow, ProjectArchived):  # meanwhile
         return 0
     trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
-    known = {each.name: each.text for each in _appendable_documents(project)}
+    known = {document.name: document.text for document in _appendable_documents(project)}
     entries = parse_entries(data, passage, known)
-    for each in entries:
-        sources = {"message_ids": [str(source.id) for source in each.sources], "channel": session.channel}
+    for entry in entries:
+        sources = {"message_ids": [str(source.id) for source in entry.sources], "channel": session.channel}
         try:
             append_entry(
                 project=project,
-                document_name=each.document,
-                text=each.text,
+                document_name=entry.document,
+                text=entry.text,
                 trust=trust,
                 by=updating.by,
                 sources=sources,
                 now=updating.now,
-                said_at=max(source.said_at for source in each.sources),
+                said_at=max(source.said_at for source in entry.sources),
             )
         except DocumentTooLong:
             log.warning("a document is full", extra={"project": str(project.pk)})

@@ -34,7 +34,8 @@ def shown_name(project: Project) -> str:
 def file_name(name: str, topic: str) -> str:
     stem, dot, ending = name.rpartition(".")
     usable = (
-        " " if each in FORBIDDEN_IN_FILE_NAMES or unicodedata.category(each).startswith("C") else each for each in topic
+        " " if character in FORBIDDEN_IN_FILE_NAMES or unicodedata.category(character).startswith("C") else character
+        for character in topic
     )
     words = truncated("".join(usable))
     return f"{stem} {words}{dot}{ending}" if words and is_generated_name(stem) else name

@@ -181,7 +181,7 @@ class DocumentAdmin(HistoryAdmin):
         ids = set_entry_trust(
             document=document, entry_ids=ids, trust=trust, by=principal(request), reason=reason, now=clock()
         )
-        undo = address(opposite, document, entries=",".join(str(each) for each in ids)) if ids else None
+        undo = address(opposite, document, entries=",".join(str(key) for key in ids)) if ids else None
         return Done(message % {"number": len(ids)}, undo=undo)
 
     @object_action(confirm="ask_to_compact")
@@ -198,7 +198,7 @@ class DocumentAdmin(HistoryAdmin):
     def ask_to_compact(self, request: HttpRequest, document: Document) -> HttpResponse:
         if not self.has_change_permission(request, document):
             raise PermissionDenied
-        kept, state = protected_blocks(document=document, now=clock()), state_of(document)
+        protected, state = protected_blocks(document=document, now=clock()), state_of(document)
         return self.subpage(
             request,
             document,
@@ -208,8 +208,8 @@ class DocumentAdmin(HistoryAdmin):
             tokens=token_count_label(state.tokens),
             target=format_count(state.target),
             not_configured=NOT_CONFIGURED,
-            kept_number=len(kept),
-            kept_tokens=token_count_label(sum(count_raw(text) for text, _reason in kept)),
+            kept_number=len(protected),
+            kept_tokens=token_count_label(sum(count_raw(text) for text, _reason in protected)),
         )
 
     @object_action()
@@ -245,15 +245,15 @@ class DocumentAdmin(HistoryAdmin):
 
     @row_page
     def protected_view(self, request: HttpRequest, document: Document) -> HttpResponse:
-        kept = protected_blocks(document=document, now=clock())
-        shown = [
+        protected = protected_blocks(document=document, now=clock())
+        blocks = [
             {"text": text[:MAX_BLOCK_LENGTH], "is_cut": len(text) > MAX_BLOCK_LENGTH, "why": PROTECTION_REASONS[reason]}
-            for text, reason in kept[:MAX_PROTECTED_BLOCKS]
+            for text, reason in protected[:MAX_PROTECTED_BLOCKS]
         ]
         title = _("Parts that compaction keeps unchanged")
-        left_out = len(kept) - len(shown)
+        left_out = len(protected) - len(blocks)
         return self.subpage(
-            request, document, "summaries/document/protected", title=title, kept=shown, left_out=left_out
+            request, document, "summaries/document/protected", title=title, kept=blocks, left_out=left_out
         )
 
     # Versions.
@@ -263,16 +263,16 @@ class DocumentAdmin(HistoryAdmin):
         rows = DocumentVersion.objects.filter(actor_id=row.actor_id, document_id=row.pk, number__lt=before - 1)
         return [
             {
-                "number": each.number + 1,
-                "verb": DOCUMENT_KINDS[each.kind],
-                "who": principal_name(each.who_name, each.who_kind),
-                "who_kind": PRINCIPAL_KINDS[each.who_kind],
-                "at": each.created_at,
-                "why": each.reason,
-                "is_now": each.number + 1 == row.version,
-                "what_changed": address("compare", row, **{"from": each.number, "to": each.number + 1}),
+                "number": version.number + 1,
+                "verb": DOCUMENT_KINDS[version.kind],
+                "who": principal_name(version.who_name, version.who_kind),
+                "who_kind": PRINCIPAL_KINDS[version.who_kind],
+                "at": version.created_at,
+                "why": version.reason,
+                "is_now": version.number + 1 == row.version,
+                "what_changed": address("compare", row, **{"from": version.number, "to": version.number + 1}),
             }
-            for each in rows.defer("text")[:number]
+            for version in rows.defer("text")[:number]
         ]
 
     def text_at(self, row: Any, number: int) -> str | None:
@@ -286,7 +286,7 @@ class DocumentAdmin(HistoryAdmin):
         return file_name(row.name, next(headings, ""))
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
-        done = restore_document(
+        restored = restore_document(
             document=row,
             number=number,
             expected_version=submitted_number(request, "version"),
@@ -294,9 +294,9 @@ class DocumentAdmin(HistoryAdmin):
             reason=reason,
             now=clock(),
         )
-        if done.version == row.version:
+        if restored.version == row.version:
             return Done(gettext("The text is already the same as version %(number)d.") % {"number": number})
-        return restored_version(done, number, row.version)
+        return restored_version(restored, number, row.version)
 
     # What the page tells besides the fields.
 
@@ -312,7 +312,7 @@ class DocumentAdmin(HistoryAdmin):
             "length": length_label(state),
             "outcome": OUTCOMES.get(state.outcome, state.outcome),
             "entries": pending_entries_of([stored]),
-            "backups": [{"number": each.number, "at": each.created_at} for each in backups_of(stored)],
+            "backups": [{"number": version.number, "at": version.created_at} for version in backups_of(stored)],
             "history": self.history_of(request, stored),
             "conflict": self._conflict(request, stored),
             "may_move": may_manage_life(request) and stored.project.status is ProjectStatus.ACTIVE,
@@ -323,14 +323,14 @@ class DocumentAdmin(HistoryAdmin):
     def _conflict(self, request: HttpRequest, stored: Document) -> dict[str, Any] | None:
         if not isinstance(getattr(request, "action_error", None), VersionMismatch):
             return None
-        mine = with_plain_line_ends(request.POST.get("text", stored.text))
+        submitted = with_plain_line_ends(request.POST.get("text", stored.text))
         base = submitted_number(request, "expected_version")
-        was = self.text_at(stored, base) if base is not None else None
+        former = self.text_at(stored, base) if base is not None else None
         latest = self.versions_of(stored, stored.version + 1, 1)
         return {
             "latest": latest[0] if latest else None,
-            "theirs": differences(was, stored.text, most=MAX_CONFLICT_LENGTH) if was is not None else None,
-            "mine": differences(stored.text, mine, most=MAX_CONFLICT_LENGTH),
+            "theirs": differences(former, stored.text, most=MAX_CONFLICT_LENGTH) if former is not None else None,
+            "mine": differences(stored.text, submitted, most=MAX_CONFLICT_LENGTH),
             "text": stored.text[:MAX_CONFLICT_LENGTH],
             "is_cut": len(stored.text) > MAX_CONFLICT_LENGTH,
         }
@@ -372,11 +372,11 @@ MAX_LINE_LENGTH = 2_000
 
 def pending_entries_of(documents: Sequence[Document]) -> dict[str, Any]:
     """Return the latest untrusted entries by document; the text is empty where a person rewrote the line."""
-    by_id = {each.pk: each for each in documents}
-    actor_ids = {each.actor_id for each in documents}
+    by_id = {document.pk: document for document in documents}
+    actor_ids = {document.actor_id for document in documents}
     rows = DocumentEntry.objects.filter(actor_id__in=actor_ids, document_id__in=by_id, trust=Trust.UNTRUSTED)
     latest = list(rows[: MAX_PENDING + 1])
-    stored = Document.objects.filter(actor_id__in=actor_ids, pk__in={each.document_id for each in latest})
+    stored = Document.objects.filter(actor_id__in=actor_ids, pk__in={row.document_id for row in latest})
     texts = {
         (pk, line_digest(line)): line.strip()
         for pk, text in stored.values_list("pk", "text")
@@ -384,15 +384,15 @@ def pending_entries_of(documents: Sequence[Document]) -> dict[str, Any]:
         if line.strip()
     }
     groups: dict[UUID, list[dict[str, Any]]] = {}
-    for each in latest[:MAX_PENDING]:
-        text = texts.get((each.document_id, bytes(each.text_digest)), "")
-        channel = each.source.get("channel") if isinstance(each.source, dict) else ""
-        entry = {"id": each.pk, "text": text[:MAX_LINE_LENGTH], "is_cut": len(text) > MAX_LINE_LENGTH}
-        entry |= {"channel": str(channel or ""), "created_at": each.created_at}
-        groups.setdefault(each.document_id, []).append(entry)
+    for row in latest[:MAX_PENDING]:
+        text = texts.get((row.document_id, bytes(row.text_digest)), "")
+        channel = row.source.get("channel") if isinstance(row.source, dict) else ""
+        entry = {"id": row.pk, "text": text[:MAX_LINE_LENGTH], "is_cut": len(text) > MAX_LINE_LENGTH}
+        entry |= {"channel": str(channel or ""), "created_at": row.created_at}
+        groups.setdefault(row.document_id, []).append(entry)
     return {
         "groups": [
-            {"document": by_id[pk], "entries": entries, "ids": ",".join(str(each["id"]) for each in entries)}
+            {"document": by_id[pk], "entries": entries, "ids": ",".join(str(entry["id"]) for entry in entries)}
             for pk, entries in groups.items()
         ],
         "more": max(0, rows.count() - MAX_PENDING) if len(latest) > MAX_PENDING else 0,

@@ -28,7 +28,7 @@ from summaries.domain.projects import EventKind
 from summaries.domain.routing import Action, Confidence
 from summaries.models import Project, ProjectEvent, RoutingDecision, Summary, SummaryVersion
 
-EXCERPT: Final = 300
+EXCERPT_LENGTH: Final = 300
 
 VERB_LABELS: Final = {
     TextVerb.WRITE: _("The summary was written"),
@@ -57,7 +57,7 @@ def _summaries(window: TimelineWindow) -> Iterator[TimelineEntry]:
     )
     if window.until is not None:
         rows = rows.filter(message_count__lte=window.last_seq)
-    rows = rows.defer("text").annotate(opening=Left("text", EXCERPT)).order_by("number")
+    rows = rows.defer("text").annotate(opening=Left("text", EXCERPT_LENGTH)).order_by("number")
     for version in rows[: MAX_ENTRIES_PER_KIND + 1]:
         covered = ngettext("covers %(count)s message", "covers %(count)s messages", version.message_count)
         yield TimelineEntry(

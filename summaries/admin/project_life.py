@@ -1,4 +1,4 @@
-"""Buttons and pages of a project's life: archive, merge, move lines, undo."""
+"""Buttons and pages of a project's lifecycle: archive, merge, move lines, undo."""
 
 from typing import Any
 from uuid import UUID
@@ -34,7 +34,7 @@ MAX_LINES = 500
 
 
 def may_manage_life(request: HttpRequest) -> bool:
-    """Return whether a person may archive, merge, move and undo: who may change and delete projects."""
+    """Return whether the user may archive, merge, move and undo; needs permission to change and delete projects."""
     return person_may(request, "change_project") and person_may(request, "delete_project")
 
 
@@ -46,19 +46,19 @@ def other_project_names(project: Project) -> list[str]:
 def transfer_result(transfer: Transfer) -> Done:
     """Return the report of a merge or move, with its undo."""
     assert transfer.event is not None
-    number = sum(each.added for each in transfer.documents)
+    number = sum(document.added for document in transfer.documents)
     words = ngettext("%(number)d line is in %(name)s now.", "%(number)d lines are in %(name)s now.", number)
     undo = address("undo", Project(pk=transfer.event.project_id), event=transfer.event.pk)
     return Done(words % {"number": number, "name": transfer.into}, undo=undo)
 
 
 class ProjectLife(EditorAdmin):
-    """Pages of `ProjectAdmin` for what happens to a project as a whole."""
+    """Lifecycle views of `ProjectAdmin`: archive, reactivate, merge, undo."""
 
-    def life_of(self, request: HttpRequest, project: Project) -> dict[str, Any]:
+    def lifecycle_context(self, request: HttpRequest, project: Project) -> dict[str, Any]:
         events = events_to_undo(project) if may_manage_life(request) else []
         deleted = Document.objects.of(project.actor_id).filter(
-            pk__in=[each.details["document_id"] for each in events if "document_id" in each.details]
+            pk__in=[event.details["document_id"] for event in events if "document_id" in event.details]
         )
         names = {str(key): name for key, name in deleted.values_list("pk", "name")}
         return {
@@ -68,13 +68,13 @@ class ProjectLife(EditorAdmin):
             "others": other_project_names(project) if project.status is ProjectStatus.ACTIVE else [],
             "undoable": [
                 {
-                    "event": each,
-                    "kind": EVENTS[each.kind],
-                    "document": names.get(str(each.details.get("document_id")), ""),
-                    "into": each.outcome if each.kind != EventKind.DELETE else "",
-                    "undo": address("undo", project, event=each.pk),
+                    "event": event,
+                    "kind": EVENTS[event.kind],
+                    "document": names.get(str(event.details.get("document_id")), ""),
+                    "into": event.outcome if event.kind != EventKind.DELETE else "",
+                    "undo": address("undo", project, event=event.pk),
                 }
-                for each in events
+                for event in events
             ],
         }
 
@@ -138,21 +138,21 @@ def move_selected_lines(request: HttpRequest, document: Document, reason: str) -
     """Move the chosen lines of a document to another project, or to a new one."""
     new_name = submitted_text(request, "new_name")[:MAX_NAME_LENGTH]
     into = submitted_text(request, "into")
-    found = None if new_name else project_named(actor_id=document.actor_id, name=into)
-    digests = [digest for each in request.POST.getlist("line") if (digest := _digest(each))]
-    done = move_entries(
+    target = None if new_name else project_named(actor_id=document.actor_id, name=into)
+    digests = [digest for value in request.POST.getlist("line") if (digest := _digest(value))]
+    transfer = move_entries(
         source=document.project,
         lines={document.name: digests},
-        into=found,
+        into=target,
         new_name=new_name,
         by=principal(request),
         reason=reason,
         now=clock(),
     )
-    return transfer_result(done)
+    return transfer_result(transfer)
 
 
-def lines_page(screen: EditorAdmin, request: HttpRequest, document: Document) -> HttpResponse:
+def lines_page(model_admin: EditorAdmin, request: HttpRequest, document: Document) -> HttpResponse:
     """Show the lines of a document to choose from."""
     if not may_manage_life(request):
         raise PermissionDenied
@@ -161,7 +161,7 @@ def lines_page(screen: EditorAdmin, request: HttpRequest, document: Document) ->
         for digest, line in lines_by_digest(document.text).items()
         if not line.startswith(("#", ">"))
     ]
-    return screen.subpage(
+    return model_admin.subpage(
         request,
         document,
         "summaries/document/move",
@@ -181,19 +181,19 @@ def _digest(text: str) -> bytes | None:
 
 
 def movable_entries(request: HttpRequest, decision: RoutingDecision) -> list[dict[str, Any]]:
-    """Return the lines that a wrong decision caused and that are still where it led, for those who may move them."""
+    """Return the lines that a wrong decision caused and that its project still holds; none for users without rights."""
     if not may_manage_life(request) or decision.corrected_project_id is None:
         return []
     return [
-        {"id": each.pk, "document": each.document, "text": line}
-        for each in misplaced_entries(decision, now=clock())
-        if (line := lines_by_digest(each.document.text).get(bytes(each.text_digest)))
+        {"id": entry.pk, "document": entry.document, "text": line}
+        for entry in misplaced_entries(decision, now=clock())
+        if (line := lines_by_digest(entry.document.text).get(bytes(entry.text_digest)))
     ]
 
 
 def move_selected_entries(request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
     """Move the chosen lines of `movable_entries` to the right project."""
-    chosen: list[UUID] = [key for each in request.POST.getlist("entry") if (key := as_uuid(each))]
+    chosen: list[UUID] = [key for value in request.POST.getlist("entry") if (key := as_uuid(value))]
     return transfer_result(
         move_misplaced(decision=decision, entry_ids=chosen, by=principal(request), reason=reason, now=clock())
     )

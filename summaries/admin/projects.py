@@ -174,7 +174,9 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             name, description = form.cleaned_data["name"], form.cleaned_data["description"]
             return create_project(actor=actor, name=name, description=description, by=by, now=now)
         stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
-        memory = Document.objects.of(row.actor_id).kept().filter(project=stored, name=MEMORY).only("version").first()
+        memory = (
+            Document.objects.of(row.actor_id).not_deleted().filter(project=stored, name=MEMORY).only("version").first()
+        )
         changed = change_project(
             project=row,
             values=form.changed_values(frozenset({"name", "description"})),
@@ -199,14 +201,14 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
 
     def deleted_along(self, rows: Sequence[Project]) -> Mapping[Any, int]:
         """Return the counts of what goes with projects; decisions and events stay."""
-        mine: dict[str, list[UUID]] = {"actor_id__in": [each.actor_id for each in rows]}
-        documents = Document.objects.filter(**mine, project__in=rows)
+        of_actors: dict[str, list[UUID]] = {"actor_id__in": [row.actor_id for row in rows]}
+        documents = Document.objects.filter(**of_actors, project__in=rows)
         keys = list(documents.values_list("pk", flat=True))
-        corrections = RoutingDecision.objects.filter(**mine, corrected_project__in=rows)
+        corrections = RoutingDecision.objects.filter(**of_actors, corrected_project__in=rows)
         return {
             _("documents"): len(keys),
-            _("versions of documents"): DocumentVersion.objects.filter(**mine, document_id__in=keys).count(),
-            _("entries with their origin"): DocumentEntry.objects.filter(**mine, document_id__in=keys).count(),
+            _("versions of documents"): DocumentVersion.objects.filter(**of_actors, document_id__in=keys).count(),
+            _("entries with their origin"): DocumentEntry.objects.filter(**of_actors, document_id__in=keys).count(),
             _("corrections that led messages here"): corrections.count(),
         }
 
@@ -227,7 +229,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
 
     @object_action()
     def document_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
-        made = add_document(
+        document = add_document(
             project=project,
             name=submitted_text(request, "name"),
             topic=submitted_text(request, "topic")[:MAX_DESCRIPTION_LENGTH],
@@ -235,8 +237,8 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             reason=reason,
             now=clock(),
         )
-        words = gettext("%(name)s was added; write into it here.") % {"name": made.name}
-        return Done(words, to=address("change", made), undo=address("remove", made))
+        words = gettext("%(name)s was added; write into it here.") % {"name": document.name}
+        return Done(words, to=address("change", document), undo=address("remove", document))
 
     @row_page
     @method_decorator(require_POST)
@@ -257,7 +259,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             day = date.fromisoformat(submitted_text(request, "day"))
         except ValueError:
             day = localdate(clock())
-        made = self._digest(request, project, day) if request.method == "POST" else None
+        result = self._digest(request, project, day) if request.method == "POST" else None
         sees_events = person_may(request, "view_projectevent")
         events = _events(project, day, MAX_DAY_EVENTS + 1) if sees_events else []
         return self.subpage(
@@ -271,7 +273,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             more=len(events) > MAX_DAY_EVENTS,
             may_digest=self._may_digest(request, project),
             whose_sessions=submitted_text(request, "of") or "project",
-            digest=made,
+            digest=result,
         )
 
     def _may_digest(self, request: HttpRequest, project: Project) -> bool:
@@ -296,13 +298,13 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         today = localdate(clock())
-        rows = Document.objects.of(stored.actor_id).kept().filter(project=stored).defer("text").order_by("name")
-        documents = sorted(rows[:MAX_DOCUMENTS], key=lambda each: document_order(each.name))
+        rows = Document.objects.of(stored.actor_id).not_deleted().filter(project=stored).defer("text").order_by("name")
+        documents = sorted(rows[:MAX_DOCUMENTS], key=lambda document: document_order(document.name))
         states = compaction_states(project=stored, documents=documents)
         reads = person_may(request, "view_document")
         sees_events = person_may(request, "view_projectevent")
         return {
-            **self.life_of(request, stored),
+            **self.lifecycle_context(request, stored),
             "version": stored.version,
             "project_name": stored.name,
             "may_change": self.has_change_permission(request, row),
@@ -310,14 +312,14 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             "reads_documents": reads,
             "documents": [
                 {
-                    "document": each,
-                    "state": states[each.pk],
-                    "length": length_label(states[each.pk]),
-                    "outcome": OUTCOMES.get(states[each.pk].outcome, states[each.pk].outcome),
+                    "document": document,
+                    "state": states[document.pk],
+                    "length": length_label(states[document.pk]),
+                    "outcome": OUTCOMES.get(states[document.pk].outcome, states[document.pk].outcome),
                 }
-                for each in documents
+                for document in documents
             ],
-            "missing": sorted(set(DOCUMENTS) - {each.name for each in documents}, key=document_order),
+            "missing": sorted(set(DOCUMENTS) - {document.name for document in documents}, key=document_order),
             "entries": pending_entries_of(documents) if reads else None,
             "today": today,
             "days": _sums(stored, today - timedelta(days=DAYS_SHOWN - 1), today),
@@ -332,10 +334,10 @@ def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
     )
     if not days and first == last:
         days = [DayTotals(first)]
-    return [{"day": each.day, "words": describe_day(each)} for each in days]
+    return [{"day": day.day, "words": describe_day(day)} for day in days]
 
 
-def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
+def _events(project: Project, day: date, limit: int) -> list[dict[str, Any]]:
     zone = get_current_timezone()
     rows = ProjectEvent.objects.filter(
         actor_id=project.actor_id,
@@ -345,12 +347,12 @@ def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
     )
     return [
         {
-            "event": each,
-            "kind": EVENTS[each.kind],
-            "outcome": EVENT_OUTCOMES.get(each.outcome, each.outcome),
-            "tokens": token_count_label(each.tokens) if each.tokens else "",
+            "event": event,
+            "kind": EVENTS[event.kind],
+            "outcome": EVENT_OUTCOMES.get(event.outcome, event.outcome),
+            "tokens": token_count_label(event.tokens) if event.tokens else "",
         }
-        for each in rows.order_by("-created_at", "-id")[:most]
+        for event in rows.order_by("-created_at", "-id")[:limit]
     ]
 
 
@@ -360,8 +362,8 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
     rows = rows.select_related("corrected_project").defer("message")
     latest = rows.annotate(opening=Left("message", EXCERPT_SOURCE_LENGTH))[:MAX_DECISIONS]
     return [
-        {"decision": each, "message": excerpt(each.opening), "confidence": CONFIDENCES[each.confidence]}
-        for each in latest
+        {"decision": decision, "message": excerpt(decision.opening), "confidence": CONFIDENCES[decision.confidence]}
+        for decision in latest
     ]
 
 

@@ -57,7 +57,9 @@ _STATE_CHOICES = [
 StateFilter = choice_filter(
     _("correction"), "state", lambda: _STATE_CHOICES, lambda rows, state: rows.filter(_STATE_CONDITIONS.get(state, Q()))
 )
-ActionFilter = choice_filter(_("what followed"), "action", lambda: [(each.value, ACTIONS[each]) for each in Action])
+ActionFilter = choice_filter(
+    _("what followed"), "action", lambda: [(action.value, ACTIONS[action]) for action in Action]
+)
 
 
 @admin.register(RoutingDecision)
@@ -156,10 +158,10 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         changes = getattr(answer, "context_data", None) or {}
         if may and "cl" in changes:
             decisions, may_make = changes["cl"].result_list, person_may(request, ADD_PROJECT)
-            profiles = profiles_of(each.actor_id for each in decisions)
-            for each in decisions:
-                each.offered = _likely(each, profiles.get(each.actor_id, ()), LIST_SUGGESTIONS)
-                each.may_make = may_make
+            profiles = profiles_of(decision.actor_id for decision in decisions)
+            for decision in decisions:
+                decision.offered = _likely(decision, profiles.get(decision.actor_id, ()), LIST_SUGGESTIONS)
+                decision.may_make = may_make
         return answer  # type: ignore[no-any-return]
 
     # Putting right.
@@ -185,7 +187,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     def uncorrect_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
         """Undo a correction, with the project created for it where the person may delete one."""
         corrected_to, made = submitted_text(request, "corrected_to"), bool(submitted_text(request, "made"))
-        went = undo_correction(
+        project_deleted = undo_correction(
             decision=decision,
             corrected_to=corrected_to,
             former=submitted_text(request, "former"),
@@ -195,10 +197,10 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             now=clock(),
         )
         words = gettext("The correction was taken back.")
-        if made and not went:
+        if made and not project_deleted:
             words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": corrected_to}
         # Where the project that was made for the message is gone with it, there is nothing to go back to.
-        return Done(words, undo=None if went else address("correct", decision, project=corrected_to))
+        return Done(words, undo=None if project_deleted else address("correct", decision, project=corrected_to))
 
     @object_action(may_manage_life)
     def misplaced_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
@@ -210,7 +212,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         names = list(projects.values_list("name", flat=True)[: MAX_PROJECTS + 1])
         corrected_to = row.corrected_project
         policy = effective_policy(ProjectPolicy, row.actor.agent, row.actor)
-        shown = most_similar(row.message, corrections_of(row.actor), policy.routing_examples)
+        similar = most_similar(row.message, corrections_of(row.actor), policy.routing_examples)
         return {
             "may_change": self.has_change_permission(request, row),
             "may_make": person_may(request, ADD_PROJECT),
@@ -224,13 +226,13 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             "examples": [
                 {
                     "message": link_to(
-                        "admin:summaries_routingdecision_change", each.decision_id, excerpt(each.message, 80)
+                        "admin:summaries_routingdecision_change", example.decision_id, excerpt(example.message, 80)
                     ),
-                    "project": each.project,
-                    "percent": round(100 * similarity(row.message, each.message)),
-                    "is_this": each.decision_id == row.pk,
+                    "project": example.project,
+                    "percent": round(100 * similarity(row.message, example.message)),
+                    "is_this": example.decision_id == row.pk,
                 }
-                for each in shown
+                for example in similar
             ],
             "longest_name": MAX_NAME_LENGTH,
             "show_save": False,
@@ -238,10 +240,10 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         }
 
 
-def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
+def _likely(decision: Any, profiles: Sequence[Any], limit: int) -> list[str]:
     message = getattr(decision, "opening", None) or decision.message
     first = decision.project.name if decision.project is not None else None
-    return likely_projects(message, profiles, first=first, most=most)
+    return likely_projects(message, profiles, first=first, limit=limit)
 
 
 def _undo(decision: RoutingDecision, project: Project) -> str:

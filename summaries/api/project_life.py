@@ -27,22 +27,22 @@ from summaries.models import Project, ProjectEvent, RoutingDecision
 REASONED: Final = {"request": ReasonSerializer, "responses": ProjectOut}
 
 
-class _Reasoned(ProjectView):
-    def changed(self, act: Callable[..., Project], **what: Any) -> Response:
-        """Change something for a reason, and return its project."""
+class _ReasonedView(ProjectView):
+    def changed(self, action: Callable[..., Project], **values: Any) -> Response:
+        """Run an action with the request's reason, and return the project."""
         reason = self.validated(ReasonSerializer)["reason"]
-        project = act(**what, by=self.principal, reason=reason, now=self.now)
+        project = action(**values, by=self.principal, reason=reason, now=self.now)
         return self.tagged(ProjectOut(project).data, project.version)
 
 
-class ProjectArchive(_Reasoned):
+class ProjectArchive(_ReasonedView):
     @operation("project_archive", Scope.CURATE, parameters=[TenantQuery], **REASONED)
     def post(self, request: Request, project_name: str) -> Response:
         """Take a project out of catalogs, routing and contexts; it is kept whole, and read only."""
         return self.changed(archive_project, project=self.project(project_name))
 
 
-class ProjectReactivate(_Reasoned):
+class ProjectReactivate(_ReasonedView):
     @operation("project_reactivate", Scope.CURATE, parameters=[TenantQuery], **REASONED)
     def post(self, request: Request, project_name: str) -> Response:
         """Bring an archived project back; one that was merged comes back by undoing the merge."""
@@ -57,7 +57,7 @@ class ProjectMerge(ProjectView):
         Messages that were routed or corrected to it count as the other's from then on.
         """
         values = self.validated(MergeIn)
-        done = merge_projects(
+        transfer = merge_projects(
             source=self.project(project_name),
             into=self.project(values["into"]),
             dry_run=values["dry_run"],
@@ -65,7 +65,7 @@ class ProjectMerge(ProjectView):
             reason=values["reason"],
             now=self.now,
         )
-        return Response(TransferOut(done).data)
+        return Response(TransferOut(transfer).data)
 
 
 class DocumentMove(ProjectView):
@@ -73,7 +73,7 @@ class DocumentMove(ProjectView):
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Move lines with their origins to another project, or to a new one."""
         values = self.validated(MoveIn)
-        done = move_entries(
+        transfer = move_entries(
             source=self.project(project_name),
             lines={document_name: [line_digest(line) for line in values["lines"]]},
             into=None if values["new_project"] else self.project(values["into"]),
@@ -84,7 +84,7 @@ class DocumentMove(ProjectView):
             reason=values["reason"],
             now=self.now,
         )
-        return Response(TransferOut(done).data)
+        return Response(TransferOut(transfer).data)
 
 
 class RouteMisplaced(ProjectView):
@@ -92,14 +92,16 @@ class RouteMisplaced(ProjectView):
     def get(self, request: Request, route_id: Any) -> Response:
         """List what was written into the wrong project because of a decision that was corrected since."""
         entries = misplaced_entries(self._decision(route_id), now=self.now)
-        shown = [MisplacedOut(each, context={"lines": lines_by_digest(each.document.text)}).data for each in entries]
-        return Response({"next": None, "previous": None, "results": shown})
+        results = [
+            MisplacedOut(entry, context={"lines": lines_by_digest(entry.document.text)}).data for entry in entries
+        ]
+        return Response({"next": None, "previous": None, "results": results})
 
     @operation("route_misplaced_move", Scope.CURATE, request=MisplacedIn, responses=TransferOut)
     def post(self, request: Request, route_id: Any) -> Response:
         """Move it to the project that the message was corrected to."""
         values = self.validated(MisplacedIn)
-        done = move_misplaced(
+        transfer = move_misplaced(
             decision=self._decision(route_id),
             entry_ids=values.get("entry_ids"),
             dry_run=values["dry_run"],
@@ -107,14 +109,14 @@ class RouteMisplaced(ProjectView):
             reason=values["reason"],
             now=self.now,
         )
-        return Response(TransferOut(done).data)
+        return Response(TransferOut(transfer).data)
 
     def _decision(self, route_id: Any) -> RoutingDecision:
         rows = RoutingDecision.objects.select_related("project", "corrected_project", "session")
         return self.owned(rows, route_id)
 
 
-class EventUndo(_Reasoned):
+class EventUndo(_ReasonedView):
     @operation("project_event_undo", Scope.CURATE, **REASONED)
     def post(self, request: Request, event_id: Any) -> Response:
         """Undo a merge, a move or, for 30 days, the deletion of a project or document; what was written since stays."""

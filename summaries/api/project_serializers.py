@@ -41,13 +41,15 @@ class EventListQuery(TenantQuery):
     """Filter of a list of events."""
 
     project = StringField(required=False)
-    kind = OneOf(choices=[each.value for each in EventKind], required=False)
+    kind = OneOf(choices=[item.value for item in EventKind], required=False)
 
 
 class ProjectListQuery(TenantQuery):
     """Filter of a list of projects."""
 
-    status = OneOf(choices=[*(each.value for each in ProjectStatus), ALL], required=False, default=ProjectStatus.ACTIVE)
+    status = OneOf(
+        choices=[*(state.value for state in ProjectStatus), ALL], required=False, default=ProjectStatus.ACTIVE
+    )
 
 
 class DocumentQuery(TenantQuery):
@@ -85,7 +87,7 @@ class ProjectOut(OwnedOut, serializers.ModelSerializer):
     An archived one is out of catalogs, routing and contexts; `merged_into` is the project that it became part of.
     """
 
-    status = OneOf(choices=[each.value for each in ProjectStatus])
+    status = OneOf(choices=[state.value for state in ProjectStatus])
     merged_into = serializers.CharField(source="merged_into.name", allow_null=True, default=None)
 
     class Meta:

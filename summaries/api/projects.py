@@ -101,7 +101,7 @@ class ProjectView(ApiView):
         """Return whether the query asks for texts with the entries that wait for approval."""
         return bool(self.query(DocumentQuery)["pending"])
 
-    def shown_text(self, text: str, pending: set[bytes]) -> str:
+    def visible_text(self, text: str, pending: set[bytes]) -> str:
         return text if self.shows_pending else without_lines(text, pending)
 
     def document_answer(self, document: Document, status_code: int = 200, **more: Any) -> Response:
@@ -110,14 +110,14 @@ class ProjectView(ApiView):
         document.pending_entries = sum(  # type: ignore[attr-defined]
             line_digest(line) in pending for line in (document.text.splitlines() if pending else ())
         )
-        document.text = self.shown_text(document.text, pending)
+        document.text = self.visible_text(document.text, pending)
         return self.tagged({**DocumentOut(document).data, **more}, document.version, status_code)
 
-    def versions_shown(self, document: Document, versions: Iterable[DocumentVersion]) -> list[Any]:
+    def visible_versions(self, document: Document, versions: Iterable[DocumentVersion]) -> list[Any]:
         """Return former texts, without what waits for approval unless it is asked for."""
         pending, versions = pending_digests(document), list(versions)
         for version in versions:
-            version.text = self.shown_text(version.text, pending)
+            version.text = self.visible_text(version.text, pending)
         return self.shown(DocumentVersionOut, versions)
 
     @staticmethod
@@ -133,7 +133,7 @@ class Projects(ProjectView):
         rows = Project.objects.of(self.reading(values).actor_id).select_related("actor", "merged_into")
         filters = {
             ProjectStatus.ACTIVE: rows.active(),
-            ProjectStatus.ARCHIVED: rows.kept().exclude(archived_at=None),
+            ProjectStatus.ARCHIVED: rows.not_deleted().exclude(archived_at=None),
             ProjectStatus.DELETED: rows.exclude(deleted_at=None),
         }
         return self.page(filters.get(values["status"], rows), ProjectOut, ordering=("name", "id"))
@@ -142,14 +142,14 @@ class Projects(ProjectView):
     def post(self, request: Request) -> Response:
         """Create a project; for an invalid name, the error proposes a valid one."""
         values = self.validated(ProjectIn)
-        made = create_project(
+        project = create_project(
             actor=self.writing(values),
             name=values["name"],
             description=values["description"],
             by=self.principal,
             now=self.now,
         )
-        return self.tagged(ProjectOut(made).data, made.version, status.HTTP_201_CREATED)
+        return self.tagged(ProjectOut(project).data, project.version, status.HTTP_201_CREATED)
 
 
 class OneProject(ProjectView):
@@ -179,8 +179,8 @@ class OneProject(ProjectView):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _answer(self, project: Project) -> Response:
-        shown = ProjectWithDocumentsOut(project, context={"documents": documents_of(project)})
-        return self.tagged(shown.data, project.version)
+        body = ProjectWithDocumentsOut(project, context={"documents": documents_of(project)})
+        return self.tagged(body.data, project.version)
 
 
 class Catalog(ProjectView):
@@ -253,7 +253,9 @@ class DocumentVersions(ProjectView):
         """List a document's former texts, newest first."""
         document = self.document(project_name, document_name)
         rows = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
-        return self.page(rows, DocumentVersionOut, ordering=("-number",), shown=partial(self.versions_shown, document))
+        return self.page(
+            rows, DocumentVersionOut, ordering=("-number",), shown=partial(self.visible_versions, document)
+        )
 
 
 class DocumentBackups(ProjectView):
@@ -261,8 +263,8 @@ class DocumentBackups(ProjectView):
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return the last three texts that a compaction replaced, newest first."""
         document = self.document(project_name, document_name)
-        shown = self.versions_shown(document, backups_of(document))
-        return Response({"next": None, "previous": None, "results": shown})
+        results = self.visible_versions(document, backups_of(document))
+        return Response({"next": None, "previous": None, "results": results})
 
 
 class DocumentRestore(ProjectView):
@@ -380,14 +382,14 @@ class DailyEvents(ProjectView):
         """Return the number of events and tokens by day, project and kind."""
         values = self.query(DailyQuery)
         tenant = self.reading(values)
-        found = daily_events(
+        rows = daily_events(
             actor_id=tenant.actor_id,
             days=values["days"],
             now=self.now,
             project=values.get("project"),
             zone=zone_of(tenant.agent, tenant.actor),
         )
-        return Response(DaysOut({"results": found}).data)
+        return Response(DaysOut({"results": rows}).data)
 
 
 class DocumentCompaction(ProjectView):

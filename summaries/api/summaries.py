@@ -151,11 +151,11 @@ class SummaryView(ApiView):
     def summary(self, session_id: UUID) -> Summary:
         """Return a session's summary; 404 where it has none."""
         session = self.session(session_id)
-        found = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
-        if found is None:
+        summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
+        if summary is None:
             raise UnknownRow(f"The session {session_id} has no summary yet.")
-        found.actor = session.actor
-        return found
+        summary.actor = session.actor
+        return summary
 
     @staticmethod
     def answer(summary: Summary) -> Response:
@@ -229,5 +229,7 @@ class SummariesDigest(ApiView):
     def post(self, request: Request) -> Response:
         """Return a digest of an actor's trusted summaries, of a time window or a project; it is not stored."""
         values = self.validated(DigestIn)
-        made = digest(tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"])
-        return Response(DigestOut(made).data)
+        result = digest(
+            tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"]
+        )
+        return Response(DigestOut(result).data)

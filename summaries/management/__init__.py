@@ -1,4 +1,4 @@
-"""Options and output that the commands about projects share."""
+"""Shared options and output of the project commands."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def add_actor_options(parser: CommandParser) -> None:
 
 
 def named_actor(options: dict[str, Any]) -> Actor | None:
-    """Return the actor that the options name, None where they name none; CommandError where there is none such."""
+    """Return the actor that the options name, None where they name none; CommandError for an unknown one."""
     if options["agent"] is None:
         if options["user"] is not None:
             raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
@@ -28,29 +28,29 @@ def named_actor(options: dict[str, Any]) -> Actor | None:
     if agent is None:
         raise unknown_agent(options["agent"])
     user = agent.fixed_user_id or options["user"] or ""
-    found = Actor.objects.select_related("agent").filter(id=actor_id(agent.agent_id, user)).first()
-    if found is None:
+    actor = Actor.objects.select_related("agent").filter(id=actor_id(agent.agent_id, user)).first()
+    if actor is None:
         raise unknown_user(agent.agent_id, user)
-    return found
+    return actor
 
 
 def only_actor() -> Actor:
     """Return the only actor with projects; CommandError for none or several."""
     owners = Project.objects.order_by("actor_id").values_list("actor_id", flat=True).distinct()[:2]
-    found = list(Actor.objects.select_related("agent").filter(id__in=list(owners)))
-    if not found:
+    actors = list(Actor.objects.select_related("agent").filter(id__in=list(owners)))
+    if not actors:
         raise CommandError("Nobody has a project yet.")
-    if len(found) > 1:
+    if len(actors) > 1:
         raise CommandError("Several agents or users have projects; say whose with --agent and --user.")
-    return found[0]
+    return actors[0]
 
 
 def print_reports(
-    reports: Sequence[FileReport], words: Mapping[FileStatus, str], *, out: OutputWrapper, failure: str
+    reports: Sequence[FileReport], labels: Mapping[FileStatus, str], *, out: OutputWrapper, failure: str
 ) -> None:
     """Print the result of each file. Raises CommandError where some have problems."""
-    for each in reports:
-        out.write(f"{each.path}: {words[each.status] if each.status else f'refused: {each.why}'}")
-    problems = sum(each.is_problem for each in reports)
+    for report in reports:
+        out.write(f"{report.path}: {labels[report.status] if report.status else f'refused: {report.reason}'}")
+    problems = sum(report.is_problem for report in reports)
     if problems:
         raise CommandError(f"{problems} of {len(reports)} {failure}.")

@@ -47,7 +47,7 @@ def test_a_new_project_is_made_of_its_proposal(page: Any, stage: Stage) -> None:
     assert said(decision) == "lake-picnic"
     expect(page.locator("#examples")).to_contain_text("lake-picnic")
     press(page, "Undo")
-    assert said(decision) is None and not Project.objects.kept().filter(name="lake-picnic").exists()
+    assert said(decision) is None and not Project.objects.not_deleted().filter(name="lake-picnic").exists()
 
 
 @pytest.mark.slow

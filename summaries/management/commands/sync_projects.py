@@ -48,8 +48,8 @@ class Command(BaseCommand):
             raise CommandError(f"{root}: {error}") from error
         if not reports:
             self.stdout.write(f"Nothing to take over: {root} holds no files of projects.")
-        words = DRY_RUN_LABELS if dry_run else STATUS_LABELS
-        print_reports(reports, words, out=self.stdout, failure="were not taken over")
+        labels = DRY_RUN_LABELS if dry_run else STATUS_LABELS
+        print_reports(reports, labels, out=self.stdout, failure="were not taken over")
 
 
 def _exported_from(root: Path) -> Actor | None:
@@ -58,7 +58,7 @@ def _exported_from(root: Path) -> Actor | None:
     if manifest is None:
         return None
     key = actor_id(manifest.agent_id, manifest.user_id)
-    found = Actor.objects.select_related("agent").filter(id=key).first()
-    if found is None:
+    actor = Actor.objects.select_related("agent").filter(id=key).first()
+    if actor is None:
         raise CommandError("These are the projects of an agent or user that is not known here.")
-    return found
+    return actor

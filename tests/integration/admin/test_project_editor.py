@@ -354,7 +354,7 @@ def test_deleting_tells_what_goes_along_and_keeps_the_reason(boss: Client, proje
     shown = boss.get(page_of(project, "delete")).content.decode()
     assert "tea-shop" in shown and "documents: 1" in shown and "versions of documents: 3" in shown
     boss.post(page_of(project, "delete"), {"post": "yes", "reason": "Closed."})
-    assert not Project.objects.kept().exists() and AuditEntry.objects.get(verb="delete").reason == "Closed."
+    assert not Project.objects.not_deleted().exists() and AuditEntry.objects.get(verb="delete").reason == "Closed."
 
 
 def test_a_day_is_told_and_digested(boss: Client, project: Project) -> None:

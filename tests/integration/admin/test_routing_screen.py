@@ -129,7 +129,7 @@ def test_new_project_is_made_for_a_message_and_goes_with_its_correction(boss: Cl
     done = boss.post(page_of(decision, "correct"), {"take": "new", "new_name": name}, follow=True)
     assert said(decision) == name and Project.objects.filter(name=name).exists()
     back = boss.post(undo_of(done), follow=True)
-    assert said(decision) is None and not Project.objects.kept().filter(name=name).exists()
+    assert said(decision) is None and not Project.objects.not_deleted().filter(name=name).exists()
     assert "taken back" in told(back)
 
 
@@ -167,7 +167,7 @@ def test_a_project_made_over_a_former_correction_goes_and_that_one_stands_again(
     boss.post(page_of(decision, "correct"), {"project": "tea-shop"})
     done = boss.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"}, follow=True)
     boss.post(undo_of(done))
-    assert said(decision) == "tea-shop" and not Project.objects.kept().filter(name="bakery").exists()
+    assert said(decision) == "tea-shop" and not Project.objects.not_deleted().filter(name="bakery").exists()
 
 
 def test_making_a_project_needs_its_permission(staff: Any, actor: Actor) -> None:
@@ -179,7 +179,7 @@ def test_making_a_project_needs_its_permission(staff: Any, actor: Actor) -> None
         assert "correct-form" in shown and "take=new" not in shown and 'value="new"' not in shown
     refused = corrector.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"})
     assert refused.status_code == 403
-    assert said(decision) is None and Project.objects.kept().count() == 2
+    assert said(decision) is None and Project.objects.not_deleted().count() == 2
     corrector.post(page_of(decision, "correct"), {"project": "tea-shop"})
     assert said(decision) == "tea-shop", "an existing one needs no more than before"
 
@@ -203,7 +203,7 @@ def test_names_that_cannot_be_are_told(boss: Client, actor: Actor) -> None:
         ({}, "No project of this name"),
     ):
         assert words in told(boss.post(page_of(decision, "correct"), values, follow=True)), values
-    assert said(decision) is None and Project.objects.kept().count() == 2
+    assert said(decision) is None and Project.objects.not_deleted().count() == 2
 
 
 def test_an_empty_name_is_the_proposal(boss: Client, actor: Actor) -> None:

@@ -117,7 +117,7 @@ def test_an_export_leaves_an_edited_file_and_a_deleted_project_alone(project: Pr
     assert run("export_projects", root, "--agent", "kana", "--user", "hiroki") == [
         "projects/otaru: left as it is: the project was deleted here"
     ]
-    assert not Project.objects.kept().exists()
+    assert not Project.objects.not_deleted().exists()
 
 
 def test_new_files_and_folders_are_taken_over(project: Project, tree: Path) -> None:

@@ -179,14 +179,14 @@ def test_project_is_renamed_described_and_deleted(project: Project) -> None:
     project.refresh_from_db()
     assert (project.name, project.description) == ("uji-tea", "Tea of Uji.")
     curator.post(page(project, "delete"), {"post": "yes"})
-    assert not Project.objects.kept().filter(name="uji-tea").exists()
+    assert not Project.objects.not_deleted().filter(name="uji-tea").exists()
 
 
 def test_many_are_deleted_from_the_list(project: Project) -> None:
     chosen = list(Project.objects.values_list("pk", flat=True))
     values = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
     browser(*CURATES).post(reverse("admin:summaries_project_changelist"), values)
-    assert not Project.objects.kept().exists()
+    assert not Project.objects.not_deleted().exists()
     assert ProjectEvent.objects.filter(kind="delete").count() == 2
 
 
@@ -239,7 +239,7 @@ def test_project_is_made_archived_merged_and_brought_back(project: Project) -> N
     assert str(tea.pk) in curator.get(f"{listing}?status=deleted").content.decode()
     deleted = ProjectEvent.objects.get(kind="delete")
     curator.post(f"{page(tea, 'undo')}?event={deleted.pk}")
-    assert Project.objects.kept().filter(pk=tea.pk).exists()
+    assert Project.objects.not_deleted().filter(pk=tea.pk).exists()
 
 
 def test_lines_are_chosen_and_moved_and_who_may_not_end_projects_moves_none(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""Prompts of summaries, and how a summary is introduced."""
+"""Prompts of summaries, and how a summary is with_origin_line."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ import pytest
 
 from memoryhub.llm.prompts import LANGUAGES, ForgedDelimiter, prompt
 from memoryhub.llm.tokens import counter_for
-from summaries.context_layers import introduced
+from summaries.context_layers import with_origin_line
 from summaries.domain.summaries import Call, cleaned_answer, fenced_material, length_limits
 
 ENDED = datetime(2026, 3, 1, tzinfo=UTC)
@@ -58,5 +58,5 @@ def test_prompts_are_small_and_the_same_in_every_call_and_name_the_length(langua
 def test_a_context_says_whose_summary_it_is_and_what_kind(
     language: str, is_own: bool, generator: str, line: str | None
 ) -> None:
-    text = introduced("text", language=language, is_own=is_own, generator=generator, ended_at=ENDED)
+    text = with_origin_line("text", language=language, is_own=is_own, generator=generator, ended_at=ENDED)
     assert text == (f"{line}\ntext" if line else "text")
