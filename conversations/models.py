@@ -58,7 +58,7 @@ class Session(OwnedRow):
     )
 
     # The names of untrusted speakers must not decide what other sessions find (SPEC M10).
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"authors": list}
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {"authors": list}
 
     objects: ClassVar[SessionQuerySet] = SessionQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -133,7 +133,7 @@ class Message(ActorRow):
         null=True, blank=True, help_text="When the client took another branch; such a message is not drawn from."
     )
 
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
 
     objects: ClassVar[MessageQuerySet] = MessageQuerySet.as_manager()  # type: ignore[assignment]
 

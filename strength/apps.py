@@ -12,7 +12,7 @@ class StrengthConfig(AppConfig):
         from memoryhub.admin import dashboard
         from memoryhub.api.health import DIAGNOSES
         from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS
-        from memoryhub.importexport.fields import LEFT_OUT
+        from memoryhub.importexport.fields import EXCLUDED_TABLES
         from memoryhub.importexport.imports import UNDOERS, WRITERS
         from memoryhub.importexport.records import ImportedMemory
         from memoryhub.jobs.backfill import SOURCES
@@ -23,7 +23,7 @@ class StrengthConfig(AppConfig):
 
         SOURCES["extraction"] = backfill_jobs
         DIAGNOSES.append(diagnose)
-        LEFT_OUT["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
+        EXCLUDED_TABLES["strength.MemoryChange"] = "Positions in this installation's feed; an import begins its own."
         WRITERS[ImportedMemory] = importexport.write_imported
         UNDOERS[importexport.MEMORY_KIND] = importexport.undo_memories
         UNDO_HANDLERS.append(importexport.undo_extracted)

@@ -12,7 +12,7 @@ class SummariesConfig(AppConfig):
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
         from memoryhub.importexport.exporter import TREE_EXPORTS
-        from memoryhub.importexport.fields import LEFT_OUT
+        from memoryhub.importexport.fields import EXCLUDED_TABLES
         from memoryhub.importexport.imports import UNDOERS, WRITERS
         from memoryhub.importexport.records import ImportedDocument
         from memoryhub.jobs.backfill import SOURCES
@@ -31,7 +31,7 @@ class SummariesConfig(AppConfig):
         sessions.SUMMARY_SOURCES.append(session_summary)
         context.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces
-        LEFT_OUT["summaries.SummaryDraft"] = "What a job has written so far; a summary is written anew without it."
+        EXCLUDED_TABLES["summaries.SummaryDraft"] = "A job's intermediate state; without it a summary is written anew."
         PAGES.extend(panels.PAGES)
         dashboard.PANELS.append(panels.tiles)
         ENTRY_KINDS.extend([panels.SUMMARIES, panels.ROUTES])

@@ -83,7 +83,7 @@ class Summary(ActorRow):
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED, "locked": False}
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED, "locked": False}
 
     objects: ClassVar[SummaryQuerySet] = SummaryQuerySet.as_manager()  # type: ignore[assignment]
 

@@ -38,27 +38,27 @@ class _Conversation:
     messages: dict[str, ImportedMessage] = field(default_factory=dict)
 
 
-def write_sessions(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
+def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
     """Write sessions and messages that are not here yet; a known session gets what it has grown by."""
-    actor = writing.actor("")
+    actor = context.actor("")
     hold(actor.pk)
     wanted: dict[UUID, _Conversation] = {}
     for located in records:
         session = located.record
         if isinstance(session, ImportedSession):
-            key = uuid5(actor.pk, f"{writing.format} {session.id}")
+            key = uuid5(actor.pk, f"{context.format} {session.id}")
             conversation = wanted.setdefault(key, _Conversation(located, session))
             for message in session.messages:
                 conversation.messages.setdefault(message.id, message)
-    fresh = wanted.keys() - _extend_known(actor, wanted, writing)
+    fresh = wanted.keys() - _extend_known(actor, wanted, context)
     try:
         with transaction.atomic():
-            _insert(actor, {key: wanted[key] for key in wanted if key in fresh}, writing)
+            _insert(actor, {key: wanted[key] for key in wanted if key in fresh}, context)
     except IntegrityError:  # another import of the same file was quicker
-        _extend_known(actor, wanted, writing)
+        _extend_known(actor, wanted, context)
 
 
-def _extend_known(actor: Actor, wanted: Mapping[UUID, _Conversation], writing: ImportContext) -> set[UUID]:
+def _extend_known(actor: Actor, wanted: Mapping[UUID, _Conversation], context: ImportContext) -> set[UUID]:
     """Add the new messages of known sessions; return the known ones."""
     sessions = Session.objects.filter(actor_id=actor.pk).in_bulk(list(wanted))
     ids = [message_id for key in sessions for message_id in wanted[key].messages]
@@ -67,15 +67,15 @@ def _extend_known(actor: Actor, wanted: Mapping[UUID, _Conversation], writing: I
     for key, session in sessions.items():
         conversation = wanted[key]
         new = [each for each in conversation.messages.values() if (key, each.id) not in known]
-        writing.know(conversation.located)
-        writing.report.known[MESSAGES] += len(conversation.messages) - len(new)
-        writing.report.made[MESSAGES] += len(new)
-        if new and not writing.dry_run:
+        context.add_known(conversation.located)
+        context.report.known[MESSAGES] += len(conversation.messages) - len(new)
+        context.report.made[MESSAGES] += len(new)
+        if new and not context.dry_run:
             session.actor = actor
             first = session.message_count + 1
             batch = [_new_message(each, session.started_at) for each in new]
-            add_messages(session=session, batch=batch, by=writing.by, now=writing.now)
-            writing.note_row(actor, SESSION_KIND, key, first_seq=first, last_seq=session.message_count)
+            add_messages(session=session, batch=batch, by=context.by, now=context.now)
+            context.note_row(actor, SESSION_KIND, key, first_seq=first, last_seq=session.message_count)
     return set(sessions)
 
 
@@ -88,19 +88,19 @@ def _new_message(message: ImportedMessage, fallback: datetime) -> NewMessage:
     )
 
 
-def _insert(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: ImportContext) -> None:
-    if not writing.dry_run and fresh:
-        _insert_rows(actor, fresh, writing)
-    writing.report.made[SESSIONS] += len(fresh)
-    writing.report.made[MESSAGES] += sum(len(each.messages) for each in fresh.values())
+def _insert(actor: Actor, fresh: Mapping[UUID, _Conversation], context: ImportContext) -> None:
+    if not context.dry_run and fresh:
+        _insert_rows(actor, fresh, context)
+    context.report.made[SESSIONS] += len(fresh)
+    context.report.made[MESSAGES] += sum(len(each.messages) for each in fresh.values())
 
 
-def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: ImportContext) -> None:
+def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], context: ImportContext) -> None:
     """Insert new sessions with their messages, a statement for each table."""
     policy = effective_policy(TrustPolicy, actor.agent, actor)
-    trust = policy.trust(channel=writing.channel, source_is_trusted=writing.by.is_trusted)
+    trust = policy.trust(channel=context.channel, source_is_trusted=context.by.is_trusted)
     spaces, zone = writing_spaces(), zone_of(actor.agent, actor)
-    sessions = [_session(actor, key, each, writing) for key, each in fresh.items()]
+    sessions = [_session(actor, key, each, context) for key, each in fresh.items()]
     Session.objects.bulk_create(sessions)
     said = [
         (session, Numbered(seq, _new_message(message, session.started_at)))
@@ -108,29 +108,29 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], writing: Imp
         for seq, message in enumerate(fresh[session.pk].messages.values(), 1)
     ]
     values = [
-        message_values(session, numbered, count_raw(numbered.message.content), trust, writing.now)
+        message_values(session, numbered, count_raw(numbered.message.content), trust, context.now)
         for session, numbered in said
     ]
     messages = [numbered.message for _, numbered in said]
-    entries = message_index_entries(messages, spaces, writing.now, zone)
+    entries = message_index_entries(messages, spaces, context.now, zone)
     insert_messages(values, [entries.get(id(message)) for message in messages], spaces)
     keys = [session.pk for session in sessions]
-    audit.record_each(by=writing.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=writing.now)
+    audit.record_each(by=context.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=context.now)
     spoken = [session.pk for session in sessions if session.message_count]
     enqueue_triggered_by_each("turn", actor_id=actor.pk, session_ids=spoken)
     for session in sessions:
-        writing.note_row(actor, SESSION_KIND, session.pk, first_seq=1, last_seq=session.message_count)
+        context.note_row(actor, SESSION_KIND, session.pk, first_seq=1, last_seq=session.message_count)
 
 
-def _session(actor: Actor, key: UUID, conversation: _Conversation, writing: ImportContext) -> Session:
+def _session(actor: Actor, key: UUID, conversation: _Conversation, context: ImportContext) -> Session:
     session, messages = conversation.session, conversation.messages
     times = [each.created_at for each in messages.values() if each.created_at is not None]
-    started_at = min(session.started_at or min(times, default=writing.now), writing.now)
-    latest = min(writing.now, max(times, default=started_at))
+    started_at = min(session.started_at or min(times, default=context.now), context.now)
+    latest = min(context.now, max(times, default=started_at))
     return Session(
         id=key,
         actor=actor,
-        channel=writing.channel,
+        channel=context.channel,
         title=session.title,
         metadata={"conversation_id": session.id},
         started_at=started_at,

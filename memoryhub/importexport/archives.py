@@ -1,9 +1,9 @@
 """Sources of an import: a file, a zip as it was downloaded, or a folder; read as streams, never unpacked.
 
-And what formats read of them: a first look at JSON, its elements, each read or refused, and whole texts.
+Also readers for formats: the first JSON values, for detection; elements, each read or refused; whole texts.
 
-Members of a zip are only read under their names, so a name can lead nowhere; a bomb is refused by what it says that it
-holds, and a member that holds more than it says ends in an error of the zip's own.
+Zip members are never written under their names, so path traversal is impossible. Zip bombs are refused by their
+declared sizes; a member larger than declared raises an error of `zipfile`.
 """
 
 import io
@@ -32,7 +32,7 @@ SNIFFED_ELEMENTS: Final = 5
 
 
 class Archive:
-    """Named byte streams; `done` counts the bytes that were read of `total`. `title` is its own name."""
+    """Named byte streams; `done` counts the bytes read of `total`. `title` is the archive's own name."""
 
     def __init__(self, names: Sequence[str], total: int, title: str) -> None:
         self.names, self.total, self.title, self.done = sorted(names), total, title, 0
@@ -43,10 +43,10 @@ class Archive:
 
     def named(self, *names: str) -> list[str]:
         """Return the files with one of these base names, in any folder."""
-        return [each for each in self.names if PurePosixPath(each).name in names]
+        return [path for path in self.names if PurePosixPath(path).name in names]
 
     def ending(self, *endings: str) -> list[str]:
-        return [each for each in self.names if each.lower().endswith(endings)]
+        return [path for path in self.names if path.lower().endswith(endings)]
 
     @contextmanager
     def open(self, name: str, *, counts: bool = True) -> Iterator[BinaryIO]:
@@ -57,14 +57,14 @@ class Archive:
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "encrypted" not in str(error):
                 raise
-            raise BrokenFile(f"{shown(name)}: the archive is damaged or encrypted here.") from error
+            raise BrokenFile(f"{printable_name(name)}: the archive is damaged or encrypted here.") from error
 
-    def text(self, name: str, *, most: int) -> str:
-        """Return a file's content. Raises UnreadableElement for more than `most` bytes, and for what is no UTF-8."""
+    def text(self, name: str, *, max_bytes: int) -> str:
+        """Return a file's content. Raises UnreadableElement if it exceeds `max_bytes` or is not UTF-8."""
         with self.open(name) as file:
-            content = file.read(most + 1)
-        if len(content) > most:
-            raise UnreadableElement(f"it is larger than {most:,} bytes.")
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise UnreadableElement(f"it is larger than {max_bytes:,} bytes.")
         try:
             return content.decode("utf-8")
         except UnicodeDecodeError:
@@ -99,10 +99,10 @@ class OneFile(Archive):
 
 
 class Folder(Archive):
-    """A folder with all below it; symbolic links are left out, as they may lead anywhere."""
+    """A folder, recursively; without symbolic links, which may lead out of it."""
 
     def __init__(self, path: Path) -> None:
-        files = {each.relative_to(path).as_posix(): each.lstat().st_size for each in _files(path)}
+        files = {file.relative_to(path).as_posix(): file.lstat().st_size for file in _files(path)}
         super().__init__(list(files), sum(files.values()), path.resolve().name)
         self.path = path
 
@@ -110,17 +110,17 @@ class Folder(Archive):
         return (self.path / name).open("rb")
 
 
-def _files(top: Path) -> Iterator[Path]:
-    waiting, count = [top], 0
-    while waiting:
-        for each in sorted(waiting.pop().iterdir()):
-            with suppress(OSError):  # it went meanwhile
-                mode = each.lstat().st_mode
-                if stat.S_ISDIR(mode) and each.name not in (".git", "node_modules", ".venv", ".trash"):
-                    waiting.append(each)
+def _files(root: Path) -> Iterator[Path]:
+    folders, count = [root], 0
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            with suppress(OSError):  # deleted meanwhile
+                mode = path.lstat().st_mode
+                if stat.S_ISDIR(mode) and path.name not in (".git", "node_modules", ".venv", ".trash"):
+                    folders.append(path)
                 elif stat.S_ISREG(mode):
                     count += 1
-                    yield each
+                    yield path
             if count > MAX_MEMBERS:
                 raise BrokenFile(f"The folder holds more than {MAX_MEMBERS:,} files.")
 
@@ -131,15 +131,15 @@ class Zip(Archive):
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
             raise BrokenFile(f"The archive cannot be read: {error}.") from error
-        members = [each for each in self._zip.infolist() if not each.is_dir()]
-        total = sum(each.file_size for each in members)
+        members = [member for member in self._zip.infolist() if not member.is_dir()]
+        total = sum(member.file_size for member in members)
         if len(members) > MAX_MEMBERS or total > MAX_UNPACKED_BYTES:
             raise BrokenFile(f"The archive says that it holds {len(members):,} files of {total:,} bytes.")
         if total > RATIO_CHECKED_FROM and total > MAX_COMPRESSION_RATIO * path.stat().st_size:
             raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MAX_COMPRESSION_RATIO} times its size: a bomb.")
-        if unsafe := next((each.filename for each in members if not _is_inside(each.filename)), None):
-            raise BrokenFile(f"{shown(unsafe)}: a name in the archive leads out of it.")
-        super().__init__([each.filename for each in members], total, PurePosixPath(name).stem)
+        if unsafe := next((member.filename for member in members if not _is_inside(member.filename)), None):
+            raise BrokenFile(f"{printable_name(unsafe)}: a name in the archive leads out of it.")
+        super().__init__([member.filename for member in members], total, PurePosixPath(name).stem)
 
     def _open(self, name: str) -> BinaryIO:
         return self._zip.open(name)  # type: ignore[return-value]
@@ -150,8 +150,8 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts and ":" not in (path.parts or ("",))[0]
 
 
-def shown(name: str) -> str:
-    """Return a name as messages show it: short, and without what a terminal would obey."""
+def printable_name(name: str) -> str:
+    """Return a name for messages: shortened, with control characters escaped."""
     return ascii(name[-80:])
 
 
@@ -166,8 +166,8 @@ def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
                     break
 
 
-def _elements(name: str, file: BinaryIO, longest: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
-    return (lines if name.lower().endswith(".jsonl") else elements)(file, longest=longest)
+def _elements(name: str, file: BinaryIO, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+    return (lines if name.lower().endswith(".jsonl") else elements)(file, max_bytes=max_bytes)
 
 
 def records_of(
@@ -175,24 +175,24 @@ def records_of(
     names: Iterable[str],
     read: Callable[[Any], Iterable[Record]],
     *,
-    what: str,
-    longest: int = MAX_ELEMENT_BYTES,
+    record_name: str,
+    max_bytes: int = MAX_ELEMENT_BYTES,
 ) -> Iterator[LocatedRecord]:
-    """Yield what `read` makes of each element; an element that raises UnreadableElement is refused alone."""
+    """Yield the records that `read` returns of each element; one that raises UnreadableElement is refused alone."""
     for name in names:
         with archive.open(name) as file:
-            for element in _elements(name, file, longest):
+            for element in _elements(name, file, max_bytes):
                 try:
                     if element.problem:
                         raise UnreadableElement(element.problem)
                     for record in read(element.value):
                         yield LocatedRecord(record, element.entry, element.line, name)
                 except UnreadableElement as error:
-                    yield LocatedRecord(Refusal(what, str(error)), element.entry, element.line, name)
+                    yield LocatedRecord(Refusal(record_name, str(error)), element.entry, element.line, name)
 
 
 def open_archive(path: Path, *, name: str = "") -> Archive:
-    """Return what lies under a path; `name` is what its owner calls the file. Raises BrokenFile, OSError."""
+    """Open a file, zip or folder; `name` is the owner's file name. Raises BrokenFile, OSError."""
     if path.is_dir():
         return Folder(path)
     with path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""Load the demo: an export whose times are moved by whole days, so that its six weeks end today.
+"""Load the demo: an export whose times are shifted by whole days, so that its six weeks end today.
 
-`demo.jsonl` is what `manage.py export` writes, made at DEMO_ENDS_AT; replace the file to replace the demo. What was
-spent is in no export; `demo_spending.jsonl` has a call to a model in each line, with the columns of the ledger.
+`demo.jsonl` is an output of `manage.py export` made at DEMO_ENDS_AT; replace the file to replace the demo. Exports have
+no spending; `demo_spending.jsonl` has a ledger entry, one model call, in each line.
 """
 
 import io
@@ -37,7 +37,7 @@ def load_demo(*, by: Principal, now: datetime) -> None:
     if Agent.objects.filter(agent_id__in=agents).exists():
         return
     digest, days = Digest(), timedelta(days=(now - DEMO_ENDS_AT).days)
-    body = [digest.line(line.part, _moved_value(line.values, days), table=line.table) for line in lines]
+    body = [digest.line(line.part, _shift_times(line.values, days), table=line.table) for line in lines]
     moved = io.BytesIO(b"".join([*body, digest.end()]))
     checked = check(moved, TargetNames(), progress=lambda count: None)
     moved.seek(0)
@@ -46,21 +46,21 @@ def load_demo(*, by: Principal, now: datetime) -> None:
         LedgerEntry.objects.bulk_create(_spending(days))
 
 
-def _spending(by: timedelta) -> Iterator[LedgerEntry]:
+def _spending(offset: timedelta) -> Iterator[LedgerEntry]:
     with SPENDING.open() as file:
         for line in file:
-            values = _moved_value(json.loads(line), by)
-            whose = actor_id(values["agent_id"], values.pop("user_id"))
-            yield LedgerEntry(actor_id=whose, **values)
+            values = _shift_times(json.loads(line), offset)
+            owner_id = actor_id(values["agent_id"], values.pop("user_id"))
+            yield LedgerEntry(actor_id=owner_id, **values)
 
 
-def _moved_value(value: Any, by: timedelta) -> Any:
+def _shift_times(value: Any, offset: timedelta) -> Any:
     if isinstance(value, dict):
-        return {key: _moved_value(each, by) for key, each in value.items()}
+        return {key: _shift_times(item, offset) for key, item in value.items()}
     if isinstance(value, list):
-        return [_moved_value(each, by) for each in value]
+        return [_shift_times(item, offset) for item in value]
     if isinstance(value, str) and _DATETIME.fullmatch(value):
-        return (datetime.fromisoformat(value) + by).isoformat()
+        return (datetime.fromisoformat(value) + offset).isoformat()
     if isinstance(value, str) and _DATE.fullmatch(value):
-        return (date.fromisoformat(value) + by).isoformat()
+        return (date.fromisoformat(value) + offset).isoformat()
     return value

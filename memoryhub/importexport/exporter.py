@@ -22,7 +22,7 @@ EXPORT_FORMATS: Final[dict[str, Callable[["Selection"], Iterator[bytes]]]] = {}
 
 
 class TreeExport(Protocol):
-    """Writes what an app has of an actor into a folder; returns what was left as it is, and why."""
+    """Writes an app's part of an actor into a folder; returns a line per file left unchanged, with the reason."""
 
     def __call__(self, *, actor: Actor, root: Path, by: Principal, now: datetime) -> list[str]: ...
 
@@ -31,7 +31,7 @@ TREE_EXPORTS: Final[list[TreeExport]] = []
 """Parts of an export in Markdown; registered by apps."""
 
 CHUNK_BYTES = 2**16
-"""Bytes that are handed on at a time."""
+"""Size of a yielded chunk, about."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ def snapshot() -> Iterator[None]:
 
 
 def export(selection: Selection) -> Iterator[bytes]:
-    """Yield the export in chunks of about `CHUNK_BYTES` bytes, holding no more than one in memory."""
-    piece = bytearray()
+    """Yield the export in chunks of about `CHUNK_BYTES` bytes; at most one is held in memory."""
+    chunk = bytearray()
     for line in export_lines(selection):
-        piece += line
-        if len(piece) >= CHUNK_BYTES:
-            yield bytes(piece)
-            piece.clear()
-    yield bytes(piece)
+        chunk += line
+        if len(chunk) >= CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk)
 
 
 def export_lines(selection: Selection) -> Iterator[bytes]:
@@ -94,7 +94,7 @@ def export_lines(selection: Selection) -> Iterator[bytes]:
 
 def read_rows(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
     values = table.values(rows.order_by(*table.key_order))
-    return (table.written(each) for each in values.iterator(chunk_size=CHUNK_ROWS))
+    return (table.encode_row(row_values) for row_values in values.iterator(chunk_size=CHUNK_ROWS))
 
 
 def _counts(selection: Selection, tables: list[Table]) -> dict[str, int]:

@@ -40,11 +40,11 @@ class WrongValue(ValueError):
 
 @dataclass(frozen=True)
 class Codec:
-    """Encoder and decoder of a column type; `refers` says whether values may be ids."""
+    """Encoder and decoder of a column type; `may_hold_ids` marks types whose values may be or contain ids."""
 
     encode: Encode
     decode: Decode
-    refers: bool = False
+    may_hold_ids: bool = False
 
 
 def codec_of(field: models.Field) -> Codec:
@@ -57,10 +57,12 @@ def codec_of(field: models.Field) -> Codec:
         def decode(values: Any) -> Any:
             if not isinstance(values, list):
                 raise WrongValue("is no list.")
-            return [None if each is None else item.decode(each) for each in values]
+            return [None if value is None else item.decode(value) for value in values]
 
         return Codec(
-            lambda values: [None if each is None else item.encode(each) for each in values], decode, item.refers
+            lambda values: [None if value is None else item.encode(value) for value in values],
+            decode,
+            item.may_hold_ids,
         )
     for kind, codec in _CODECS:
         if isinstance(field, kind):
@@ -74,7 +76,7 @@ def reader_of(field: models.Field) -> Decode:
     Built once per column: looking it up per value took most of the time of an import.
     """
     decode, null = codec_of(field).decode, field.null
-    known, validators = {choice for choice, _ in field.flatchoices}, field.validators
+    choices, validators = {choice for choice, _ in field.flatchoices}, field.validators
 
     def read(value: Any) -> Any:
         if value is None:
@@ -82,7 +84,7 @@ def reader_of(field: models.Field) -> Decode:
                 raise WrongValue("is missing.")
             return None
         decoded = decode(value)
-        if known and decoded not in known:
+        if choices and decoded not in choices:
             raise WrongValue("is none of the words that are known here.")
         try:
             for validator in validators:
@@ -94,7 +96,7 @@ def reader_of(field: models.Field) -> Decode:
     return read
 
 
-def _keep(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -107,7 +109,7 @@ def _instance_of(*kinds: type) -> Decode:
     return decode
 
 
-def _parsed(parse: Callable[[str], Any]) -> Decode:
+def _parse_with(parse: Callable[[str], Any]) -> Decode:
     def decode(value: Any) -> Any:
         try:
             return parse(_instance_of(str)(value))
@@ -119,7 +121,7 @@ def _parsed(parse: Callable[[str], Any]) -> Decode:
     return decode
 
 
-def _moment(text: str) -> datetime:
+def _aware_datetime(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise WrongValue("is a time without a zone.")
@@ -142,28 +144,28 @@ def _read_duration(value: Any) -> timedelta:
         raise WrongValue("is too large.") from None
 
 
-# The first that fits counts: what is derived from another type stands before it.
+# The first match wins, so subclasses come before their base classes.
 _CODECS: tuple[tuple[type[models.Field] | tuple[type[models.Field], ...], Codec], ...] = (
-    (models.UUIDField, Codec(str, _parsed(UUID), refers=True)),
-    (models.DateTimeField, Codec(lambda moment: moment.astimezone(UTC).isoformat(), _parsed(_moment))),
-    (models.DateField, Codec(date.isoformat, _parsed(date.fromisoformat))),
+    (models.UUIDField, Codec(str, _parse_with(UUID), may_hold_ids=True)),
+    (models.DateTimeField, Codec(lambda moment: moment.astimezone(UTC).isoformat(), _parse_with(_aware_datetime))),
+    (models.DateField, Codec(date.isoformat, _parse_with(date.fromisoformat))),
     (models.DurationField, Codec(lambda value: value // _MICROSECOND, _read_duration)),
     (
         models.BinaryField,
         Codec(
             lambda value: base64.b64encode(bytes(value)).decode(),
-            _parsed(lambda text: base64.b64decode(text, validate=True)),
+            _parse_with(lambda text: base64.b64decode(text, validate=True)),
         ),
     ),
-    (models.JSONField, Codec(_keep, _keep, refers=True)),
-    (models.BooleanField, Codec(_keep, _instance_of(bool))),
-    (models.DecimalField, Codec(str, _parsed(Decimal))),
+    (models.JSONField, Codec(_identity, _identity, may_hold_ids=True)),
+    (models.BooleanField, Codec(_identity, _instance_of(bool))),
+    (models.DecimalField, Codec(str, _parse_with(Decimal))),
     (
         models.FloatField,
         Codec(lambda value: value if math.isfinite(value) else _SPECIAL_NAMES[str(value)], _read_number),
     ),
-    (models.IntegerField, Codec(_keep, _instance_of(int))),
-    ((models.CharField, models.TextField), Codec(_keep, _instance_of(str))),
+    (models.IntegerField, Codec(_identity, _instance_of(int))),
+    ((models.CharField, models.TextField), Codec(_identity, _instance_of(str))),
 )
 
 ACTOR = "actor_id"
@@ -187,31 +189,33 @@ class Table:
 
     @cached_property
     def fields(self) -> tuple[models.Field, ...]:
-        """Return the exported columns; a model's `not_exported` hold only here."""
-        absent = {ACTOR, *getattr(self.model, "not_exported", ())}
-        found = self.model._meta.concrete_fields
-        return tuple(each for each in found if each.attname not in absent and not each.generated)
+        """Return the exported columns, without the model's `not_exported`, which hold for this installation alone."""
+        excluded = {ACTOR, *getattr(self.model, "not_exported", ())}
+        columns = self.model._meta.concrete_fields
+        return tuple(field for field in columns if field.attname not in excluded and not field.generated)
 
     @cached_property
-    def instead(self) -> Mapping[str, Any]:
-        """Return expressions for what exports hold instead of a column, by the names to annotate them as."""
-        found = self.model.export_columns() if hasattr(self.model, "export_columns") else {}
-        return {f"exported_{name}": expression for name, expression in found.items()}
+    def export_expressions(self) -> Mapping[str, Any]:
+        """Return the expressions that replace columns in exports, by annotation name."""
+        columns = self.model.export_columns() if hasattr(self.model, "export_columns") else {}
+        return {f"exported_{name}": expression for name, expression in columns.items()}
 
     def values(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
         """Return rows as tuples of the exported columns."""
-        read: models.QuerySet[Any] = rows.annotate(**self.instead).values_list(*map(self._source, self.codecs))
+        read: models.QuerySet[Any] = rows.annotate(**self.export_expressions).values_list(
+            *map(self._source, self.codecs)
+        )
         return read
 
     def values_of(self, row: models.Model) -> tuple[Any, ...]:
-        """Return the exported columns of a row that was loaded with `instead`."""
+        """Return the exported columns of a row that was loaded with `export_expressions`."""
         return tuple(getattr(row, self._source(name)) for name in self.codecs)
 
     def _source(self, name: str) -> str:
-        return f"exported_{name}" if f"exported_{name}" in self.instead else name
+        return f"exported_{name}" if f"exported_{name}" in self.export_expressions else name
 
-    def current(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Rename and leave out the columns of former releases (`former_columns` of the model)."""
+    def rename_former_columns(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Rename or drop the columns of former releases by the model's `former_columns`."""
         former = getattr(self.model, "former_columns", {})
         return {former.get(name, name): value for name, value in row.items() if former.get(name, name)}
 
@@ -227,26 +231,26 @@ class Table:
         }
 
     @cached_property
-    def own_id(self) -> str:
-        """Return the column of the table's own ids; "" where the key consists of foreign keys."""
+    def id_column(self) -> str:
+        """Return the primary-key column if it holds the table's own ids; "" where the key consists of foreign keys."""
         key = self.model._meta.pk
         return key.attname if isinstance(key, models.UUIDField) and self.model is not Actor else ""
 
     @cached_property
     def references(self) -> Mapping[str, type[models.Model]]:
         """Return the foreign keys to actors' tables, with the models they refer to."""
-        found = {field.attname: field.related_model for field in self.fields if field.related_model}
-        return {name: model for name, model in found.items() if model is not Agent}
+        related = {field.attname: field.related_model for field in self.fields if field.related_model}
+        return {name: model for name, model in related.items() if model is not Agent}
 
     @cached_property
     def key_order(self) -> tuple[Any, ...]:
         """Return the primary-key ordering, independent of the database's collation."""
         pk = self.model._meta.pk
         names = pk.field_names if isinstance(pk, models.CompositePrimaryKey) else (pk.name,)
-        words = {field.name for field in self.fields if isinstance(field, models.CharField)}
-        return tuple(Collate(F(name), "C") if name in words else F(name).asc() for name in names)
+        text_columns = {field.name for field in self.fields if isinstance(field, models.CharField)}
+        return tuple(Collate(F(name), "C") if name in text_columns else F(name).asc() for name in names)
 
-    def written(self, values: tuple[Any, ...]) -> dict[str, Any]:
+    def encode_row(self, values: tuple[Any, ...]) -> dict[str, Any]:
         return {
             name: None if value is None else codec.encode(value)
             for (name, codec), value in zip(self.codecs.items(), values, strict=True)
@@ -254,7 +258,7 @@ class Table:
 
     def read(self, row: Mapping[str, Any], actor: UUID | None) -> models.Model:
         """Build an instance from an exported row. Raises WrongValue naming the column."""
-        row = self.current(row)
+        row = self.rename_former_columns(row)
         if unknown := sorted(row.keys() - self.readers.keys()):
             raise WrongValue(f"{self.name} has no column {unknown[0][:60]!a}.")
         values: dict[str, Any] = {} if actor is None else {ACTOR: actor}
@@ -275,9 +279,9 @@ class Table:
                 raise WrongValue(f"a row of {self.name} has a name that cannot be used.") from None
         return instance
 
-    def in_doubt(self, instance: models.Model) -> bool:
-        """Set a row to what an untrusted export may bring (`imported_in_doubt` of the model); False: not at all."""
-        values = getattr(self.model, "imported_in_doubt", None)
+    def apply_untrusted_values(self, instance: models.Model) -> bool:
+        """Overwrite a row with the model's `untrusted_import_values`; return False if it may not be imported at all."""
+        values = getattr(self.model, "untrusted_import_values", None)
         for name, value in (values or {}).items():
             setattr(instance, name, value() if callable(value) else value)
         return values is not None
@@ -287,7 +291,7 @@ AGENTS = Table(Agent)
 ACTORS = Table(Actor)
 
 
-LEFT_OUT: Final = {
+EXCLUDED_TABLES: Final = {
     "memoryhub.FrequentTerms": "Counted anew from the texts.",
     "memoryhub.Job": "The work of this installation; another has its own to do.",
     "memoryhub.LedgerEntry": "What this installation has paid for; another has not.",
@@ -295,31 +299,33 @@ LEFT_OUT: Final = {
     "memoryhub.ImportedRow": "What was taken into this installation, for its undo here.",
     "memoryhub.IdempotencyRecord": "Kept for a day, and bound to this installation's keys.",
 }
-"""Actors' tables that are not exported, and why; apps add theirs when they are ready."""
+"""Reasons by actors' tables that are not exported; apps add theirs in `AppConfig.ready`."""
 
 
-def left_out() -> dict[type[models.Model], str]:
+def excluded_tables() -> dict[type[models.Model], str]:
     """Return the actors' tables that are not exported, with the reason."""
     return {
-        model: LEFT_OUT.get(model._meta.label, "Made anew from what it is an index of.")
+        model: EXCLUDED_TABLES.get(model._meta.label, "Made anew from what it is an index of.")
         for model in actor_models()
-        if issubclass(model, SearchIndexRow) or model._meta.label in LEFT_OUT
+        if issubclass(model, SearchIndexRow) or model._meta.label in EXCLUDED_TABLES
     }
 
 
 def exported_tables() -> list[Table]:
     """Return the exported tables, referenced ones first."""
-    absent = left_out()
-    waiting = sorted((Table(each) for each in actor_models() if each not in absent), key=lambda each: each.name)
-    return list(_in_order(waiting))
+    excluded = excluded_tables()
+    tables = sorted((Table(model) for model in actor_models() if model not in excluded), key=lambda table: table.name)
+    return list(_in_order(tables))
 
 
-def _in_order(waiting: list[Table]) -> Iterator[Table]:
-    done: set[type[models.Model]] = {Actor, Agent}
-    while waiting:
-        ready = [each for each in waiting if {*each.references.values()} - {each.model} <= done]
+def _in_order(remaining: list[Table]) -> Iterator[Table]:
+    placed: set[type[models.Model]] = {Actor, Agent}
+    while remaining:
+        ready = [table for table in remaining if {*table.references.values()} - {table.model} <= placed]
         if not ready:
-            raise TypeError(f"{[each.name for each in waiting]} refer to each other, or to rows that no export holds.")
+            raise TypeError(
+                f"{[table.name for table in remaining]} refer to each other, or to rows that no export holds."
+            )
         yield from ready
-        done |= {each.model for each in ready}
-        waiting = [each for each in waiting if each not in ready]
+        placed |= {table.model for table in ready}
+        remaining = [table for table in remaining if table not in ready]

@@ -58,7 +58,7 @@ class TargetNames:
 
 @dataclass
 class IdMap:
-    """Map of old ids to new ones, as integers: an import holds as many as it has rows."""
+    """Map of old ids to new ones, as integers to save memory: it has as many entries as the import has rows."""
 
     ids: dict[int, int] = field(default_factory=dict)
 
@@ -77,14 +77,14 @@ class IdMap:
             return text
         return text if new is None else str(UUID(int=new))
 
-    def within(self, value: Any, owners: Mapping[str, str]) -> Any:
+    def rewrite(self, value: Any, owners: Mapping[str, str]) -> Any:
         """Rewrite ids and namespace owners inside a JSON value."""
         if isinstance(value, list):
-            return [self.within(each, owners) for each in value]
+            return [self.rewrite(item, owners) for item in value]
         if isinstance(value, dict):
             return {
-                self.id(key): namespace(each, owners) if key == "namespace" else self.within(each, owners)
-                for key, each in value.items()
+                self.id(key): namespace(item, owners) if key == "namespace" else self.rewrite(item, owners)
+                for key, item in value.items()
             }
         return self.id(value)
 
@@ -106,7 +106,7 @@ def namespace(path: Any, owners: Mapping[str, str]) -> Any:
 
 
 @dataclass
-class Checked:
+class CheckResult:
     lines: int = 0
     agents: set[str] = field(default_factory=set)
     actors: int = 0
@@ -120,37 +120,37 @@ def check_names(names: TargetNames) -> None:
         raise BrokenFile(f"A user's id has at most {MAX_USER_ID} characters, and no NUL.")
 
 
-def check(file: BinaryIO, names: TargetNames, *, progress: Progress) -> Checked:
+def check(file: BinaryIO, names: TargetNames, *, progress: Progress) -> CheckResult:
     """Read the whole export. Raises BrokenFile with the first twenty wrong lines."""
     check_names(names)
-    found = _Checker(names, {table.name: table for table in exported_tables()})
+    checker = _Checker(names, {table.name: table for table in exported_tables()})
     for line in read_lines(file):
-        found.take(line)
+        checker.check_line(line)
         if line.number % _PROGRESS_LINES == 0:
             progress(_PROGRESS_LINES)
-    found.finish()
-    return found.checked
+    checker.finish()
+    return checker.checked
 
 
 class _Checker:
     def __init__(self, names: TargetNames, tables: Mapping[str, Table]) -> None:
         self.names, self.tables = names, tables
-        self.checked = Checked()
+        self.checked = CheckResult()
         self.problems: list[str] = []
         self.agent: str | None = None
         self.actor: UUID | None = None
         self.new_actor: UUID | None = None
 
-    def take(self, line: Line) -> None:
+    def check_line(self, line: Line) -> None:
         self.checked.lines = line.number
-        takes: dict[Part, Callable[[Line], None]] = {
+        handlers: dict[Part, Callable[[Line], None]] = {
             Part.AGENT: self._agent,
             Part.ACTOR: self._actor,
             Part.ROW: self._row,
         }
         try:
-            if line.part in takes:
-                takes[line.part](line)
+            if line.part in handlers:
+                handlers[line.part](line)
         except WrongValue as error:
             self.problems.append(f"Line {line.number}: {error}")
             if len(self.problems) >= MAX_PROBLEMS:
@@ -188,8 +188,8 @@ class _Checker:
         if self.actor is None or self.new_actor is None:
             raise WrongValue("the row stands below no actor's line.")
         row = table.read(line.values, self.actor)
-        if table.own_id and self.new_actor != self.actor:
-            self.checked.id_map.add(getattr(row, table.own_id), self.new_actor)
+        if table.id_column and self.new_actor != self.actor:
+            self.checked.id_map.add(getattr(row, table.id_column), self.new_actor)
 
 
 def index(actor_id: UUID, owners: Sequence[Any]) -> None:
@@ -203,7 +203,7 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
         findable = [owner for owner in owners if model.is_findable(owner)]
         actor = Actor.objects.select_related("agent").get(pk=actor_id)
         for owner in findable:
-            owner.actor = actor  # a day goes by its zone, and is not asked for again with each row
+            owner.actor = actor  # its time zone decides the day; saves a query per row
         spaces = writing_spaces()
         words = [model.indexed_text(owner) for owner in findable]
         entries = index_entries([owner.content for owner in findable], spaces, words=words)
@@ -229,7 +229,7 @@ class Row:
 
 def store(
     file: BinaryIO,
-    checked: Checked,
+    checked: CheckResult,
     names: TargetNames,
     *,
     by: Principal,
@@ -238,17 +238,17 @@ def store(
     progress: Progress,
 ) -> Report:
     """Write a checked export and return the report; a dry run rolls everything back."""
-    storing = _Importer(checked, names, by, now, dry_run, progress)
+    importer = _Importer(checked, names, by, now, dry_run, progress)
     with transaction.atomic() if dry_run else nullcontext():
-        storing.run(file)
+        importer.run(file)
         if dry_run:
             transaction.set_rollback(True)
-    return storing.report
+    return importer.report
 
 
 class _Importer:
     def __init__(
-        self, checked: Checked, names: TargetNames, by: Principal, now: datetime, dry_run: bool, progress: Progress
+        self, checked: CheckResult, names: TargetNames, by: Principal, now: datetime, dry_run: bool, progress: Progress
     ) -> None:
         self.id_map, self.names = checked.id_map, names
         self.by, self.now, self.dry_run, self.progress = by, now, dry_run, progress
@@ -256,25 +256,25 @@ class _Importer:
         self.report = Report()
         self.actor: Actor | None = None
         self.owners: dict[str, str] = {}
-        self.made: Counter[str] = Counter()
+        self.created: Counter[str] = Counter()
         self.table: Table | None = None
         self.batch: list[Row] = []
-        self.waiting: list[Row] = []
+        self.deferred: list[Row] = []
         self.size = 0
 
     def run(self, file: BinaryIO) -> None:
-        takes: dict[Part, Callable[[Line], None]] = {
+        handlers: dict[Part, Callable[[Line], None]] = {
             Part.AGENT: self._agent,
             Part.ACTOR: self._actor,
             Part.ROW: self._row,
         }
         for line in read_lines(file):
-            if line.part in takes:
-                takes[line.part](line)
-        self._end_actor()
+            if line.part in handlers:
+                handlers[line.part](line)
+        self._finish_actor()
 
     def _agent(self, line: Line) -> None:
-        self._end_actor()
+        self._finish_actor()
         values = dict(line.values)
         if self.names.agent_id is not None:
             values["agent_id"] = self.names.agent_id
@@ -282,13 +282,13 @@ class _Importer:
             values["fixed_user_id"] = self.names.user_id
         row = Row(line.number, AGENTS.read(values, None), values)
         if not self.by.is_trusted:
-            AGENTS.in_doubt(row.instance)
+            AGENTS.apply_untrusted_values(row.instance)
         with transaction.atomic():
-            if self._insert(AGENTS, self._unknown(AGENTS, [row])):
+            if self._insert(AGENTS, self._new_rows(AGENTS, [row])):
                 audit.record(by=self.by, verb="import", row=row.instance, now=self.now)
 
     def _actor(self, line: Line) -> None:
-        self._end_actor()
+        self._finish_actor()
         old = (str(line.values["agent_id"]), str(line.values["user_id"]))
         new = self.names.of(*old)
         self.owners = owners(old, new) if old != new else {}
@@ -296,9 +296,9 @@ class _Importer:
         values = {**line.values, "id": str(key), "agent_id": new[0], "user_id": new[1]}
         row = Row(line.number, ACTORS.read(values, None), values)
         if not self.by.is_trusted:
-            ACTORS.in_doubt(row.instance)
+            ACTORS.apply_untrusted_values(row.instance)
         with transaction.atomic():
-            self._insert(ACTORS, self._unknown(ACTORS, [row]))
+            self._insert(ACTORS, self._new_rows(ACTORS, [row]))
         self.actor = Actor.objects.select_related("agent").get(id=key)
         if self.actor.agent.fixed_user_id not in ("", new[1]):
             self.report.note(line.number, ACTORS.name, "its agent here is in owner mode, and files under another user.")
@@ -308,112 +308,116 @@ class _Importer:
         if table != self.table or len(self.batch) >= BATCH_ROWS or self.size >= BATCH_BYTES:
             self._flush(is_last=table != self.table)
         self.table = table
-        values = table.current(line.values)
+        values = table.rename_former_columns(line.values)
         if self.id_map.ids:
             values = {
                 name: namespace(value, self.owners)
                 if name == "namespace"
-                else self.id_map.within(value, self.owners)
-                if table.codecs[name].refers
+                else self.id_map.rewrite(value, self.owners)
+                if table.codecs[name].may_hold_ids
                 else value
                 for name, value in values.items()
             }
-        instance = table.read(values, self._key())
-        if not self.by.is_trusted and not table.in_doubt(instance):
+        instance = table.read(values, self._actor_id())
+        if not self.by.is_trusted and not table.apply_untrusted_values(instance):
             self.report.refuse(line.number, table.name, NOT_TRUSTED)
             return
         self.batch.append(Row(line.number, instance, values))
         self.size += line.size
 
-    def _key(self) -> UUID:
+    def _actor_id(self) -> UUID:
         if self.actor is None:  # pragma: no cover - the check has seen every row below an actor
             raise LookupError("a row without an actor")
         return self.actor.id
 
-    def _end_actor(self) -> None:
+    def _finish_actor(self) -> None:
         self._flush(is_last=True)
         self.table = None
-        if self.actor is not None and self.made:
-            details = {"made": dict(sorted(self.made.items()))}
+        if self.actor is not None and self.created:
+            details = {"made": dict(sorted(self.created.items()))}
             audit.record(by=self.by, verb="import", row=self.actor, details=details, now=self.now)
-        self.made = Counter()
+        self.created = Counter()
         self.actor = None
 
     def _flush(self, *, is_last: bool) -> None:
         """Write the batch; rows that refer to later rows of their table stay pending."""
         if self.table is None:
             return
-        rows, self.batch, self.size = [*self.waiting, *self.batch], [], 0
+        rows, self.batch, self.size = [*self.deferred, *self.batch], [], 0
         with transaction.atomic(), connection.cursor() as cursor:
-            hold(self._key())
+            hold(self._actor_id())
             cursor.execute("SET CONSTRAINTS ALL DEFERRED")
-            ready, self.waiting = self._split(self.table, rows)
+            ready, self.deferred = self._split_ready(self.table, rows)
             if is_last:
-                ready, self.waiting = rows, []
-            fresh = self._referring(self.table, self._unknown(self.table, ready))
+                ready, self.deferred = rows, []
+            fresh = self._with_references(self.table, self._new_rows(self.table, ready))
             written = self._insert(self.table, fresh)
             if written and hasattr(self.table.model, "after_import"):
-                self.table.model.after_import(self._key(), [row.instance for row in written], self.now)
+                self.table.model.after_import(self._actor_id(), [row.instance for row in written], self.now)
             if not self.dry_run:
-                index(self._key(), [row.instance for row in written])
+                index(self._actor_id(), [row.instance for row in written])
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         self.progress(len(ready))
 
-    def _split(self, table: Table, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+    def _split_ready(self, table: Table, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        """Split rows into those whose references within the table resolve, and those to defer."""
         names = [name for name, model in table.references.items() if model is table.model]
         if not names:
             return rows, []
-        wanted = {getattr(row.instance, name) for row in rows for name in names} - {None}
-        ready = _resolvable(rows, names, self._present(table, wanted), among_rows=True)
+        referenced = {getattr(row.instance, name) for row in rows for name in names} - {None}
+        ready = _resolvable(rows, names, self._existing_keys(table, referenced), among_rows=True)
         lines = {row.line for row in ready}
         return ready, [row for row in rows if row.line not in lines]
 
-    def _present(self, table: Table, pks: Iterable[Any]) -> set[Any]:
-        found = table.rows.filter(actor_id=self._key(), pk__in=list(pks))
-        return set(found.values_list("pk", flat=len(table.key_order) == 1))
+    def _existing_keys(self, table: Table, pks: Iterable[Any]) -> set[Any]:
+        existing = table.rows.filter(actor_id=self._actor_id(), pk__in=list(pks))
+        return set(existing.values_list("pk", flat=len(table.key_order) == 1))
 
-    def _unknown(self, table: Table, rows: list[Row]) -> list[Row]:
+    def _new_rows(self, table: Table, rows: list[Row]) -> list[Row]:
+        """Return the rows that do not exist yet; report the others as known or refused."""
         is_owned = table not in (AGENTS, ACTORS)
-        here = table.rows.filter(pk__in=[row.instance.pk for row in rows])
+        existing_rows = table.rows.filter(pk__in=[row.instance.pk for row in rows])
         if hasattr(table.model, "exported_from"):  # a view computes ids
-            here = here.filter(actor_id=self._key())
-        found = {each.pk: each for each in here.annotate(**table.instead)}
-        unknown = []
+            existing_rows = existing_rows.filter(actor_id=self._actor_id())
+        existing = {row.pk: row for row in existing_rows.annotate(**table.export_expressions)}
+        new_rows = []
         for row in rows:
-            if row.instance.pk not in found:
-                unknown.append(row)
+            if row.instance.pk not in existing:
+                new_rows.append(row)
                 continue
-            if is_owned and found[row.instance.pk].actor_id != self._key():
+            if is_owned and existing[row.instance.pk].actor_id != self._actor_id():
                 self.report.refuse(row.line, table.name, ID_TAKEN)
                 continue
-            stored = table.written(table.values_of(found[row.instance.pk]))
-            differs = any(stored.get(name) != value for name, value in row.values.items())
-            self.report.know(row.line, table.name, DIFFERS if differs else "")
-        return unknown
+            stored_values = table.encode_row(table.values_of(existing[row.instance.pk]))
+            differs = any(stored_values.get(name) != value for name, value in row.values.items())
+            self.report.add_known(row.line, table.name, DIFFERS if differs else "")
+        return new_rows
 
-    def _referring(self, table: Table, rows: list[Row]) -> list[Row]:
-        good = rows
+    def _with_references(self, table: Table, rows: list[Row]) -> list[Row]:
+        """Return the rows whose foreign keys resolve; refuse the others."""
+        valid = rows
         for name, model in table.references.items():
-            wanted = {getattr(row.instance, name) for row in good} - {None}
-            present = self._present(Table(model), wanted) if wanted else set()
-            good = _resolvable(good, [name], present, among_rows=model is table.model)
-        kept = {row.line for row in good}
+            referenced = {getattr(row.instance, name) for row in valid} - {None}
+            existing = self._existing_keys(Table(model), referenced) if referenced else set()
+            valid = _resolvable(valid, [name], existing, among_rows=model is table.model)
+        valid_lines = {row.line for row in valid}
         for row in rows:
-            if row.line not in kept:
+            if row.line not in valid_lines:
                 self.report.refuse(row.line, table.name, MISSING_REFERENCE)
-        return good
+        return valid
 
     def _insert(self, table: Table, rows: list[Row]) -> list[Row]:
+        """Insert rows at once, or one by one if the database refuses any; return the inserted ones."""
         try:
             with transaction.atomic():
                 table.model._base_manager.bulk_create([row.instance for row in rows])
             written = rows
         except DatabaseError:
             written = []
-            own = [name for name, model in table.references.items() if model is table.model]
-            for row in _topological_order(own, rows):
-                wanted = {getattr(row.instance, name) for name in own} - {None, row.instance.pk}
-                if wanted and not wanted <= self._present(table, wanted):
+            self_references = [name for name, model in table.references.items() if model is table.model]
+            for row in _topological_order(self_references, rows):
+                referenced = {getattr(row.instance, name) for name in self_references} - {None, row.instance.pk}
+                if referenced and not referenced <= self._existing_keys(table, referenced):
                     self.report.refuse(row.line, table.name, MISSING_REFERENCE)
                     continue
                 try:
@@ -425,35 +429,37 @@ class _Importer:
                     written.append(row)
         if written:
             self.report.made[table.name] += len(written)
-            self.made[table.name] += len(written)
+            self.created[table.name] += len(written)
         return written
 
 
-def _resolvable(rows: list[Row], names: Sequence[str], present: set[Any], *, among_rows: bool) -> list[Row]:
+def _resolvable(rows: list[Row], names: Sequence[str], existing: set[Any], *, among_rows: bool) -> list[Row]:
     """Return the rows whose columns `names` refer to what is present or, with `among_rows`, to each other."""
     while True:
-        known = {None, *present, *((row.instance.pk for row in rows) if among_rows else ())}
-        kept = [row for row in rows if all(getattr(row.instance, name) in known for name in names)]
-        if len(kept) == len(rows):
-            return kept
-        rows = kept
+        known = {None, *existing, *((row.instance.pk for row in rows) if among_rows else ())}
+        resolvable = [row for row in rows if all(getattr(row.instance, name) in known for name in names)]
+        if len(resolvable) == len(rows):
+            return resolvable
+        rows = resolvable
 
 
-def _topological_order(own: Sequence[str], rows: list[Row]) -> Iterator[Row]:
-    """Order rows so that those that others refer to by the columns `own` come first; cycles stay as they are."""
-    waiting = rows
-    while waiting:
-        keys = {row.instance.pk for row in waiting}
-        free = [
-            row for row in waiting if not ({getattr(row.instance, name) for name in own} - {row.instance.pk}) & keys
+def _topological_order(columns: Sequence[str], rows: list[Row]) -> Iterator[Row]:
+    """Yield referenced rows before those that refer to them by `columns`; cycles keep their order."""
+    remaining = rows
+    while remaining:
+        keys = {row.instance.pk for row in remaining}
+        ready = [
+            row
+            for row in remaining
+            if not ({getattr(row.instance, name) for name in columns} - {row.instance.pk}) & keys
         ]
-        yield from free or waiting
-        done = {row.line for row in free or waiting}
-        waiting = [row for row in waiting if row.line not in done]
+        yield from ready or remaining
+        done = {row.line for row in ready or remaining}
+        remaining = [row for row in remaining if row.line not in done]
 
 
 def _reason(error: DatabaseError) -> str:
     """Name the violated constraint; the database's own message quotes values."""
-    diagnosis = getattr(error.__cause__, "diag", None)
-    rule = getattr(diagnosis, "constraint_name", None)
-    return f"conflicts with another row here ({rule})." if rule else "the database cannot hold it."
+    diagnostics = getattr(error.__cause__, "diag", None)
+    constraint = getattr(diagnostics, "constraint_name", None)
+    return f"conflicts with another row here ({constraint})." if constraint else "the database cannot hold it."

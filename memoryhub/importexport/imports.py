@@ -1,8 +1,7 @@
 """Import foreign files: read records, write them in batches through the apps' writers, undo an import as a whole.
 
-The command, the API and the admin call these actions. A batch is written whole or not at all; what is here already is
-known again by what the other system calls it, or by its text, so a run that was stopped goes on when it is started
-again, and a second run adds nothing.
+The command, the API and the admin call these actions. A batch is atomic. Existing rows are recognised by the other
+system's ids, or by their texts: an interrupted run continues when it is started again, and a second run adds nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,22 +59,22 @@ class ImportContext:
 
     @property
     def channel(self) -> str:
-        """Return where rows say that they came from."""
+        """Return the channel of imported rows."""
         return f"import:{self.format}"
 
     def actor(self, user_id: str) -> Actor:
-        """Return the actor of a user of the file, who may be called otherwise here."""
+        """Return the actor of one of the file's users, under the target's names."""
         agent_id, user_id = self.names.of("", user_id)
         if user_id not in self._actors:
             self._actors[user_id] = actor_for_writing(self.by, agent_id, user_id, now=self.now)
         return self._actors[user_id]
 
     def forget_actors(self) -> None:
-        """Forget the actors of a batch that was rolled back: some may not exist any more."""
+        """Clear the cache of actors after a rollback, which may have removed some."""
         self._actors.clear()
 
     def note_row(self, actor: Actor, kind: str, row_id: UUID, *, key: str = "", **details: Any) -> None:
-        """Note a row that was made or changed, for the undo of the import."""
+        """Record a created or changed row for the undo of the import."""
         if self.row is None:
             self.row = new_import(
                 actor=actor,
@@ -94,28 +93,28 @@ class ImportContext:
         ImportedRow.objects.bulk_create(self._rows)
         self._rows.clear()
 
-    def refuse(self, located: LocatedRecord, why: str, what: str = "") -> None:
-        self._place(located)
-        self.report.refuse(located.line, what or RECORD_NAMES[type(located.record)], why)
+    def refuse(self, located: LocatedRecord, reason: str, name: str = "") -> None:
+        self._locate(located)
+        self.report.refuse(located.line, name or RECORD_NAMES[type(located.record)], reason)
 
-    def note(self, located: LocatedRecord, why: str) -> None:
-        self._place(located)
-        self.report.note(located.line, RECORD_NAMES[type(located.record)], why)
+    def note(self, located: LocatedRecord, reason: str) -> None:
+        self._locate(located)
+        self.report.note(located.line, RECORD_NAMES[type(located.record)], reason)
 
-    def know(self, located: LocatedRecord, why: str = "") -> None:
-        self._place(located)
-        self.report.know(located.line, RECORD_NAMES[type(located.record)], why)
+    def add_known(self, located: LocatedRecord, reason: str = "") -> None:
+        self._locate(located)
+        self.report.add_known(located.line, RECORD_NAMES[type(located.record)], reason)
 
-    def _place(self, located: LocatedRecord) -> None:
+    def _locate(self, located: LocatedRecord) -> None:
         self.report.entry, self.report.file = located.entry, located.file
 
 
 class Writer(Protocol):
-    def __call__(self, records: Sequence[LocatedRecord], *, writing: ImportContext) -> None: ...
+    def __call__(self, records: Sequence[LocatedRecord], *, context: ImportContext) -> None: ...
 
 
 class Undo(Protocol):
-    """Undoes rows of one actor, and returns how many it left because they were changed since."""
+    """Undoes rows of one actor; returns the number of rows that stay, as they were changed since the import."""
 
     def __call__(
         self, rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime
@@ -124,7 +123,7 @@ class Undo(Protocol):
 
 WRITERS: Final[dict[type[Any], Writer]] = {}
 UNDOERS: Final[dict[str, Undo]] = {}
-"""By sort of record, and by kind of row; apps register theirs when they are ready."""
+"""By type of record, and by kind of row; apps register theirs in `AppConfig.ready`."""
 
 Step = Callable[[int], AbstractContextManager[None]]
 """Opens the transaction of a batch, given the number of records that it completes."""
@@ -142,46 +141,46 @@ def resolve_format(archive: Archive, format: str, names: TargetNames) -> str:
     return format
 
 
-def import_records(archive: Archive, *, writing: ImportContext, step: Step, skip: int = 0) -> None:
+def import_records(archive: Archive, *, context: ImportContext, step: Step, skip: int = 0) -> None:
     """Import the records of an archive after the first `skip`, each batch within a `step`.
 
     Raises BrokenFile where the archive is damaged; what came before is written.
     """
     if not archive.is_many:
-        writing.report.names_files = False
+        context.report.names_files = False
     batch: list[LocatedRecord] = []
     weight = size = number = 0
     # No name holds the reader: where a step raises, its file is closed at once.
-    for number, located in enumerate(islice(FORMATS[writing.format].read(archive, writing.now), skip, None), skip + 1):
+    for number, located in enumerate(islice(FORMATS[context.format].read(archive, context.now), skip, None), skip + 1):
         if isinstance(located.record, Refusal):
-            writing.refuse(located, located.record.why, located.record.what)
+            context.refuse(located, located.record.reason, located.record.record_name)
             continue
         batch.append(located)
         weight, size = weight + located.record.weight, size + located.record.size
         if weight >= BATCH_WEIGHT or size >= BATCH_CHARACTERS:
-            _write(batch, writing, step(number))
+            _write(batch, context, step(number))
             batch, weight, size = [], 0, 0
-    _write(batch, writing, step(max(number, skip)))
+    _write(batch, context, step(max(number, skip)))
 
 
-def _write(batch: Sequence[LocatedRecord], writing: ImportContext, step: AbstractContextManager[None]) -> None:
+def _write(batch: Sequence[LocatedRecord], context: ImportContext, step: AbstractContextManager[None]) -> None:
     with step:
         for kind, write in WRITERS.items():
-            own = [located for located in batch if isinstance(located.record, kind)]
-            if own:
-                write(own, writing=writing)
-        writing.store_rows()
+            records = [located for located in batch if isinstance(located.record, kind)]
+            if records:
+                write(records, context=context)
+        context.store_rows()
 
 
 @contextmanager
-def dry_step(writing: ImportContext) -> Iterator[None]:
-    """Write a batch and roll it back; the report keeps what would have been."""
+def dry_step(context: ImportContext) -> Iterator[None]:
+    """Write a batch and roll it back; the report keeps its counts."""
     with transaction.atomic():
-        row = writing.row
+        row = context.row
         yield
         transaction.set_rollback(True)
-    writing.row = row
-    writing.forget_actors()
+    context.row = row
+    context.forget_actors()
 
 
 @transaction.atomic
@@ -194,8 +193,8 @@ def new_import(*, actor: Actor, format: str, file_name: str, by: Principal, now:
     return row
 
 
-def store_report(row: Import, writing: ImportContext) -> None:
-    row.report = report_values(writing.report)
+def store_report(row: Import, context: ImportContext) -> None:
+    row.report = report_values(context.report)
     row.save(update_fields=["report"])
 
 
@@ -206,27 +205,27 @@ def report_values(report: Report) -> dict[str, Any]:
 
 
 def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tuple[int, int]:
-    """Undo the last rows of an import that are left, in the caller's transaction; return how many, and how many stay.
+    """Undo the latest remaining rows of an import, in the caller's transaction.
 
-    What was changed since the import stays as it is.
+    Returns the number of processed rows, and how many of them stay because they were changed since the import.
     """
     rows = list(
         ImportedRow.objects.filter(import_id=row.pk).select_related("actor__agent").order_by("-id")[:UNDO_BATCH_SIZE]
     )
     kept = 0
-    for actor, kind, some in _runs(rows):
-        kept += UNDOERS[kind](some, actor=actor, by=by, reason=reason, now=now)
-    ImportedRow.objects.filter(import_id=row.pk, pk__in=[each.pk for each in rows]).delete()
+    for actor, kind, batch in _runs(rows):
+        kept += UNDOERS[kind](batch, actor=actor, by=by, reason=reason, now=now)
+    ImportedRow.objects.filter(import_id=row.pk, pk__in=[imported_row.pk for imported_row in rows]).delete()
     return len(rows), kept
 
 
 def _runs(rows: Iterable[ImportedRow]) -> Iterator[tuple[Actor, str, list[ImportedRow]]]:
     """Yield consecutive rows of one actor and kind together."""
     run: list[ImportedRow] = []
-    for each in rows:
-        if run and (run[0].actor_id, run[0].kind) != (each.actor_id, each.kind):
+    for row in rows:
+        if run and (run[0].actor_id, run[0].kind) != (row.actor_id, row.kind):
             yield run[0].actor, run[0].kind, run
             run = []
-        run.append(each)
+        run.append(row)
     if run:
         yield run[0].actor, run[0].kind, run

@@ -1,7 +1,7 @@
 """Incremental reader of other systems' JSON: an array, the list inside one object, or JSON Lines. Pure.
 
-An export may be one line of gigabytes, so elements are cut at their brackets before they are parsed; an unreadable one
-is reported with its line, and the others are read.
+An export may be one line of gigabytes, so elements are split at their brackets before they are parsed; an unreadable
+one is reported with its line, and the others are read.
 """
 
 import re
@@ -18,12 +18,12 @@ MAX_ELEMENT_BYTES: Final = 16 * 2**20
 """Bytes of one element, which is parsed as a whole: its objects take about five times as much."""
 
 WRAPPERS: Final = ("results", "memories", "conversations")
-"""The names under which an export that is one object keeps its list."""
+"""Keys of the list in exports that are one object."""
 
-# Pieces, or sentences about them, each with its line; and at last how far the chunk is used up.
-Cut = Generator[tuple[int, bytes | str], None, int]
+# Yields pieces or error messages, each with its line; returns how much of the chunk is consumed.
+Scan = Generator[tuple[int, bytes | str], None, int]
 
-# A text that the chunk holds whole is skipped at once: exports are texts for the most part.
+# A string that is whole within the chunk is skipped by one match: exports are mostly strings.
 _MARK = re.compile(rb'("[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")|[\\"\[\]{},\n]')
 _TEXT_MARK = re.compile(rb'[\\"\n]')
 _WRAPPED = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%s)"\s*:\s*(?=\[)' % "|".join(WRAPPERS).encode())
@@ -32,7 +32,7 @@ _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Element:
-    """One element, or why it cannot be parsed; `line` is where it begins, 0 if unknown.
+    """One element, or the problem with it; `line` is where it begins, 0 if unknown.
 
     `entry` is its position in a list, which may be one line; 0 for JSON Lines.
     """
@@ -43,15 +43,15 @@ class Element:
     entry: int = 0
 
 
-def elements(file: BinaryIO, *, longest: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+def elements(file: BinaryIO, *, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
     """Yield the elements of a JSON array, of the list inside one object, or of JSON Lines."""
     start = file.read(len(_BOM) + 256)
     wrapper = _WRAPPED.match(start)
-    cutter = _Splitter(longest, is_wrapped=wrapper is not None)
+    splitter = _Splitter(max_bytes, is_wrapped=wrapper is not None)
     if wrapper is not None:
-        cutter.line += start[: wrapper.end()].count(b"\n")
+        splitter.line += start[: wrapper.end()].count(b"\n")
         start = start[wrapper.end() :]
-    pieces = _parse_pieces(cutter, chain([start], iter(lambda: file.read(CHUNK_BYTES), b"")))
+    pieces = _parse_pieces(splitter, chain([start], iter(lambda: file.read(CHUNK_BYTES), b"")))
     first, second = next(pieces, None), next(pieces, None)
     if first is None:
         return
@@ -61,35 +61,35 @@ def elements(file: BinaryIO, *, longest: int = MAX_ELEMENT_BYTES) -> Iterator[El
         yield first
         yield from chain([second] if second is not None else [], pieces)
         return
-    for number, inner in enumerate(wrapped, 1):
-        yield Element(0, inner, entry=number)
+    for entry, inner in enumerate(wrapped, 1):
+        yield Element(0, inner, entry=entry)
 
 
-def lines(file: BinaryIO, *, longest: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
-    """Yield the lines of JSON Lines, each parsed alone: a torn one spoils no other."""
-    number, is_rest = 0, False
-    while raw := file.readline(longest + 1):
-        was_rest, is_rest = is_rest, not raw.endswith(b"\n") and len(raw) > longest
-        if was_rest:
+def lines(file: BinaryIO, *, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+    """Yield the lines of JSON Lines, each parsed alone: a damaged one affects no other."""
+    number, is_truncated = 0, False
+    while raw := file.readline(max_bytes + 1):
+        was_truncated, is_truncated = is_truncated, not raw.endswith(b"\n") and len(raw) > max_bytes
+        if was_truncated:
             continue
         number += 1
-        if is_rest:
-            yield Element(number, problem=f"longer than {longest} bytes.")
-        elif bare := raw.removeprefix(_BOM).strip():
+        if is_truncated:
+            yield Element(number, problem=f"longer than {max_bytes} bytes.")
+        elif content := raw.removeprefix(_BOM).strip():
             try:
-                yield Element(number, load_json(bare, is_stored=False))
+                yield Element(number, load_json(content, is_stored=False))
             except UnusableJSON as error:
                 yield Element(number, problem=str(error))
 
 
-def _parse_pieces(cutter: "_Splitter", chunks: Iterator[bytes]) -> Iterator[Element]:
-    for number, (line, piece) in enumerate(cutter.cut(chunks), 1):
-        entry = number if cutter.is_array else 0
+def _parse_pieces(splitter: "_Splitter", chunks: Iterator[bytes]) -> Iterator[Element]:
+    for number, (line, piece) in enumerate(splitter.split(chunks), 1):
+        entry = number if splitter.is_array else 0
         if isinstance(piece, str):
             yield Element(line, problem=piece, entry=entry)
             continue
         try:
-            # Few of its texts are kept, and whoever keeps one looks at it.
+            # Few of its texts are stored, and each of these is checked then.
             yield Element(line, load_json(piece, is_stored=False), entry=entry)
         except UnusableJSON as error:
             yield Element(line, problem=str(error), entry=entry)
@@ -98,110 +98,110 @@ def _parse_pieces(cutter: "_Splitter", chunks: Iterator[bytes]) -> Iterator[Elem
 class _Splitter:
     """Split a document at the brackets and commas of its outermost level."""
 
-    def __init__(self, longest: int, *, is_wrapped: bool) -> None:
-        self.longest = longest
+    def __init__(self, max_bytes: int, *, is_wrapped: bool) -> None:
+        self.max_bytes = max_bytes
         self.depth = 0
         self.is_wrapped, self.has_ended = is_wrapped, False
-        self.line = self.begun_at = 1
+        self.line = self.start_line = 1
         self.is_array: bool | None = None
         self.in_text = self.too_long = False
         self.escaped_at = -1
-        self.kept = bytearray()
+        self.buffer = bytearray()
 
-    def cut(self, chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes | str]]:
+    def split(self, chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes | str]]:
         """Yield each piece with its line, or an error message where it is too long or incomplete."""
         start = 0
         for chunk in chunks:
-            yield from self._through(chunk, start)
+            yield from self._scan(chunk, start)
             start += len(chunk)
             if self.has_ended:
                 return
         if self.depth or self.in_text:
-            yield self.begun_at, "the file ends in the middle of this."
+            yield self.start_line, "the file ends in the middle of this."
         else:
-            yield from self._strayed()
+            yield from self._report_stray()
 
-    def _through(self, chunk: bytes, start: int) -> Iterator[tuple[int, bytes | str]]:
-        done = place = 0
-        while mark := (_TEXT_MARK if self.in_text else _MARK).search(chunk, place):
-            begin, place = mark.span()
+    def _scan(self, chunk: bytes, start: int) -> Iterator[tuple[int, bytes | str]]:
+        consumed = position = 0
+        while mark := (_TEXT_MARK if self.in_text else _MARK).search(chunk, position):
+            begin, position = mark.span()
             if mark.lastindex:
                 if self.depth:
                     continue
-                place = begin + 1
-            sign = chunk[begin : begin + 1]
-            if sign == b"\n":
-                done = yield from self._next_line(chunk, done, begin)
+                position = begin + 1
+            char = chunk[begin : begin + 1]
+            if char == b"\n":
+                consumed = yield from self._end_line(chunk, consumed, begin)
             if start + begin == self.escaped_at:
                 continue
-            if sign == b"\\":
+            if char == b"\\":
                 self.escaped_at = start + begin + 1 if self.in_text else -1
-            elif sign == b'"' and self.depth:
+            elif char == b'"' and self.depth:
                 self.in_text = not self.in_text
             elif not self.in_text:
-                done = yield from self._at(sign, chunk, done, begin)
+                consumed = yield from self._handle_bracket(char, chunk, consumed, begin)
                 if self.has_ended:
                     return
-        self._keep(chunk[done:])
+        self._append(chunk[consumed:])
 
-    def _next_line(self, chunk: bytes, done: int, place: int) -> Cut:
+    def _end_line(self, chunk: bytes, consumed: int, position: int) -> Scan:
         if self.depth == 0:
-            self.kept += chunk[done:place]
-            yield from self._strayed()
-            done = place + 1
+            self.buffer += chunk[consumed:position]
+            yield from self._report_stray()
+            consumed = position + 1
         self.line += 1
-        return done
+        return consumed
 
-    def _at(self, sign: bytes, chunk: bytes, done: int, place: int) -> Cut:
-        if sign in _OPENING:
-            return (yield from self._open(sign, chunk, done, place))
-        if sign in _CLOSING:
+    def _handle_bracket(self, char: bytes, chunk: bytes, consumed: int, position: int) -> Scan:
+        if char in _OPENING:
+            return (yield from self._open(char, chunk, consumed, position))
+        if char in _CLOSING:
             self.depth = max(0, self.depth - 1)
             if self.depth == 0:
-                self._keep(chunk[done : place if self.is_array else place + 1])
-                yield from self._piece()
+                self._append(chunk[consumed : position if self.is_array else position + 1])
+                yield from self._emit_piece()
                 self.has_ended = self.is_wrapped
-                return len(chunk) if self.has_ended else place + 1
-        elif sign == b"," and self.depth == 1 and self.is_array:
-            self._keep(chunk[done:place])
-            yield from self._piece()
-            return place + 1
-        return done
+                return len(chunk) if self.has_ended else position + 1
+        elif char == b"," and self.depth == 1 and self.is_array:
+            self._append(chunk[consumed:position])
+            yield from self._emit_piece()
+            return position + 1
+        return consumed
 
-    def _open(self, sign: bytes, chunk: bytes, done: int, place: int) -> Cut:
+    def _open(self, char: bytes, chunk: bytes, consumed: int, position: int) -> Scan:
         self.depth += 1
         if self.is_array is None:
-            self.is_array = sign == b"["
+            self.is_array = char == b"["
         if self.depth == 1:
-            self.kept += chunk[done:place]
-            yield from self._strayed()
-            self.begun_at = self.line
-            return place + 1 if self.is_array else place
+            self.buffer += chunk[consumed:position]
+            yield from self._report_stray()
+            self.start_line = self.line
+            return position + 1 if self.is_array else position
         if self.depth == 2 and self.is_array:
-            self.begun_at = self.line
-        return done
+            self.start_line = self.line
+        return consumed
 
-    def _strayed(self) -> Iterator[tuple[int, bytes | str]]:
-        strayed = bytes(self.kept).removeprefix(_BOM).strip()
-        self.kept.clear()
-        if strayed:
+    def _report_stray(self) -> Iterator[tuple[int, bytes | str]]:
+        stray = bytes(self.buffer).removeprefix(_BOM).strip()
+        self.buffer.clear()
+        if stray:
             yield self.line, "no JSON object."
 
-    def _keep(self, part: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         if self.depth == 0 and not part.strip():
             return
-        self.too_long = self.too_long or len(self.kept) + len(part) > self.longest
+        self.too_long = self.too_long or len(self.buffer) + len(part) > self.max_bytes
         if self.too_long:
-            self.kept.clear()
+            self.buffer.clear()
         else:
-            self.kept += part
+            self.buffer += part
 
-    def _piece(self) -> Iterator[tuple[int, bytes | str]]:
-        piece, line = bytes(self.kept), self.begun_at
-        self.kept.clear()
-        self.begun_at = self.line
+    def _emit_piece(self) -> Iterator[tuple[int, bytes | str]]:
+        piece, line = bytes(self.buffer), self.start_line
+        self.buffer.clear()
+        self.start_line = self.line
         if self.too_long:
             self.too_long = False
-            yield line, f"longer than {self.longest} bytes."
+            yield line, f"longer than {self.max_bytes} bytes."
         elif piece.strip():
             yield line, piece.strip()

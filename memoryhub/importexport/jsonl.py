@@ -16,10 +16,10 @@ from memoryhub.validators import UnusableJSON, check_storable, decode_json
 
 VERSION: Final = 1
 MAX_LINE_BYTES: Final = 64 * 2**20
-"""Bytes of one line, or of one element of another's export: more than any row can hold, less than memory."""
+"""Maximum size of a line, or of an element of a foreign export: larger than any row."""
 
 MAX_DEPTH: Final = 100
-"""Levels of a line: three times as many as the API takes, and few enough to be walked through by recursion."""
+"""Nesting of a line: three times what the API accepts, and safe for recursion."""
 
 
 class Part(StrEnum):
@@ -44,6 +44,8 @@ class Line:
 
 
 class Digest:
+    """Encoder of lines that counts them and computes their SHA-256."""
+
     def __init__(self) -> None:
         self._lines = 0
         self._sum = hashlib.sha256()
@@ -82,7 +84,7 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
             raise BrokenFile(f"Line {number}: ends in the middle: the file was cut.")
         if ended:
             raise BrokenFile(f"Line {number}: the export ended before this line.")
-        line = _line(number, raw)
+        line = _parse_line(number, raw)
         if (number == 1) != (line.part is Part.HEADER):
             raise BrokenFile(f"Line {number}: an export begins with its header, which is its first line alone.")
         version = line.values.get("version")
@@ -102,7 +104,7 @@ def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
     """Parse JSON. Raises UnusableJSON for invalid input or, with `is_stored`, for values the database cannot hold."""
     try:
         value = decode_json(raw.decode(), "the line")
-        # Neither NUL nor half a surrogate pair can stand in JSON but as an escape.
+        # In valid JSON, NUL and lone surrogates occur only as escapes.
         if is_stored and b"\\u" in raw:
             check_storable(value, "the line")
         if is_stored and raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
@@ -121,8 +123,8 @@ def _check_depth(value: Any) -> None:
     for _ in range(MAX_DEPTH):
         level = [
             child
-            for each in level
-            for child in (each.values() if isinstance(each, dict) else each)
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
             if isinstance(child, dict | list)
         ]
         if not level:
@@ -130,7 +132,7 @@ def _check_depth(value: Any) -> None:
     raise UnusableJSON("nested too deep.")
 
 
-def _line(number: int, raw: bytes) -> Line:
+def _parse_line(number: int, raw: bytes) -> Line:
     try:
         value = load_json(raw)
     except UnusableJSON as error:
@@ -152,12 +154,12 @@ def _dump(value: Any) -> bytes:
 
 
 MAX_NOTES: Final = 1_000
-"""Stored notes; further ones are only counted."""
+"""Maximum number of notes; further ones are only counted."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """One line or entry that was not simply imported, and why."""
+    """One line or entry that was not imported, or needs attention; `what` is its table or record type."""
 
     line: int
     what: str
@@ -168,13 +170,13 @@ class Note:
     def __str__(self) -> str:
         line = f"line {self.line}" if self.line else ""
         entry = f"entry {self.entry}" if self.entry else ""
-        place = ", ".join(filter(None, (entry, line))).capitalize()
-        return ": ".join(filter(None, (self.file, place, self.what, self.why)))
+        position = ", ".join(filter(None, (entry, line))).capitalize()
+        return ": ".join(filter(None, (self.file, position, self.what, self.why)))
 
 
 @dataclass
 class Report:
-    """Counts by table, and a note per line that needs attention."""
+    """Counts of created, existing and refused rows by table, and a note per line that needs attention."""
 
     made: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
@@ -186,17 +188,17 @@ class Report:
     file: str = ""
     names_files: bool = True
 
-    def know(self, line: int, what: str, why: str = "") -> None:
-        self.known[what] += 1
-        if why:
-            self.note(line, what, why)
+    def add_known(self, line: int, name: str, reason: str = "") -> None:
+        self.known[name] += 1
+        if reason:
+            self.note(line, name, reason)
 
-    def refuse(self, line: int, what: str, why: str) -> None:
-        self.refused[what] += 1
-        self.note(line, what, why)
+    def refuse(self, line: int, name: str, reason: str) -> None:
+        self.refused[name] += 1
+        self.note(line, name, reason)
 
-    def note(self, line: int, what: str, why: str) -> None:
-        self.reasons[why] += 1
+    def note(self, line: int, name: str, reason: str) -> None:
+        self.reasons[reason] += 1
         if len(self.notes) < MAX_NOTES:
             file = ascii(self.file[-80:])[1:-1] if self.names_files else ""
-            self.notes.append(Note(line, what, why, self.entry, file))
+            self.notes.append(Note(line, name, reason, self.entry, file))

@@ -1,4 +1,4 @@
-"""Imports of foreign files, and what each has brought."""
+"""Imports of foreign files, and the rows that each has created or changed."""
 
 from typing import Any, ClassVar
 
@@ -13,10 +13,10 @@ from memoryhub.tenancy.models import ActorRow
 
 
 class Import(ActorRow):
-    """One import into an actor's memory: who ordered it, its file, and how it went.
+    """One import into an actor's memory: its principal, file, state and report.
 
-    A file that was uploaded lies in the data folder under the import's id until it is taken in for good, or for a week.
-    `report` counts by sort of row and holds the first notes, which quote nothing of the file.
+    An uploaded file stays in the data folder under the import's id until it is imported, or for a week. `report` holds
+    counts by type of row and the first notes, which quote nothing of the file.
     """
 
     format = models.CharField(max_length=20)
@@ -47,7 +47,7 @@ class Import(ActorRow):
 
     @property
     def by(self) -> Principal:
-        """Return who ordered it; a key may be revoked by now, but what it ordered stays its own."""
+        """Return the principal that ordered it, with its trust at that time: its key may be revoked by now."""
         kind = PrincipalKind(self.who_kind)
         return Principal(kind, self.who_id, self.who_name, frozenset(Scope), is_trusted=self.is_trusted)
 
@@ -55,8 +55,8 @@ class Import(ActorRow):
 class ImportedRow(ActorRow):
     """A row that an import made or changed, by the kind and id that its app knows.
 
-    `key` is a digest of what the other system calls it, for rows whose id does not follow from that. `details` is what
-    undoing needs.
+    `key` is a digest of the other system's id, for rows whose own id is not derived from it. `details` holds the data
+    for undo.
     """
 
     import_id = models.UUIDField()

@@ -20,14 +20,14 @@ MAX_TITLE_LENGTH: Final = 500
 MAX_TAGS: Final = 50
 
 NEW_FILE: Final = "-"
-"""The `base` of a file that was added among those that were exported from here."""
+"""The `base` of a new file in a folder that was exported from here."""
 
 Role: TypeAlias = Literal["user", "assistant"]
 Raw = TypeVar("Raw")
 
 
 class UnreadableElement(ValueError):
-    """An element that cannot be imported; the message says why, without its text."""
+    """An element that cannot be imported; the message gives the reason, without the element's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class ImportedSession:
 
     @property
     def size(self) -> int:
-        return sum(len(each.text) for each in self.messages)
+        return sum(len(message.text) for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedMemory:
-    """A memory; one that is `drawn` was worded by a model and waits for review. `user_id` "" where none is named.
+    """A memory; with `is_generated` a model worded it, and it waits for review. `user_id` is "" where none is named.
 
-    `id` and `version` are those of a memory that was exported from here and may have been edited since.
+    `id` and `version` are set for a memory that was exported from here and may have been edited since.
     """
 
     text: str = field(repr=False)
@@ -69,7 +69,7 @@ class ImportedMemory:
     since: datetime | None = None
     user_id: str = field(default="", repr=False)
     pinned: bool = False
-    drawn: bool = False
+    is_generated: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
     id: str = ""
     version: int = 0
@@ -88,7 +88,7 @@ class ImportedDocument:
     """A document of a project.
 
     `project` and `name` are the source's own titles, which the writer turns into names. `base` is the digest of the
-    text that was exported from here, for a file that comes back.
+    exported text, for a file that was exported from here.
     """
 
     project: str
@@ -108,8 +108,8 @@ class ImportedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    what: str
-    why: str
+    record_name: str
+    reason: str
 
 
 Record: TypeAlias = ImportedSession | ImportedMemory | ImportedDocument | Refusal
@@ -137,8 +137,8 @@ def parse_time(value: Any) -> datetime | None:
         return None
     try:
         if isinstance(value, str):
-            found = datetime.fromisoformat(value)
-            return found if found.tzinfo else found.replace(tzinfo=UTC)
+            parsed = datetime.fromisoformat(value)
+            return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
@@ -146,14 +146,14 @@ def parse_time(value: Any) -> datetime | None:
     raise UnreadableElement("a time in it is none.")
 
 
-def checked_text(text: str, longest: int) -> str:
+def checked_text(text: str, max_length: int) -> str:
     """Return a text that can be stored. Raises UnreadableElement."""
     if problem := text_problem(text):
         raise UnreadableElement(problem)
     if not text.strip():
         raise UnreadableElement("its text is empty.")
-    if len(text) > longest:
-        raise UnreadableElement(f"its text is longer than {longest} characters.")
+    if len(text) > max_length:
+        raise UnreadableElement(f"its text is longer than {max_length} characters.")
     return text
 
 
@@ -173,8 +173,8 @@ def checked_title(value: Any) -> str:
 
 
 def usable_tags(values: Any) -> tuple[str, ...]:
-    given = values if isinstance(values, list | tuple) else []
-    tags = [tag.strip() for tag in given if isinstance(tag, str) and tag.strip() and not text_problem(tag)]
+    candidates = values if isinstance(values, list | tuple) else []
+    tags = [tag.strip() for tag in candidates if isinstance(tag, str) and tag.strip() and not text_problem(tag)]
     return tuple(tag[:MAX_TAG_LENGTH] for tag in dict.fromkeys(tags))[:MAX_TAGS]
 
 
@@ -183,7 +183,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def block_texts(blocks: Any) -> list[str]:
@@ -193,7 +193,7 @@ def block_texts(blocks: Any) -> list[str]:
 
 
 MAX_PART_MESSAGES: Final = 500
-"""Messages of one part: what a batch of the writer holds at most."""
+"""Maximum number of messages in a part of a session."""
 
 
 def session_records(
@@ -203,28 +203,28 @@ def session_records(
     *,
     undated_at: datetime | None = None,
 ) -> Iterator[Record]:
-    """Yield a session with what `read` makes of its messages, and a refusal for each that raises UnreadableElement.
+    """Yield a session with its messages parsed by `read`, and a refusal for each that raises UnreadableElement.
 
-    A long session is yielded in consecutive parts, which the writer puts together again.
+    A long session is yielded in consecutive parts, which the writer joins.
     """
-    found: list[ImportedMessage] = []
+    parsed: list[ImportedMessage] = []
     refused: list[Refusal] = []
-    for each in messages:
+    for raw in messages:
         try:
-            if (message := read(each)) is not None:
-                found.append(message)
+            if (message := read(raw)) is not None:
+                parsed.append(message)
         except UnreadableElement as error:
             refused.append(Refusal(MESSAGES, str(error)))
-    found = dated(found, undated_at)
-    for place in range(0, max(1, len(found)), MAX_PART_MESSAGES):
-        yield replace(session, messages=found[place : place + MAX_PART_MESSAGES])
+    parsed = fill_times(parsed, undated_at)
+    for start in range(0, max(1, len(parsed)), MAX_PART_MESSAGES):
+        yield replace(session, messages=parsed[start : start + MAX_PART_MESSAGES])
     yield from refused
 
 
-def dated(messages: Sequence[ImportedMessage], fallback: datetime | None) -> list[ImportedMessage]:
-    """Return the messages; those without a time get the time of the one before."""
-    found, before = [], fallback
-    for each in messages:
-        before = each.created_at or before
-        found.append(each if each.created_at else replace(each, created_at=before))
-    return found
+def fill_times(messages: Sequence[ImportedMessage], fallback: datetime | None) -> list[ImportedMessage]:
+    """Return the messages; those without a time get that of the message before."""
+    result, latest = [], fallback
+    for message in messages:
+        latest = message.created_at or latest
+        result.append(message if message.created_at else replace(message, created_at=latest))
+    return result

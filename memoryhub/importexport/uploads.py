@@ -53,7 +53,7 @@ STATES: Final = ("uploading", *RUNNING_STATES.values(), "previewed", "imported",
 
 
 class WrongOffset(DomainError):
-    """A chunk that does not follow on the bytes that are here; `size` is how many there are."""
+    """A chunk that does not start at the end of the received bytes; `size` is their number."""
 
     code = "wrong_offset"
     field = "offset"
@@ -79,7 +79,7 @@ def begin_upload(
 
 @transaction.atomic
 def append_chunk(*, row: Import, offset: int, data: bytes) -> Import:
-    """Append bytes to an import's file; bytes that are here already are taken as repeated. Raises WrongOffset."""
+    """Append bytes to an import's file; a repeated chunk changes nothing. Raises WrongOffset."""
     row = Import.objects.select_for_update().select_related("actor__agent").get(actor_id=row.actor_id, pk=row.pk)
     if row.imported_at is not None:
         raise WrongImportState(_("This file was imported already; begin another import."))
@@ -92,7 +92,7 @@ def append_chunk(*, row: Import, offset: int, data: bytes) -> Import:
     path = upload_path(row)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-        file.truncate(row.size)  # what a chunk wrote whose transaction did not end
+        file.truncate(row.size)  # remove bytes of a chunk whose transaction was rolled back
         file.seek(row.size)
         file.write(data)
     row.size += len(data)
@@ -159,37 +159,37 @@ def run_import_step(job: JobContext) -> Any:
     """Preview, run or undo an import, from where the last attempt stopped."""
     rows = Import.objects.filter(actor_id=UUID(str(job.actor_id))).select_related("actor__agent")
     row = rows.get(pk=job.payload["import"])
-    return _undo(job, row) if job.payload["verb"] == UNDO else _take(job, row)
+    return _undo(job, row) if job.payload["verb"] == UNDO else _import(job, row)
 
 
-def _take(job: JobContext, row: Import) -> Any:
+def _import(job: JobContext, row: Import) -> Any:
     dry_run = job.payload["verb"] == PREVIEW
     cursor = job.cursor or {"records": 0, "report": {}}
     names = TargetNames(row.actor.agent_id, None if row.names_users else row.actor.user_id)
-    writing = ImportContext(
+    context = ImportContext(
         format=row.format,
         names=names,
         by=row.by,
         now=clock(),
         dry_run=dry_run,
         row=row,
-        report=_report(cursor["report"]),
+        report=_restore_report(cursor["report"]),
     )
     problem = ""
     try:
         archive = open_archive(upload_path(row), name=row.file_name)
-        writing.format = resolve_format(archive, row.format, names)
-        import_records(archive, writing=writing, step=_steps(job, archive, writing), skip=cursor["records"])
+        context.format = resolve_format(archive, row.format, names)
+        import_records(archive, context=context, step=_step_factory(job, archive, context), skip=cursor["records"])
     except (BrokenFile, CannotImport) as error:
         problem = str(error)
     except FileNotFoundError:
         problem = "The uploaded file is gone; begin another import."
 
     def writes() -> None:
-        row.format = writing.format
-        row.report = report_values(writing.report) | ({"problem": problem} if problem else {})
+        row.format = context.format
+        row.report = report_values(context.report) | ({"problem": problem} if problem else {})
         if not problem:
-            setattr(row, "previewed_at" if dry_run else "imported_at", writing.now)
+            setattr(row, "previewed_at" if dry_run else "imported_at", context.now)
         row.save(update_fields=["format", "report", "previewed_at", "imported_at"])
         if not problem and not dry_run:
             transaction.on_commit(lambda: upload_path(row).unlink(missing_ok=True))
@@ -197,31 +197,31 @@ def _take(job: JobContext, row: Import) -> Any:
     return writes
 
 
-def _steps(job: JobContext, archive: Archive, writing: ImportContext) -> Any:
-    """Return what makes a batch a step of the job, which notes how many records are done and the report so far."""
+def _step_factory(job: JobContext, archive: Archive, context: ImportContext) -> Any:
+    """Return a context manager per batch: a step of the job that stores the number of records and the report."""
 
     @contextmanager
     def step(number: int) -> Iterator[None]:
         cursor: dict[str, Any] = {}
         outer: AbstractContextManager[None] = job.step(cursor=cursor, done=archive.done, total=archive.total)
-        if writing.dry_run:
-            with dry_step(writing):
+        if context.dry_run:
+            with dry_step(context):
                 yield
             with outer:
-                cursor.update(records=number, report=report_values(writing.report))
+                cursor.update(records=number, report=report_values(context.report))
         else:
             with outer:
                 yield
-                cursor.update(records=number, report=report_values(writing.report))
+                cursor.update(records=number, report=report_values(context.report))
         if job.seconds_left < SECONDS_PER_BATCH:
             raise Postponed("The file is long; the next attempt goes on from here.", seconds=0)
 
     return step
 
 
-def _report(values: Mapping[str, Any]) -> Report:
+def _restore_report(values: Mapping[str, Any]) -> Report:
     counts: dict[str, Any] = {name: Counter(values.get(name, {})) for name in ("made", "known", "refused", "reasons")}
-    return Report(**counts, notes=[Note(**each) for each in values.get("notes", [])])
+    return Report(**counts, notes=[Note(**note) for note in values.get("notes", [])])
 
 
 def _undo(job: JobContext, row: Import) -> Any:
@@ -246,8 +246,8 @@ def _undo(job: JobContext, row: Import) -> Any:
     return writes
 
 
-def forget_uploads(now: datetime) -> int:
-    """Delete uploaded files that were not imported for a week; return how many."""
+def delete_old_uploads(now: datetime) -> int:
+    """Delete uploaded files that were not imported for a week; return their number."""
     old = [path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - RETENTION).timestamp()]
     for path in old:
         path.unlink(missing_ok=True)

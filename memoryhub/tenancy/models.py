@@ -49,7 +49,7 @@ class Agent(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {
         "system_prompt": "", "policy": dict, "strategies": dict, "topics_include": list, "topics_exclude": list,
         "retrieval_config": None, "fixed_user_id": "", "current_project": "", "domain": "", "related_domains": list,
     }  # fmt: skip
@@ -77,7 +77,7 @@ class Actor(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(db_default=Now())
 
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"policy": dict}
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {"policy": dict}
 
     class Meta:
         app_label = "memoryhub"

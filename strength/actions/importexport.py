@@ -25,7 +25,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.exporter import Selection, read_rows, snapshot
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
-from memoryhub.importexport.formats.markdown import MANIFEST, Line, note_of, tag_in_line
+from memoryhub.importexport.formats.markdown import MANIFEST, Line, render_note, tag_in_line
 from memoryhub.importexport.imports import CannotImport, ImportContext
 from memoryhub.importexport.jsonl import Digest, Part, header
 from memoryhub.importexport.models import ImportedRow
@@ -67,7 +67,7 @@ CONFLICT_TEXT: Final = "was edited in the file, and changed here since it was ex
 EDIT_REASON: Final = "Edited in a Markdown file."
 
 
-def write_imported(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
+def write_imported(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
     """Write memories whose text is not here yet, and take over edits of those that were exported from here.
 
     An import does not reinforce what is here. Raises CannotImport where users would be merged into one.
@@ -75,17 +75,17 @@ def write_imported(records: Sequence[LocatedRecord], *, writing: ImportContext) 
     by_user: dict[str, list[tuple[LocatedRecord, ImportedMemory]]] = {}
     for located in records:
         if isinstance(memory := located.record, ImportedMemory):
-            writing.users.add(memory.user_id)
+            context.users.add(memory.user_id)
             by_user.setdefault(memory.user_id, []).append((located, memory))
-    if writing.names.user_id is not None and len(writing.users - {""}) > 1:
+    if context.names.user_id is not None and len(context.users - {""}) > 1:
         raise CannotImport("The file holds memories of several users; without --user each gets their own.")
     for user_id, memories in by_user.items():
-        actor = writing.actor(user_id)
-        _write_new(actor, _apply_edits(actor, memories, writing), writing)
+        actor = context.actor(user_id)
+        _write_new(actor, _apply_edits(actor, memories, context), context)
 
 
 def _apply_edits(
-    actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], writing: ImportContext
+    actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], context: ImportContext
 ) -> list[tuple[LocatedRecord, ImportedMemory]]:
     """Take over the edits of memories that are here; return the others."""
     ids = [UUID(memory.id) for _, memory in memories if memory.id]
@@ -97,9 +97,9 @@ def _apply_edits(
         if row is None:
             rest.append((located, memory))
         elif not (values := _edited_values(row, memory)):
-            writing.know(located)
+            context.add_known(located)
         else:
-            _apply_edit(row, values, memory, located, writing)
+            _apply_edit(row, values, memory, located, context)
     return rest
 
 
@@ -118,52 +118,52 @@ def _edited_values(row: Memory, memory: ImportedMemory) -> dict[str, Any]:
 
 
 def _apply_edit(
-    row: Memory, values: dict[str, Any], memory: ImportedMemory, located: LocatedRecord, writing: ImportContext
+    row: Memory, values: dict[str, Any], memory: ImportedMemory, located: LocatedRecord, context: ImportContext
 ) -> None:
     if memory.version < row.version:
-        writing.refuse(located, CONFLICT_TEXT)
+        context.refuse(located, CONFLICT_TEXT)
         return
     try:
         edited = edit_memory(
-            memory=row, values=values, expected_version=row.version, by=writing.by, reason=EDIT_REASON, now=writing.now
+            memory=row, values=values, expected_version=row.version, by=context.by, reason=EDIT_REASON, now=context.now
         )
     except DomainError as error:
-        writing.refuse(located, str(error))
+        context.refuse(located, str(error))
         return
-    writing.report.made[MEMORIES] += 1
-    writing.note_row(row.actor, MEMORY_KIND, row.pk, version=edited.version)
+    context.report.made[MEMORIES] += 1
+    context.note_row(row.actor, MEMORY_KIND, row.pk, version=edited.version)
 
 
-def _write_new(actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], writing: ImportContext) -> None:
+def _write_new(actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], context: ImportContext) -> None:
     digests = [content_digest(memory.text) for _, memory in memories]
     rows = Memory.objects.of([actor.pk]).filter(content_digest__in=digests)
-    known = {(place, bytes(digest)) for place, digest in rows.values_list("namespace", "content_digest")}
+    known = {(namespace, bytes(digest)) for namespace, digest in rows.values_list("namespace", "content_digest")}
     fresh: list[tuple[LocatedRecord, NewMemory]] = []
     for (located, memory), digest in zip(memories, digests, strict=True):
         namespace = expand_namespace(
             default_namespace(Kind(memory.kind)), agent_id=actor.agent_id, user_id=actor.user_id
         )
         if (namespace, digest) in known:
-            writing.know(located, DUPLICATE_TEXT)
+            context.add_known(located, DUPLICATE_TEXT)
             continue
         known.add((namespace, digest))
-        fresh.append((located, _new_memory(memory, writing)))
+        fresh.append((located, _new_memory(memory, context)))
     if not fresh:
         return
-    items = write_memories(actor=actor, news=[new for _, new in fresh], by=writing.by, now=writing.now)
+    items = write_memories(actor=actor, news=[new for _, new in fresh], by=context.by, now=context.now)
     for (located, _), item in zip(fresh, items, strict=True):
         if item.memory is None:
-            writing.refuse(located, str(item.error))
+            context.refuse(located, str(item.error))
         elif not item.is_new:
-            writing.know(located, DUPLICATE_TEXT)
+            context.add_known(located, DUPLICATE_TEXT)
         else:
-            writing.report.made[MEMORIES] += 1
-            writing.note_row(actor, MEMORY_KIND, item.memory.pk)
+            context.report.made[MEMORIES] += 1
+            context.note_row(actor, MEMORY_KIND, item.memory.pk)
             if item.memory.status == Status.PENDING:
-                writing.note(located, PENDING_TEXT)
+                context.note(located, PENDING_TEXT)
 
 
-def _new_memory(memory: ImportedMemory, writing: ImportContext) -> NewMemory:
+def _new_memory(memory: ImportedMemory, context: ImportContext) -> NewMemory:
     metadata = dict(memory.metadata)
     try:
         check_metadata(metadata)
@@ -174,11 +174,11 @@ def _new_memory(memory: ImportedMemory, writing: ImportContext) -> NewMemory:
         kind=Kind(memory.kind),
         tags=memory.tags,
         source=Source.IMPORT,
-        channel=writing.channel,
+        channel=context.channel,
         valid_from=memory.since,
         pinned=memory.pinned,
         metadata=metadata,
-        needs_approval=memory.drawn,
+        needs_approval=memory.is_generated,
     )
 
 
@@ -384,7 +384,7 @@ def _notes(actor: Actor) -> Iterator[tuple[str, str]]:
             ]
             if lines:
                 title = NOTE_TITLES.get(kind, f"{kind}s")
-                yield f"{title}.md", note_of(title, lines)
+                yield f"{title}.md", render_note(title, lines)
 
 
 def _digest(text: str) -> str:

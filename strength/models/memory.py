@@ -119,7 +119,7 @@ class Memory(Facets, OwnedRow):
     )
 
     not_exported: ClassVar = frozenset({"wording_digest", "archived_why"})
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {
         "trust": Trust.UNTRUSTED,
         "status": Status.PENDING,
         "pinned": False,
@@ -239,7 +239,7 @@ class MemoryNumbers(OwnedRow):
     slept_in = models.IntegerField(null=True)
     taken = models.FloatField(db_default=0.0)
 
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"strength": 1.0}
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {"strength": 1.0}
 
     objects: ClassVar[NumbersQuerySet] = NumbersQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -391,7 +391,7 @@ class MemorySource(ActorRow):
     trust = models.CharField(max_length=10, choices=choices(Trust))
     created_at = models.DateTimeField(db_default=Now())
 
-    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
+    untrusted_import_values: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
 
     class Meta:
         ordering = ["created_at", "id"]

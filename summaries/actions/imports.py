@@ -29,19 +29,19 @@ CONFLICT_TEXT: Final = "was changed here and in the file; what is here is kept."
 DELETED_TEXT: Final = "was deleted here; it does not come back by a file."
 
 
-def write_documents(records: Sequence[LocatedRecord], *, writing: ImportContext) -> None:
+def write_documents(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
     """Create new documents, and update those changed in the file alone."""
-    actor = writing.actor("")
+    actor = context.actor("")
     for located in records:
         if isinstance(record := located.record, ImportedDocument):
             try:
-                _write_document(actor, located, record, writing)
+                _write_document(actor, located, record, context)
             except DomainError as error:
-                writing.refuse(located, str(error))
+                context.refuse(located, str(error))
 
 
-def _write_document(actor: Actor, located: LocatedRecord, record: ImportedDocument, writing: ImportContext) -> None:
-    key = sha256("\0".join([writing.format, record.project, record.name]).encode()).hexdigest()
+def _write_document(actor: Actor, located: LocatedRecord, record: ImportedDocument, context: ImportContext) -> None:
+    key = sha256("\0".join([context.format, record.project, record.name]).encode()).hexdigest()
     rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=DOCUMENT_KIND)
     last_import = rows.order_by("-id").first()
     project = (
@@ -59,27 +59,27 @@ def _write_document(actor: Actor, located: LocatedRecord, record: ImportedDocume
     base = stored if stored in bases else next((digest for digest in bases if digest not in ("", NEW_FILE)), None)
     status = sync_status(base=base, file=file, stored=stored)
     if status in (FileStatus.SAME, FileStatus.NEWER):
-        writing.know(located)
+        context.add_known(located)
         return
     if status in (FileStatus.CONFLICT, FileStatus.DOCUMENT_GONE):
-        writing.refuse(located, CONFLICT_TEXT if document is not None else DELETED_TEXT)
+        context.refuse(located, CONFLICT_TEXT if document is not None else DELETED_TEXT)
         return
     if project is None:
-        project = _create_project(actor, record, writing)
+        project = _create_project(actor, record, context)
         document = _document(project, name=name)
     written = put_document(
         project=project,
         name=name,
         text=record.text,
         kind=DocumentKind.SYNC,
-        by=writing.by,
-        now=writing.now,
+        by=context.by,
+        now=context.now,
         expected_version=document.version if document is not None else None,
         keeps_pending=True,
     )
-    writing.report.made[DOCUMENTS] += 1
+    context.report.made[DOCUMENTS] += 1
     details: dict[str, Any] = {"version": written.version, "digest": file, "created": document is None}
-    writing.note_row(actor, DOCUMENT_KIND, written.pk, key=key, **details)
+    context.note_row(actor, DOCUMENT_KIND, written.pk, key=key, **details)
 
 
 def _project_name(record: ImportedDocument) -> str:
@@ -114,12 +114,12 @@ def _document(project: Project | None, **lookup: Any) -> Document | None:
     return document
 
 
-def _create_project(actor: Actor, record: ImportedDocument, writing: ImportContext) -> Project:
+def _create_project(actor: Actor, record: ImportedDocument, context: ImportContext) -> Project:
     """Create the project of a document; a title that cannot be a name becomes the description."""
     name = _project_name(record)
     description = record.description or ("" if name == record.project else record.project)
-    project = create_project(actor=actor, name=name, description=description, by=writing.by, now=writing.now)
-    writing.note_row(actor, PROJECT_KIND, project.pk)
+    project = create_project(actor=actor, name=name, description=description, by=context.by, now=context.now)
+    context.note_row(actor, PROJECT_KIND, project.pk)
     return project
 
 

@@ -1,4 +1,4 @@
-"""Formats of other systems' exports, one module each: what recognises an archive, and what reads it into records."""
+"""Formats of other systems' exports, one module each: `recognises` an archive, and `read`s it into records."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from memoryhub.importexport.records import LocatedRecord
 
 @dataclass(frozen=True)
 class Format:
-    """A foreign format. `names_users` says whether it says whose each record is; others need --user."""
+    """A foreign format. With `names_users` each record names its user; other formats need --user."""
 
     recognises: Callable[[Archive], bool]
     read: Callable[[Archive, datetime], Iterator[LocatedRecord]]

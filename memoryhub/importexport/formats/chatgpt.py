@@ -1,7 +1,7 @@
 """ChatGPT's export: the zip as downloaded, `conversations.json`, or its shards `conversations-000.json` and on. Pure.
 
-A conversation is a tree of nodes, of which the branch up to `current_node` is what its owner sees. What ChatGPT put
-into its memory was worded by the model, and may have been put there by a page that it read: such memories wait.
+A conversation is a tree of nodes; the branch up to `current_node` is what its owner sees. ChatGPT's memories are worded
+by the model, and a page that it read may have put them there: they wait for review.
 """
 
 import re
@@ -38,12 +38,12 @@ def recognises(archive: Archive) -> bool:
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
-    yield from records_of(archive, _shards(archive), read_conversation, what=SESSIONS)
+    yield from records_of(archive, _shards(archive), read_conversation, record_name=SESSIONS)
 
 
 def _shards(archive: Archive) -> list[str]:
-    found = [name for name in archive.names if _SHARD.fullmatch(PurePosixPath(name).name)]
-    return found or (archive.names if len(archive.names) == 1 else [])
+    shards = [name for name in archive.names if _SHARD.fullmatch(PurePosixPath(name).name)]
+    return shards or (archive.names if len(archive.names) == 1 else [])
 
 
 def is_conversation(value: Any) -> bool:
@@ -51,7 +51,7 @@ def is_conversation(value: Any) -> bool:
 
 
 def read_conversation(value: Any) -> Iterator[Record]:
-    """Yield a conversation along its current branch, and what was remembered in it. Raises UnreadableElement."""
+    """Yield a conversation along its current branch, and its memories. Raises UnreadableElement."""
     if not is_conversation(value):
         raise UnreadableElement("it is no conversation: it has no `mapping` of messages.")
     session_id = checked_id(value.get("conversation_id") or value.get("id"), "conversation_id")
@@ -59,7 +59,7 @@ def read_conversation(value: Any) -> Iterator[Record]:
     memories: list[ImportedMemory] = []
 
     def read_node(node: tuple[str, Mapping[str, Any]]) -> ImportedMessage | None:
-        memories.extend(_remembered(node[1]))
+        memories.extend(_memories(node[1]))
         return _read_message(*node)
 
     yield from session_records(session, _branch(value), read_node)
@@ -68,21 +68,21 @@ def read_conversation(value: Any) -> Iterator[Record]:
 
 def _branch(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the messages from the first to `current_node`, each with the id of its node."""
-    nodes, place = value["mapping"], value.get("current_node")
-    if not isinstance(place, str) or place not in nodes:
+    nodes, node_id = value["mapping"], value.get("current_node")
+    if not isinstance(node_id, str) or node_id not in nodes:
         raise UnreadableElement("its `current_node` is none of its messages.")
-    way: list[str] = []
-    seen: set[str] = set()
-    while place is not None:
-        node = nodes.get(place) if isinstance(place, str) else None
+    path: list[str] = []
+    visited: set[str] = set()
+    while node_id is not None:
+        node = nodes.get(node_id) if isinstance(node_id, str) else None
         if not isinstance(node, dict):
             raise UnreadableElement("a message names a parent that is not there.")
-        if place in seen:
+        if node_id in visited:
             raise UnreadableElement("its messages go round in a circle.")
-        seen.add(place)
-        way.append(place)
-        place = node.get("parent")
-    for node_id in reversed(way):
+        visited.add(node_id)
+        path.append(node_id)
+        node_id = node.get("parent")
+    for node_id in reversed(path):
         message = nodes[node_id].get("message")
         if isinstance(message, dict):
             yield node_id, message
@@ -101,25 +101,29 @@ def _read_message(node_id: str, message: Mapping[str, Any]) -> ImportedMessage |
     return ImportedMessage(role, checked_text(text, MAX_MESSAGE_LENGTH), checked_id(node_id, "id"), created_at)
 
 
-def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:
+def _memories(message: Mapping[str, Any]) -> list[ImportedMemory]:
     """Return the memories in a message: calls of the `bio` tool, or the list of all memories."""
     content = mapping(message.get("content"))
     since = parse_time(message.get("create_time"))
     if message.get("recipient") == "bio":
         texts = [_text(content)]
     elif content.get("content_type") == "model_editable_context":
-        listed = content.get("model_set_context")
-        texts = _SNAPSHOT_ENTRY.split(listed)[1:] if isinstance(listed, str) else []
+        snapshot = content.get("model_set_context")
+        texts = _SNAPSHOT_ENTRY.split(snapshot)[1:] if isinstance(snapshot, str) else []
     else:
         return []
-    found = [text.strip() for text in texts if text.strip()]
-    return [ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, drawn=True) for text in found]
+    return [
+        ImportedMemory(checked_text(text.strip(), MAX_MEMORY_LENGTH), since=since, is_generated=True)
+        for text in texts
+        if text.strip()
+    ]
 
 
 def _text(content: Mapping[str, Any]) -> str:
     if content.get("content_type") not in ("text", "multimodal_text"):
         return ""
-    pieces = content.get("parts")
-    found = pieces if isinstance(pieces, list) else []
-    words = [piece if isinstance(piece, str) else mapping(piece).get("text") for piece in found]
-    return "\n".join(word for word in words if isinstance(word, str) and word)
+    parts = content.get("parts")
+    if not isinstance(parts, list):
+        return ""
+    texts = [part if isinstance(part, str) else mapping(part).get("text") for part in parts]
+    return "\n".join(text for text in texts if isinstance(text, str) and text)

@@ -38,15 +38,15 @@ _ROLES: Final[Mapping[str, Role]] = {"human": "user", "assistant": "assistant"}
 
 
 def recognises(archive: Archive) -> bool:
-    looked_at = [name for kind in ("conversations", "projects", "memories") for name in _files(archive, kind)]
-    looked_at = looked_at or (archive.names if len(archive.names) == 1 else [])
-    return any(_is_one(value) for value in first_values(archive, looked_at))
+    candidates = [name for kind in ("conversations", "projects", "memories") for name in _files(archive, kind)]
+    candidates = candidates or (archive.names if len(archive.names) == 1 else [])
+    return any(_is_element(value) for value in first_values(archive, candidates))
 
 
-def _is_one(value: Any) -> bool:
-    signs = ("chat_messages", "conversations_memory", "project_memories")
+def _is_element(value: Any) -> bool:
+    keys = ("chat_messages", "conversations_memory", "project_memories")
     is_project = isinstance(value, dict) and "uuid" in value and "docs" in value
-    return is_project or (isinstance(value, dict) and any(sign in value for sign in signs))
+    return is_project or (isinstance(value, dict) and any(key in value for key in keys))
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
@@ -58,21 +58,23 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
         yield from records
 
     if len(archive.names) == 1 and not any(_files(archive, kind) for kind in _READERS):
-        yield from records_of(archive, archive.names, lambda value: read_one(value, titles), what=SESSIONS)
+        yield from records_of(archive, archive.names, lambda value: read_element(value, titles), record_name=SESSIONS)
         return
-    yield from records_of(archive, _files(archive, "projects"), read_project, what=DOCUMENTS)
-    yield from records_of(archive, _files(archive, "memories"), lambda value: _memories(value, titles), what=MEMORIES)
-    yield from records_of(archive, _files(archive, "conversations"), _conversation, what=SESSIONS)
+    yield from records_of(archive, _files(archive, "projects"), read_project, record_name=DOCUMENTS)
+    yield from records_of(
+        archive, _files(archive, "memories"), lambda value: _memories(value, titles), record_name=MEMORIES
+    )
+    yield from records_of(archive, _files(archive, "conversations"), _conversation, record_name=SESSIONS)
 
 
 _READERS = ("conversations", "projects", "memories")
 
 
-def read_one(value: Any, titles: Mapping[str, str]) -> Iterator[Record]:
+def read_element(value: Any, titles: Mapping[str, str]) -> Iterator[Record]:
     """Read an element of a file under a name of the user's own. Raises UnreadableElement."""
     if isinstance(value, dict) and "docs" in value:
         return _project(value)
-    if isinstance(value, dict) and "chat_messages" not in value and _is_one(value):
+    if isinstance(value, dict) and "chat_messages" not in value and _is_element(value):
         return _memories(value, titles)
     return _conversation(value)
 
@@ -80,12 +82,12 @@ def read_one(value: Any, titles: Mapping[str, str]) -> Iterator[Record]:
 def _files(archive: Archive, kind: str) -> list[str]:
     """Return `<kind>.json`, and the files of a folder of that name."""
     paths = [PurePosixPath(name) for name in archive.names]
-    found = [
+    matches = [
         path
         for path in paths
         if path.suffix == ".json" and (path.stem == kind or (path.parts[:-1] or ("",))[-1] == kind)
     ]
-    return [str(path) for path in found]
+    return [str(path) for path in matches]
 
 
 def _conversation(value: Any) -> Iterator[Record]:
@@ -93,7 +95,7 @@ def _conversation(value: Any) -> Iterator[Record]:
         raise UnreadableElement("it is no conversation: it has no `chat_messages`.")
     session_id = checked_id(value.get("uuid"), "uuid")
     session = ImportedSession(session_id, checked_title(value.get("name")), parse_time(value.get("created_at")))
-    return session_records(session, _shown(objects(value["chat_messages"])), _read_message)
+    return session_records(session, _current_branch(objects(value["chat_messages"])), _read_message)
 
 
 def _read_message(message: Mapping[str, Any]) -> ImportedMessage | None:
@@ -104,26 +106,26 @@ def _read_message(message: Mapping[str, Any]) -> ImportedMessage | None:
     return ImportedMessage(role, text, checked_id(message.get("uuid"), "uuid"), created_at)
 
 
-def _shown(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the branch that ends in the newest message, where messages name their parents; else all in order."""
+def _current_branch(messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the branch that ends in the newest message if messages name their parents, else all in order."""
     by_id = {message.get("uuid"): message for message in messages}
     parents = [message.get("parent_message_uuid") for message in messages]
     if len(by_id) != len(messages) or not any(parent in by_id for parent in parents):
         return messages
-    way: list[Mapping[str, Any]] = []
-    place: Mapping[str, Any] | None = max(messages, key=lambda each: str(each.get("created_at")))
-    while place is not None and len(way) < len(messages):
-        way.append(place)
-        place = by_id.get(place.get("parent_message_uuid"))
-    return way[::-1]
+    branch: list[Mapping[str, Any]] = []
+    node: Mapping[str, Any] | None = max(messages, key=lambda message: str(message.get("created_at")))
+    while node is not None and len(branch) < len(messages):
+        branch.append(node)
+        node = by_id.get(node.get("parent_message_uuid"))
+    return branch[::-1]
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    """Return what was said, without thoughts and tools; `text` alone in older exports; then the attached texts."""
+    """Return a message's text without thoughts and tools (`text` in older exports), followed by attached texts."""
     own_text = "\n".join(block_texts(message.get("content"))) or (
         message["text"] if isinstance(message.get("text"), str) else ""
     )
-    attached = [each.get("extracted_content") for each in objects(message.get("attachments"))]
+    attached = [attachment.get("extracted_content") for attachment in objects(message.get("attachments"))]
     return "\n\n".join([own_text, *(text for text in attached if isinstance(text, str) and text.strip())]).strip()
 
 
@@ -152,13 +154,13 @@ def _memories(value: Any, titles: Mapping[str, str]) -> Iterator[Record]:
 
 
 def _paragraphs(text: Any, tags: tuple[str, ...]) -> Iterator[Record]:
-    """Yield a memory for each paragraph; a heading of one line goes before those below it."""
+    """Yield a memory for each paragraph, prefixed by the one-line heading above it."""
     heading = ""
     for piece in text.split("\n\n") if isinstance(text, str) else ():
-        words = piece.strip()
-        bare = words.strip("#*_: ")
-        if "\n" not in words and words != bare and len(bare) <= 80 and words[:1] in "#*":
-            heading = bare
-        elif words:
-            fact = f"{heading}: {words}" if heading else words
-            yield ImportedMemory(checked_text(fact, MAX_MEMORY_LENGTH), tags=tags, drawn=True)
+        paragraph = piece.strip()
+        stripped = paragraph.strip("#*_: ")
+        if "\n" not in paragraph and paragraph != stripped and len(stripped) <= 80 and paragraph[:1] in "#*":
+            heading = stripped
+        elif paragraph:
+            fact = f"{heading}: {paragraph}" if heading else paragraph
+            yield ImportedMemory(checked_text(fact, MAX_MEMORY_LENGTH), tags=tags, is_generated=True)

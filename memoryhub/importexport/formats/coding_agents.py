@@ -29,7 +29,7 @@ from memoryhub.importexport.records import (
     checked_id,
     checked_text,
     checked_title,
-    dated,
+    fill_times,
     mapping,
     parse_time,
 )
@@ -48,11 +48,11 @@ def recognises(archive: Archive) -> bool:
     if any(PurePosixPath(name).parts[0] == ".obsidian" for name in archive.names):
         return False
     transcripts = archive.ending(".jsonl")[:3]
-    has_lines = any(_is_line(value) for value in first_values(archive, transcripts))
+    has_lines = any(_is_transcript_line(value) for value in first_values(archive, transcripts))
     return has_lines or bool(archive.named(*INSTRUCTIONS))
 
 
-def _is_line(value: Any) -> bool:
+def _is_transcript_line(value: Any) -> bool:
     return isinstance(value, dict) and ("sessionId" in value or "leafUuid" in value) and "type" in value
 
 
@@ -62,9 +62,7 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
         yield from _transcript(archive, name, projects)
     for name in archive.ending(".md"):
         path = PurePosixPath(name)
-        folders = path.parts[:-1]
-        place = next((n for n, folder in enumerate(folders) if folder in MEMORY_FOLDERS), None)
-        if path.name in INSTRUCTIONS or place is not None:
+        if path.name in INSTRUCTIONS or not set(MEMORY_FOLDERS).isdisjoint(path.parts[:-1]):
             yield from _document(archive, path, projects)
 
 
@@ -75,7 +73,7 @@ def _document(archive: Archive, path: PurePosixPath, projects: Mapping[str, str]
     inside = path.parts[1:] if top else path.parts
     record: ImportedDocument | Refusal
     try:
-        text = archive.text(str(path), most=MAX_FILE_BYTES).removeprefix("\ufeff")
+        text = archive.text(str(path), max_bytes=MAX_FILE_BYTES).removeprefix("\ufeff")
         name = "/".join(inside).removesuffix(".md")
         record = ImportedDocument(project, name, checked_text(text, MAX_MESSAGE_LENGTH))
     except UnreadableElement as error:
@@ -87,7 +85,7 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
     """Yield the session of a file in parts, so that a long one is never held whole."""
     path = PurePosixPath(name)
     key, title, started_at = path.stem, "", None
-    waiting: list[ImportedMessage] = []
+    messages: list[ImportedMessage] = []
     size = 0
     with archive.open(name) as file:
         for line in lines(file):
@@ -106,13 +104,13 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
                 continue
             key = _session_id(value) or key
             started_at = started_at or message.created_at
-            waiting.append(message)
+            messages.append(message)
             size += len(message.text)
-            if len(waiting) == MAX_PART_MESSAGES or size >= MAX_FILE_BYTES:
-                yield LocatedRecord(_session(key, title, started_at, waiting), file=name)
-                waiting, size = [], 0
-    if waiting:
-        yield LocatedRecord(_session(key, title, started_at, waiting), file=name)
+            if len(messages) == MAX_PART_MESSAGES or size >= MAX_FILE_BYTES:
+                yield LocatedRecord(_session(key, title, started_at, messages), file=name)
+                messages, size = [], 0
+    if messages:
+        yield LocatedRecord(_session(key, title, started_at, messages), file=name)
 
 
 def _session(
@@ -120,14 +118,14 @@ def _session(
 ) -> ImportedSession | Refusal:
     try:
         title = title or messages[0].text.strip().partition("\n")[0][:TITLE_LENGTH]
-        return ImportedSession(checked_id(key, "sessionId"), title, started_at, dated(messages, started_at))
+        return ImportedSession(checked_id(key, "sessionId"), title, started_at, fill_times(messages, started_at))
     except UnreadableElement as error:
         return Refusal(SESSIONS, str(error))
 
 
 def _session_id(value: Mapping[str, Any]) -> str:
-    found = value.get("sessionId")
-    return found if isinstance(found, str) else ""
+    session_id = value.get("sessionId")
+    return session_id if isinstance(session_id, str) else ""
 
 
 def _title(value: Mapping[str, Any]) -> str:
@@ -144,8 +142,8 @@ def _read_message(value: Mapping[str, Any]) -> ImportedMessage | None:
         return None
     content = message.get("content")
     texts = [content] if isinstance(content, str) else block_texts(content)
-    kept = [text.strip() for each in texts if (text := _NOISE.sub("", each)).strip()]
-    text = "\n\n".join(each for each in kept if not each.startswith(_COMMANDS))
+    cleaned = [_NOISE.sub("", raw).strip() for raw in texts]
+    text = "\n\n".join(part for part in cleaned if part and not part.startswith(_COMMANDS))
     if not text:
         return None
     text = checked_text(text, MAX_MESSAGE_LENGTH)

@@ -1,8 +1,8 @@
 """Letta's agent file (`.af`), old and new: blocks become pinned memories, long ones documents; messages one session.
 Pure.
 
-A Letta agent speaks by the tool `send_message`; its plain text beside that is a thought and stays out. What a user
-said may be wrapped in an object of Letta's own.
+A Letta agent answers by the tool `send_message`; its plain text is a thought and is skipped. A user's text may be
+wrapped in a JSON object of Letta's.
 """
 
 import json
@@ -46,7 +46,7 @@ def recognises(archive: Archive) -> bool:
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
     files = archive.ending(".af") or archive.names
-    yield from records_of(archive, files, read_agent_file, what=SESSIONS, longest=MAX_LINE_BYTES)
+    yield from records_of(archive, files, read_agent_file, record_name=SESSIONS, max_bytes=MAX_LINE_BYTES)
 
 
 def _is_agent_file(value: Any) -> bool:
@@ -55,7 +55,7 @@ def _is_agent_file(value: Any) -> bool:
 
 
 def read_agent_file(value: Any) -> Iterator[Record]:
-    """Yield what the agents of a file remember. Raises UnreadableElement."""
+    """Yield the memories, documents and sessions of a file's agents. Raises UnreadableElement."""
     if not _is_agent_file(value):
         raise UnreadableElement("it is no agent file: it has neither `agents` nor `core_memory`.")
     if "core_memory" in value:
@@ -64,8 +64,8 @@ def read_agent_file(value: Any) -> Iterator[Record]:
     blocks = {block.get("id"): block for block in objects(value["blocks"])}
     for agent in objects(value["agents"]):
         ids = agent.get("block_ids")
-        own = [blocks[each] for each in ids if each in blocks] if isinstance(ids, list) else []
-        yield from _agent(agent, own)
+        own_blocks = [blocks[block_id] for block_id in ids if block_id in blocks] if isinstance(ids, list) else []
+        yield from _agent(agent, own_blocks)
 
 
 def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterator[Record]:
@@ -77,7 +77,7 @@ def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterato
         text = passage.get("text")
         if isinstance(text, str) and text.strip():
             since = parse_time(passage.get("created_at"))
-            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, drawn=True)
+            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, is_generated=True)
     key = checked_id(agent.get("id") or name, "id")
     started_at = parse_time(agent.get("created_at"))
     messages = enumerate(objects(agent.get("messages")))
@@ -99,9 +99,9 @@ def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | 
     number, message = numbered
     role, text = message.get("role"), _text(message)
     if role == "assistant":
-        text = "\n".join(_sent(message)) or ("" if objects(message.get("tool_calls")) else text)
+        text = "\n".join(_sent_messages(message)) or ("" if objects(message.get("tool_calls")) else text)
     elif role == "user":
-        text = _unwrapped(text)
+        text = _unwrap(text)
     if role not in ("user", "assistant") or not text.strip():
         return None
     role_name: Role = "user" if role == "user" else "assistant"
@@ -117,7 +117,7 @@ def _text(message: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(block_texts(content))
 
 
-def _sent(message: Mapping[str, Any]) -> Iterator[str]:
+def _sent_messages(message: Mapping[str, Any]) -> Iterator[str]:
     for call in objects(message.get("tool_calls")):
         function = mapping(call.get("function"))
         if function.get("name") == "send_message":
@@ -127,8 +127,8 @@ def _sent(message: Mapping[str, Any]) -> Iterator[str]:
                     yield text
 
 
-def _unwrapped(text: str) -> str:
-    """Return what the user said, without Letta's envelope; "" for its heartbeats and logins."""
+def _unwrap(text: str) -> str:
+    """Return a user's text without Letta's envelope; "" for its heartbeats and logins."""
     if not text.lstrip().startswith("{"):
         return text
     try:

@@ -1,6 +1,6 @@
-"""mem0's memories: what `get_all` returns, OpenMemory's export, and JSON Lines of the same objects. Pure.
+"""mem0's memories: the result of `get_all`, OpenMemory's export, and JSON Lines of the same objects. Pure.
 
-mem0 draws memories from what users say; what it has of an assistant, or of nobody, waits for review.
+mem0 extracts memories from users' messages; those from an assistant's, or of an agent without a user, wait for review.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def recognises(archive: Archive) -> bool:
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
-    yield from records_of(archive, _files(archive), lambda value: read_memory(value, now), what=MEMORIES)
+    yield from records_of(archive, _files(archive), lambda value: read_memory(value, now), record_name=MEMORIES)
 
 
 def _files(archive: Archive) -> list[str]:
@@ -67,5 +67,5 @@ def read_memory(value: Any, now: datetime) -> Iterator[Record]:
         tags=usable_tags(value.get("categories")),
         since=since if since is None or since <= now else None,
         metadata=mapping(value.get("metadata")),
-        drawn=role == "assistant" or of_agent,
+        is_generated=role == "assistant" or of_agent,
     )

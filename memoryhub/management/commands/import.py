@@ -74,7 +74,7 @@ class Command(ResumableCommand):
                 return self._import_own(file, names, by, options["dry_run"])
         archive = open_archive(path)
         format = resolve_format(archive, "" if options["format"] == AUTO else options["format"], names)
-        writing = ImportContext(
+        context = ImportContext(
             format=format, names=names, by=by, now=timezone.now(), dry_run=options["dry_run"], file_name=path.name
         )
         with self.progress_bar() as bar:
@@ -82,14 +82,14 @@ class Command(ResumableCommand):
 
             @contextmanager
             def step(number: int) -> Iterator[None]:
-                with dry_step(writing) if writing.dry_run else transaction.atomic():
+                with dry_step(context) if context.dry_run else transaction.atomic():
                     yield
                 bar.update(importing, completed=archive.done)
 
-            import_records(archive, writing=writing, step=step)
-        if writing.row is not None:
-            store_report(writing.row, writing)
-        return writing.report
+            import_records(archive, context=context, step=step)
+        if context.row is not None:
+            store_report(context.row, context)
+        return context.report
 
     def _import_own(self, file: BinaryIO, names: TargetNames, by: Any, dry_run: bool) -> Report:
         with self.progress_bar() as bar:

@@ -147,7 +147,7 @@ def test_exports_hold_strengths_as_they_are(write: Write, sleep_at: Sleep) -> No
     for model, stored in ((MemoryNumbers, 1.0), (PerspectiveStrength, 0.6)):
         table = Table(model)
         (values,) = table.values(table.rows)
-        row = table.written(values)
+        row = table.encode_row(values)
         assert not {"mark", "due", "taken"} & row.keys()
         assert row["strength"] == pytest.approx(stored * 0.95**3)
     assert memory.numbers.strength == 1.0

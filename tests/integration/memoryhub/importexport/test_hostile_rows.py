@@ -88,7 +88,7 @@ def _come_and_go(table: Table, row: dict[str, Any], actor_id: Any) -> None:
         table.rows.filter(pk=instance.pk).delete()
         table.model._base_manager.bulk_create([instance])
         for values in table.rows.filter(pk=instance.pk).values_list(*table.codecs):
-            dumped(table.written(values))
+            dumped(table.encode_row(values))
         transaction.set_rollback(True)
 
 

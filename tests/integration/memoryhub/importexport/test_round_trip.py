@@ -21,7 +21,7 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.importexport import importer
 from memoryhub.importexport.exporter import Selection, export_lines
-from memoryhub.importexport.fields import LEFT_OUT, exported_tables, left_out
+from memoryhub.importexport.fields import EXCLUDED_TABLES, excluded_tables, exported_tables
 from memoryhub.importexport.importer import DIFFERS, MISSING_REFERENCE, TargetNames, check, store
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.domain import actor_id
@@ -521,14 +521,14 @@ def test_every_table_of_an_actor_is_exported_or_named_with_a_reason() -> None:
     from memoryhub.auth.erasure import actor_models
 
     exports = {table.model for table in exported_tables()}
-    absent = left_out()
+    absent = excluded_tables()
     assert exports.isdisjoint(absent)
     assert exports | absent.keys() == set(actor_models())
     assert all(absent.values())
 
 
 def test_every_name_in_the_table_of_what_is_left_out_is_a_table() -> None:
-    assert set(LEFT_OUT) <= {model._meta.label for model in left_out()}
+    assert set(EXCLUDED_TABLES) <= {model._meta.label for model in excluded_tables()}
 
 
 @pytest.mark.parametrize("table", exported_tables(), ids=lambda table: table.name)

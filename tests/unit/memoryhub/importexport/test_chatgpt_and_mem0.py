@@ -166,7 +166,7 @@ def test_what_chatgpt_remembered_becomes_memories() -> None:
         "4": node("3", "assistant", " ", recipient="bio"),
     }
     memories = [each for each in read_conversation(talk(mapping)) if isinstance(each, ImportedMemory)]
-    assert [(each.text, each.drawn) for each in memories] == [
+    assert [(each.text, each.is_generated) for each in memories] == [
         ("Plays the koto.", True),
         ("Likes green tea", True),
         ("Lives in Kyoto\nsince 2020", True),
@@ -215,7 +215,7 @@ def test_a_message_that_cannot_be_taken_is_refused_alone(name: str, broken: Any,
     )
     assert [message.text for message in messages_of(read)] == ["first", "last"]
     (refused,) = [each for each in read if isinstance(each, Refusal)]
-    assert why in refused.why
+    assert why in refused.reason
 
 
 def test_a_conversation_may_be_known_by_its_older_name() -> None:
@@ -254,7 +254,7 @@ def test_nothing_but_a_refusal_comes_of_nonsense(value: Any) -> None:
         lambda: mem0.read_memory(value, NOW),
         lambda: chatgpt.read_conversation(value),
         lambda: letta.read_agent_file(value),
-        lambda: claude.read_one(value, {}),
+        lambda: claude.read_element(value, {}),
     )
     for read in readers:
         try:

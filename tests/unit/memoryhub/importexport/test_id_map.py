@@ -22,7 +22,7 @@ def test_every_reference_follows_and_texts_do_not() -> None:
     renaming.add(memory, ACTOR)
     new = str(renamed_id(memory, ACTOR))
     value = {"ids": [str(memory), str(stranger)], str(memory): 1, "text": f"see {memory}", "n": {"m": [str(memory)]}}
-    assert renaming.within(value, {}) == {
+    assert renaming.rewrite(value, {}) == {
         "ids": [new, str(stranger)],
         new: 1,
         "text": f"see {memory}",
@@ -42,7 +42,7 @@ def test_namespaces_get_the_new_owner_and_nothing_else() -> None:
     assert namespace("/facts/ann/", named) == "/facts/%C3%A9%2F2/"
     assert namespace("/facts/anna/ann/x/", named) == "/facts/anna/%C3%A9%2F2/x/"
     assert namespace(None, named) is None
-    assert IdMap().within({"namespace": "/facts/ann/", "content": "/facts/ann/"}, named) == {
+    assert IdMap().rewrite({"namespace": "/facts/ann/", "content": "/facts/ann/"}, named) == {
         "namespace": "/facts/%C3%A9%2F2/",
         "content": "/facts/ann/",
     }

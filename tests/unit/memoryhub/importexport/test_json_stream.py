@@ -80,12 +80,12 @@ def test_hostile_texts_are_told_singly() -> None:
 
 def test_what_is_too_long_is_passed_over_without_being_held() -> None:
     long = json.dumps({"a": ["x" * 1_000] * 100})
-    assert read(f'[{long}, {{"b": 2}}, {long}]', longest=5_000) == [
+    assert read(f'[{long}, {{"b": 2}}, {long}]', max_bytes=5_000) == [
         "longer than 5000 bytes.",
         {"b": 2},
         "longer than 5000 bytes.",
     ]
-    assert read(f'{long}\n{{"b": 2}}', longest=5_000) == ["longer than 5000 bytes.", {"b": 2}]
+    assert read(f'{long}\n{{"b": 2}}', max_bytes=5_000) == ["longer than 5000 bytes.", {"b": 2}]
 
 
 def test_lines_are_counted() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.importexport.formats.markdown import _OBSERVATION, Line, _continuations, note_of, tag_in_line
+from memoryhub.importexport.formats.markdown import _OBSERVATION, Line, _continuations, render_note, tag_in_line
 
 KEY = str(UUID(int=7))
 TEXTS = st.text(
@@ -24,7 +24,7 @@ def lines_of(note: str) -> list[Line]:
 @given(TEXTS, st.lists(st.text("aé旅-_/", min_size=1, max_size=5), unique=True, max_size=3), TEXTS)
 def test_a_line_is_read_back_as_it_was(text: str, tags: list[str], other: str) -> None:
     lines = [Line("fact", each.strip(), tags, id=KEY, version=3) for each in (text, other)]
-    assert lines_of(note_of("facts", lines)) == [
+    assert lines_of(render_note("facts", lines)) == [
         Line("fact", each.text, tuple(tags), id=KEY, version=3) for each in lines
     ]
 
