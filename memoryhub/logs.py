@@ -7,6 +7,7 @@ is one of ours, whose messages are written to be logged.
 
 import logging
 import traceback
+from datetime import datetime
 from types import TracebackType
 
 from pythonjsonlogger.json import JsonFormatter
@@ -35,8 +36,23 @@ def _headline(error: BaseException) -> str:
     return f"{name} (constraint {constraint})" if constraint else name
 
 
+def has_traceback(record: logging.LogRecord) -> bool:
+    """Filter: pass what an exception caused. Django's other lines repeat the request log, with the path as it came."""
+    return bool(record.exc_info)
+
+
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Filter: pass all, as a warning without a traceback: any scanner can cause these lines, as often as it likes."""
+    record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
+    return True
+
+
 class SafeFormatter(logging.Formatter):
     """A formatter for people that keeps messages of foreign exceptions to itself."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802  logging's name
+        """Return the time in ISO 8601 with its offset: a local time alone is ambiguous beside other programs' logs."""
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802  logging's name
         return safe_traceback(ei[1]) if ei[1] is not None else ""

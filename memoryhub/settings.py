@@ -15,6 +15,7 @@ from memoryhub.auth.config import SignInConfig
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.env import CHECKOUT, read_environment, secret_key
 from memoryhub.llm.config import LLMConfig
+from memoryhub.logs import has_traceback, without_traceback
 from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
 
@@ -261,9 +262,15 @@ LOGGING = {
         },
         "plain": {"()": "memoryhub.logs.SafeFormatter", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"},
     },
+    "filters": {
+        "has_traceback": {"()": "django.utils.log.CallbackFilter", "callback": has_traceback},
+        "without_traceback": {"()": "django.utils.log.CallbackFilter", "callback": without_traceback},
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": ENVIRONMENT.log_format}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
+        "django.request": {"filters": ["has_traceback"]},
+        "django.security.DisallowedHost": {"filters": ["without_traceback"]},
         # httpx logs each request's full address, the sockets beneath it even headers.
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},

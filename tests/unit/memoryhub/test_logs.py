@@ -2,9 +2,11 @@
 
 import json
 import logging
+from datetime import datetime
 
 import pytest
 from django.db import IntegrityError, connection
+from django.test import Client
 
 from memoryhub.auth.domain import Forbidden
 from memoryhub.logs import SafeFormatter, SafeJsonFormatter
@@ -38,6 +40,25 @@ def test_own_exceptions_keep_their_message() -> None:
         raise Forbidden("This key may not.")
     except Forbidden as error:
         assert "memoryhub.auth.domain.Forbidden: This key may not." in logged(error, SafeFormatter())
+
+
+def test_times_have_their_offset() -> None:
+    record = logging.LogRecord("x", logging.INFO, __file__, 1, "request", (), None)
+    logged_at = datetime.fromisoformat(json.loads(SafeJsonFormatter("%(asctime)s").format(record))["asctime"])
+    assert logged_at.tzinfo is not None
+    assert abs(logged_at.timestamp() - record.created) < 0.002  # the log has milliseconds
+
+
+def test_refused_requests_are_logged_without_path_and_traceback(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The path holds whatever somebody typed; the request log has the route and the status."""
+    client.get(f"/nowhere/{SECRET}")
+    client.get("/healthz", headers={"host": "evil.example"})
+    assert [(each.name, each.levelname, each.exc_info) for each in caplog.records] == [
+        ("django.security.DisallowedHost", "WARNING", None)
+    ]
+    assert "ALLOWED_HOSTS" in caplog.text
 
 
 def test_record_without_an_exception_has_none() -> None:
