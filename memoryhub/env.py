@@ -93,8 +93,8 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         debug=read_switch(source, "DEBUG", False),
         demo=read_switch(source, "DEMO", True),
         process=source.get("MEMORYHUB_PROCESS") or "command",
-        allowed_hosts=read_words(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
-        trusted_origins=read_words(source, "CSRF_TRUSTED_ORIGINS"),
+        allowed_hosts=_hosts(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
+        trusted_origins=_origins(source, "CSRF_TRUSTED_ORIGINS"),
         tls_proxies=_addresses(source, "MEMORYHUB_TLS_PROXY"),
         pool_min=pool_min,
         pool_max=_integer(
@@ -204,6 +204,31 @@ def _addresses(source: Mapping[str, str], name: str) -> tuple[str, ...]:
             raise EnvironmentProblem(
                 f"{name} must hold addresses or networks, such as 127.0.0.1 or 172.16.0.0/12, not {word!r}."
             ) from None
+    return words
+
+
+def _hosts(source: Mapping[str, str], name: str) -> tuple[str, ...]:
+    words = read_words(source, name)
+    for word in words:
+        is_ipv6 = word.startswith("[") and word.endswith("]")
+        if "/" in word or (":" in word and not is_ipv6):
+            raise EnvironmentProblem(
+                f"{name} must hold names or addresses without a scheme and a port, such as memory.example.org, "
+                f"not {word!r}."
+            )
+    return words
+
+
+def _origins(source: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return origins. Django compares them as texts, so that one with a final slash would never match."""
+    words = read_words(source, name)
+    for word in words:
+        scheme, _, rest = word.partition("://")
+        if scheme not in {"http", "https"} or not rest or "/" in rest:
+            raise EnvironmentProblem(
+                f"{name} must hold origins with their scheme and without a path, such as https://memory.example.org, "
+                f"not {word!r}."
+            )
     return words
 
 

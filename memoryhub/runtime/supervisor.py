@@ -401,9 +401,10 @@ def web_url(environment: Environment) -> str:
 
 def is_healthy(environment: Environment) -> bool:
     address = EVERY_INTERFACE.get(environment.host, environment.host)
+    name = environment.allowed_hosts[0].lstrip(".")  # another one would be refused, and logged as if it were an attack
     connection = http.client.HTTPConnection(address, environment.port, timeout=2)
     try:
-        connection.request("GET", "/healthz", headers={"Host": f"localhost:{environment.port}"})
+        connection.request("GET", "/healthz", headers={"Host": "localhost" if name == "*" else name})
         return connection.getresponse().status < 500
     except (OSError, http.client.HTTPException):
         return False

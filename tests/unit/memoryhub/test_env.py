@@ -29,11 +29,22 @@ def test_defaults_are_as_documented() -> None:
         ("MEMORYHUB_WEB_PROCESSES", "0"),
         ("MEMORYHUB_LOG_FORMAT", "xml"),
         ("MEMORYHUB_DB_POOL_MAX", "0"),
+        ("ALLOWED_HOSTS", "memory.example.org,https://memory.example.org"),
+        ("ALLOWED_HOSTS", "memory.example.org:8000"),
+        ("CSRF_TRUSTED_ORIGINS", "memory.example.org"),
+        ("CSRF_TRUSTED_ORIGINS", "https://memory.example.org/"),
     ],
 )
 def test_wrong_value_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(EnvironmentProblem, match=name):
         read_environment({name: value})
+
+
+def test_hosts_and_origins_may_be_patterns_and_addresses() -> None:
+    hosts, origins = "*,.example.org,[::1],10.0.0.7", "https://*.example.org,http://[::1]:8000"
+    environment = read_environment({"ALLOWED_HOSTS": hosts, "CSRF_TRUSTED_ORIGINS": origins})
+    assert environment.allowed_hosts == ("*", ".example.org", "[::1]", "10.0.0.7")
+    assert environment.trusted_origins == ("https://*.example.org", "http://[::1]:8000")
 
 
 def test_the_pool_holds_its_minimum_where_only_that_is_set() -> None:
