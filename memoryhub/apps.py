@@ -1,7 +1,7 @@
 """The ground that all apps share, as a Django app."""
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 from django.utils.module_loading import autodiscover_modules
 
 
@@ -14,6 +14,7 @@ class MemoryhubConfig(AppConfig):
 
         from memoryhub.admin import dashboard, imports, palette, sign_in, usage, users
         from memoryhub.admin.labels import label_models
+        from memoryhub.api.health import require_database
         from memoryhub.auth.erasure import FILE_SOURCES
         from memoryhub.auth.roles import apply_roles
         from memoryhub.embeddings.tasks import backfill_pieces
@@ -30,4 +31,5 @@ class MemoryhubConfig(AppConfig):
         admin.site.has_permission = sign_in.has_permission  # type: ignore[method-assign]
         PAGES.extend([*users.PAGES, *sign_in.PAGES, *usage.PAGES, *palette.PAGES, *imports.PAGES])
         dashboard.PANELS.extend([dashboard.core_panel, usage.usage_tiles])
+        pre_migrate.connect(require_database, sender=self, dispatch_uid="memoryhub.database")
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
@@ -32,7 +32,8 @@ from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
-from memoryhub.runtime.postgres import disk_space
+from memoryhub.logs import PACKAGES
+from memoryhub.runtime.postgres import PostgresError, disk_space
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
 from memoryhub.tenancy.domain import PolicyError
@@ -158,16 +159,62 @@ def server() -> Iterator[Finding]:
     for name in ("database", "migrations"):
         is_ok, detail = run_check(CHECKS[name])
         yield Finding(Level.FINE if is_ok else Level.BROKEN, name, detail)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
-        major = cursor.fetchone()[0]
-        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-        row = cursor.fetchone()
+    applied = MigrationExecutor(connection).loader
+    unknown = sorted(
+        f"{app}.{name}" for app, name in applied.applied_migrations if (app, name) not in applied.graph.nodes
+    )
+    if newer := [each for each in unknown if each.startswith(PACKAGES)]:
+        detail = (
+            f"a newer release has written this database ({', '.join(newer)}); run that release, or restore a backup"
+        )
+        yield Finding(Level.BROKEN, "migrations", detail)
+    major, pgvector = _versions()
     level = Level.FINE if major >= MIN_POSTGRESQL_VERSION else Level.BROKEN
     yield Finding(level, "PostgreSQL", f"version {major}; {MIN_POSTGRESQL_VERSION} or newer is needed")
-    version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
-    detail = f"version {row[0] if row else 'none'}; {'.'.join(map(str, MIN_PGVECTOR_VERSION))} or newer is needed"
-    yield Finding(Level.FINE if version >= MIN_PGVECTOR_VERSION else Level.BROKEN, "pgvector", detail)
+    detail = f"version {pgvector or 'none'}; {'.'.join(map(str, MIN_PGVECTOR_VERSION))} or newer is needed"
+    yield Finding(Level.FINE if _is_recent(pgvector) else Level.BROKEN, "pgvector", detail)
+
+
+def _versions() -> tuple[int, str | None]:
+    """Return PostgreSQL's major version, and pgvector's in this database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('server_version_num')::int / 10000, "
+            "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+        )
+        major, pgvector = cursor.fetchone()
+    return major, pgvector
+
+
+def _is_recent(pgvector: str | None) -> bool:
+    return tuple(int(part) for part in (pgvector or "0").split(".")[:2]) >= MIN_PGVECTOR_VERSION
+
+
+def require_database(**kwargs: Any) -> None:
+    """Receiver of `pre_migrate`: install pgvector where it is missing.
+
+    Raises PostgresError where the server is too old, or pgvector is too old or cannot be installed.
+    """
+    major, pgvector = _versions()
+    if major < MIN_POSTGRESQL_VERSION:
+        raise PostgresError(f"the database is PostgreSQL {major}; {MIN_POSTGRESQL_VERSION} or newer is needed.")
+    if pgvector is None:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except DatabaseError as error:
+            raise PostgresError(
+                f"pgvector cannot be installed in the database ({str(error).splitlines()[0]}). Install its package on "
+                "that server, and run CREATE EXTENSION vector in this database as a superuser "
+                "(docs/howto/external-database.md)."
+            ) from error
+        _major, pgvector = _versions()
+    if not _is_recent(pgvector):
+        needed = ".".join(map(str, MIN_PGVECTOR_VERSION))
+        raise PostgresError(
+            f"the database has pgvector {pgvector}; {needed} or newer is needed: update its package on that server, "
+            "then run ALTER EXTENSION vector UPDATE."
+        )
 
 
 def disk() -> Iterator[Finding]:

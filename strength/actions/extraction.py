@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.db.models import Q
 
 from conversations.actions.messages import message_texts
@@ -439,12 +439,7 @@ MAX_UNREAD: Final = 1_000
 
 def diagnose() -> Iterator[Finding]:
     """Yield for `manage.py doctor` whether extraction keeps up with new messages."""
-    try:
-        unread = unread_messages()
-    except DatabaseError as error:
-        text = f"The database does not answer ({type(error).__name__})."
-        yield Finding(Level.WARNING, "extraction", text)
-        return
+    unread = unread_messages()
     counts = ", ".join(f"{number} for {strategy}" for strategy, number in sorted(unread.items()))
     level, text = Level.WARNING, f"messages wait: {counts}"
     if unread and settings.LLM.provider == "none":

@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import OperationalError, connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -21,6 +22,7 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.models import ApiKey
 from memoryhub.jobs import status
 from memoryhub.management.commands import first_run as first_run_command
+from memoryhub.runtime.postgres import PostgresError
 from memoryhub.tenancy.models import Agent
 from tests.conftest import NOW
 from tests.fakes.oidc_server import CLIENT_ID, CLIENT_SECRET, OidcServer
@@ -120,6 +122,33 @@ def test_doctor_fails_where_something_is_broken(db: None, monkeypatch: pytest.Mo
     monkeypatch.setattr(health, "MIN_PGVECTOR_VERSION", (99, 0))
     with pytest.raises(CommandError, match="Broken: pgvector"):
         doctor()
+
+
+def test_doctor_names_a_database_of_a_newer_release(db: None) -> None:
+    MigrationRecorder(connection).record_applied("strength", "9999_of_a_newer_release")
+    with pytest.raises(CommandError, match="Broken: migrations"):
+        doctor()
+    found = [each.detail for each in health.server() if each.level is health.Level.BROKEN]
+    assert ["strength.9999_of_a_newer_release" in each for each in found] == [True]
+
+
+def test_doctor_reports_an_outage_once(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as outage:
+        outage.setattr(connection, "cursor", Mock(side_effect=OperationalError("connection refused")))
+        with pytest.raises(CommandError, match=r"^Broken: database\.$"):
+            doctor()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [("MIN_POSTGRESQL_VERSION", 99, "99 or newer is needed"), ("MIN_PGVECTOR_VERSION", (99, 0), "ALTER EXTENSION")],
+)
+def test_a_server_that_is_too_old_is_not_migrated(
+    db: None, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, said: str
+) -> None:
+    monkeypatch.setattr(health, name, value)
+    with pytest.raises(PostgresError, match=said):
+        call_command("migrate", verbosity=0)
 
 
 def first_run(settings: Any) -> str:
