@@ -1,4 +1,4 @@
-"""The embedded server by hand: `python -m memoryhub.runtime.postgres start|stop|status|url|psql|dump|restore|destroy`.
+"""The embedded server by hand: `python -m memoryhub.runtime.postgres ACTION`.
 
 The supervisor starts the server through this too: a process of its own can be ended at any moment, even in
 the middle of a long recovery, and the next start puts right what it left.
@@ -19,6 +19,18 @@ from memoryhub.runtime.postgres.binaries import find_binaries
 
 DEFAULT_DATA_DIR = Path(__file__).resolve().parents[2] / ".data"
 WITH_A_FILE: Final = ("dump", "restore")
+USAGE: Final = """\
+Control the embedded PostgreSQL server of MEMORYHUB_DATA_DIR.
+
+  start         start the server
+  stop          stop it
+  status        print `running` (exit code 0) or `stopped` (3)
+  url           print the database's URL, password included
+  psql          open a prompt on the database
+  dump FILE     write a backup while memoryhub runs
+  restore FILE  restore a backup into an empty database
+  destroy       stop the server, and delete the database
+"""
 
 DUMP: Final = ("pg_dump", "--format=custom", "--no-owner")
 RESTORE: Final = ("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction")
@@ -26,9 +38,15 @@ RESTORE: Final = ("pg_restore", "--no-owner", "--exit-on-error", "--single-trans
 
 def main() -> int:
     """Run one action; the exit code is 0 when it worked, for `status` when the server runs."""
-    parser = argparse.ArgumentParser(prog="python -m memoryhub.runtime.postgres", description=__doc__)
-    parser.add_argument("action", choices=["start", "stop", "status", "url", "psql", *WITH_A_FILE, "destroy"])
-    parser.add_argument("file", nargs="?", type=Path, help="where `dump` writes, what `restore` reads")
+    parser = argparse.ArgumentParser(
+        prog="python -m memoryhub.runtime.postgres",
+        description=USAGE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "action", metavar="ACTION", choices=["start", "stop", "status", "url", "psql", *WITH_A_FILE, "destroy"]
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path)
     arguments = parser.parse_args()
     action, file = arguments.action, arguments.file
     if (file is not None) != (action in WITH_A_FILE):
@@ -67,7 +85,9 @@ def _run(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
 def _with_url(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
     connection = cluster.connection()
     if connection is None:
-        raise PostgresError(f"There is no database in {cluster.data_dir} yet: start the server first.")
+        elsewhere = " DATABASE_URL is not used here: for that server use its own psql, pg_dump and pg_restore."
+        hint = elsewhere if os.environ.get("DATABASE_URL") else ""
+        raise PostgresError(f"There is no database in {cluster.data_dir} yet: start the server first.{hint}")
     if action == "url":
         print(connection.url())
         return 0
