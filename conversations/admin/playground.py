@@ -185,7 +185,11 @@ def playground(request: HttpRequest) -> HttpResponse:
     if result is not None and memory is not None:
         result.notices.insert(0, _memory_outcome(result, str(memory)))
     if not form.is_bound and submitted_text(request, "run"):
-        context |= {"run": submitted_text(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
+        context |= (
+            {"run": submitted_text(request, "run"), "shows_previous_settings": True}
+            if before
+            else {"is_forgotten": True}
+        )
     if result is None and form.is_bound and before is not None:
         # A failed run is none: the next is compared with the one before it.
         context["run"] = cache_run(request, before)

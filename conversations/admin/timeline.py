@@ -212,7 +212,7 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
         "query": query,
         "zone": query.zone,
         "shows_messages": shows_messages,
-        "longest_shown": MAX_SHOWN_LENGTH,
+        "max_shown_length": MAX_SHOWN_LENGTH,
         "address": address,
         "earlier": _link(address, query, before=page["earlier"]),
         "later": _link(address, query, after=page["later"]),

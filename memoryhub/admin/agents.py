@@ -111,9 +111,9 @@ def owned_lists(request: HttpRequest) -> list[tuple[Any, type[Model], str]]:
 
 def row_links(request: HttpRequest, agent_id: str, user_id: str = "") -> list[dict[str, Any]]:
     """Return links to the lists of what belongs to an agent, or to a user of it."""
-    whose = {"actor__agent__agent_id__exact": agent_id, **({"user": user_id} if user_id else {})}
+    query = {"actor__agent__agent_id__exact": agent_id, **({"user": user_id} if user_id else {})}
     return [
-        {"title": title, "link": f"{address}?{urlencode(whose)}"} for title, _model, address in owned_lists(request)
+        {"title": title, "link": f"{address}?{urlencode(query)}"} for title, _model, address in owned_lists(request)
     ]
 
 
@@ -178,7 +178,7 @@ class ActorAdmin(ActionAdmin):
 
     form = ActorForm
     allows = frozenset({"change"})
-    list_display = ("whose", "overrides", "created_at")
+    list_display = ("owner", "overrides", "created_at")
     list_filter = ("agent",)
     search_fields = ("agent__agent_id", "user_id")
     readonly_fields = ("id", "agent", "user_id", "created_at")
@@ -190,7 +190,7 @@ class ActorAdmin(ActionAdmin):
     list_select_related = ("agent",)
 
     @admin.display(description=_("agent and user"), ordering="agent__agent_id")
-    def whose(self, actor: Actor) -> str:
+    def owner(self, actor: Actor) -> str:
         itself = gettext("the agent itself")
         return actor_title(actor) if actor.user_id else f"{actor.agent_id} ({itself})"
 

@@ -103,13 +103,13 @@ def _detail(value: Any) -> Any:
 
 @admin.register(AuditEntry)
 class AuditAdmin(ReadOnlyAdmin):
-    list_display = ("at", "who", "deed", "shown_object", "whose", "why")
+    list_display = ("at", "who", "event", "shown_object", "owner", "shown_reason")
     list_filter = (PersonFilter, "at", "who_kind", VerbFilter, KindFilter, "agent_id", "user_id")
     search_fields = ("object_id", "who_name", "verb", "reason")
     search_help_text = _("A name, what was done, a kind of row, words of a reason, or the id of a row.")
     id_fields = ("pk", "object_id")
     fields = (
-        ("at", "deed"),
+        ("at", "event"),
         ("who", "who_kind", "who_id"),
         ("shown_object", "object_id"),
         ("agent_id", "user_id"),
@@ -147,7 +147,7 @@ class AuditAdmin(ReadOnlyAdmin):
             return excerpt(entry.who_name, 60)
         return principal_label(entry.who_name, entry.who_kind)
 
-    deed = column(_("what"), lambda entry: audit_title(entry.verb, entry.object_kind), ordering="verb")
+    event = column(_("what"), lambda entry: audit_title(entry.verb, entry.object_kind), ordering="verb")
     stored_verb = column(_("verb"), lambda entry: format_html("<code>{}</code>", entry.verb))
     stored_kind = column(_("object kind"), lambda entry: format_html("<code>{}</code>", entry.object_kind))
 
@@ -162,10 +162,10 @@ class AuditAdmin(ReadOnlyAdmin):
         return link_to(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", entry.object_id, text)
 
     @admin.display(description=_("agent and user"))
-    def whose(self, entry: AuditEntry) -> Any:
+    def owner(self, entry: AuditEntry) -> Any:
         if not entry.user_id:
             return excerpt(entry.agent_id, 60) if entry.agent_id else "-"
         return format_html("{} / {}", excerpt(entry.agent_id, 60), excerpt(entry.user_id, 60))
 
-    why = column(_("reason"), lambda entry: excerpt(entry.reason) if entry.reason else "-")
+    shown_reason = column(_("reason"), lambda entry: excerpt(entry.reason) if entry.reason else "-")
     details_in_words = column(_("details"), lambda entry: details_of(entry.details))

@@ -339,9 +339,9 @@ class WrittenTextAdmin(HistoryAdmin):
                 "who_kind": PRINCIPAL_KINDS[each.who_kind],
                 "at": each.created_at,
                 "why": each.reason,
-                "is_now": each.number == row.version,
+                "is_current": each.number == row.version,
                 "note": ", ".join(filter(None, [str(GENERATORS[each.generator]), each.model])),
-                "what_changed": address("compare", row, **{"from": each.number - 1, "to": each.number}),
+                "diff_url": address("compare", row, **{"from": each.number - 1, "to": each.number}),
             }
             for each in rows[:number]
         ]

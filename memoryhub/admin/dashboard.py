@@ -351,7 +351,7 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
         ],
         "curves": list(_chart_data([each for each in seen if isinstance(each, Curve)], now)),
         "curve_options": CURVE_OPTIONS,
-        "happenings": _with_row_labels(request, (each for each in seen if isinstance(each, RecentAction))),
+        "events": _with_row_labels(request, (each for each in seen if isinstance(each, RecentAction))),
         "alarms": [*_disk_alarms(), *(tile.alarm for tile in tiles if tile.alarm is not None)],
         "providers": list(_providers(now, with_calls=user.has_perm(view_permission(LedgerEntry)))),
         "sees_anything": bool(tiles),

@@ -101,7 +101,7 @@ def imports_view(request: HttpRequest) -> HttpResponse:
         else:
             address = reverse("import_page", args=[row.pk])
             if "in_pieces" in request.POST:
-                return JsonResponse({"pieces": reverse("import_piece", args=[row.pk]), "page": address})
+                return JsonResponse({"pieces": reverse("import_chunk", args=[row.pk]), "page": address})
             return HttpResponseRedirect(address)
     if "in_pieces" in request.POST:
         return JsonResponse({"problems": [problem for each in form.errors.values() for problem in each]}, status=400)
@@ -137,7 +137,7 @@ def _append(row: Import, file: UploadedFile, offset: int = 0) -> Import:
     return row
 
 
-def piece_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
+def chunk_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     """Take a piece of a file from the page's script; the last one orders the preview."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
@@ -195,5 +195,5 @@ def _row(import_id: UUID) -> Import:
 PAGES = [
     Page("imports/", "importer", imports_view, PERMISSIONS),
     Page("imports/<uuid:import_id>/", "import_page", import_view, PERMISSIONS),
-    Page("imports/<uuid:import_id>/piece/", "import_piece", piece_view, PERMISSIONS),
+    Page("imports/<uuid:import_id>/piece/", "import_chunk", chunk_view, PERMISSIONS),
 ]

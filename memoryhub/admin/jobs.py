@@ -139,7 +139,7 @@ class JobAdmin(DecisionAdmin):
 
     list_per_page = 45  # wide rows: a page stays under 350 KB
 
-    list_display = ("created_at", "shown_kind", "shown_state", "attempts", "whose", "shown_error", "finished_at")
+    list_display = ("created_at", "shown_kind", "shown_state", "attempts", "owner", "shown_error", "finished_at")
     list_filter = ("state", KindFilter, "created_at")
     list_select_related = ("actor",)
     list_deferred = ("payload",)
@@ -148,7 +148,7 @@ class JobAdmin(DecisionAdmin):
     actions = ("retry", "cancel")
     fields = (
         ("shown_kind", "shown_state_in_words"),
-        ("whose", "key"),
+        ("owner", "key"),
         ("attempts", "excused"),
         "error",
         "shown_payload",
@@ -182,7 +182,7 @@ class JobAdmin(DecisionAdmin):
     )
     shown_state, shown_state_in_words = choice_displays("state", STATE_LABELS, STATE_COLOURS, description=_("state"))
 
-    whose = column(_("actor"), lambda job: owner_label(job.actor) if job.actor else "-")
+    owner = column(_("actor"), lambda job: owner_label(job.actor) if job.actor else "-")
     shown_payload = column(
         _("payload"), lambda job: excerpt(json.dumps(job.payload, ensure_ascii=False), MAX_PAYLOAD_LENGTH)
     )

@@ -160,7 +160,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
         codes = [] if has_one else _set_up(request, person, form.cleaned_data["code"])
         if codes:
             answer = second_factor.finish_step(request, step)
-            return _codes_page(request, codes, goes_on_to=answer["Location"])
+            return _codes_page(request, codes, continue_url=answer["Location"])
         form.add_error("code", _("This code is not right, or was used already."))
     making = {} if has_one else secret_of(request, person)
     title = _("Enter a code") if has_one else _("Set up a second factor")
@@ -231,11 +231,11 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
         codes = _set_up(request, person, code)
         if codes:
             request.session[METHODS_KEY] = sorted({*request.session.get(METHODS_KEY, ()), "mfa"})
-            return _codes_page(request, codes, goes_on_to=reverse("own_sign_in"))
+            return _codes_page(request, codes, continue_url=reverse("own_sign_in"))
     elif second_factor.verify_code(request, person, code):
         if what == "renew":
             codes = second_factor.renew_codes(person, by=principal(request), now=clock())
-            return _codes_page(request, codes, goes_on_to=reverse("own_sign_in"))
+            return _codes_page(request, codes, continue_url=reverse("own_sign_in"))
         second_factor.turn_off(person, by=principal(request), now=clock())
         messages.success(request, gettext("The second factor is off."))
         return HttpResponseRedirect(reverse("own_sign_in"))
@@ -243,8 +243,8 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
     return None
 
 
-def _codes_page(request: HttpRequest, codes: list[str], *, goes_on_to: str) -> HttpResponse:
-    return _page(request, "codes.html", title=_("Your recovery codes"), codes=codes, goes_on_to=goes_on_to)
+def _codes_page(request: HttpRequest, codes: list[str], *, continue_url: str) -> HttpResponse:
+    return _page(request, "codes.html", title=_("Your recovery codes"), codes=codes, continue_url=continue_url)
 
 
 class NewAccountForm(BaseUserCreationForm):

@@ -213,7 +213,7 @@ def _confirm_page(screen: Any, request: HttpRequest, verb: str, **context: Any) 
         title=LABELS[verb],
         opts=screen.opts,
         verb=verb,
-        asks_why=verb in VERBS_WITH_REASON,
+        asks_reason=verb in VERBS_WITH_REASON,
         is_final=verb == DELETE,
         shown_changing=format_count(context["changing"]),
         checkbox=ACTION_CHECKBOX_NAME,
@@ -248,7 +248,7 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
         screen.message_user(request, str(error), messages.ERROR)
         return None
     _log(request, [kept, absorbed], "merge")
-    address = reverse("admin:strength_memory_part", args=[kept.pk])
+    address = reverse("admin:strength_memory_unmerge", args=[kept.pk])
     query = urlencode({"merge": str(merge.pk), "next": request.get_full_path()})
     report_done(request, gettext("The two memories were merged."), undo=f"{address}?{query}")
     return None
@@ -256,7 +256,7 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
 
 def _skipped_group(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
     text = ngettext("%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom))
-    return {"told": text % {"count": len(whom), "problem": problem}, **_examples(whom)}
+    return {"text": text % {"count": len(whom), "problem": problem}, **_examples(whom)}
 
 
 def _examples(memories: Sequence[Memory] | QuerySet[Memory], count: int | None = None) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def _log(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
 def undo_batch_url(request: HttpRequest, batch: UUID) -> str:
     """Return the URL that undoes a batch and returns to where it was made."""
     query = urlencode({"batch": str(batch), "next": request.get_full_path()})
-    return f"{reverse('admin:strength_memory_take_back_many')}?{query}"
+    return f"{reverse('admin:strength_memory_undo_batch')}?{query}"
 
 
 def undo_batch_view(screen: Any, request: HttpRequest) -> HttpResponse:

@@ -256,12 +256,12 @@ class MemoryAdmin(CuratedAdmin):
     # Buttons, and fragments loaded on demand
 
     def get_urls(self) -> list[URLPattern]:
-        take_back = self.admin_site.admin_view(require_POST(partial(undo_batch_view, self)))
+        undo_batch = self.admin_site.admin_view(require_POST(partial(undo_batch_view, self)))
         batch = self.admin_site.admin_view(partial(batch_view, self))
         return [
             path("batch/<uuid:batch>/", batch, name="strength_memory_batch"),
             path("views/", self.admin_site.admin_view(require_POST(self.views_view)), name="strength_memory_views"),
-            path("take-back/", take_back, name="strength_memory_take_back_many"),
+            path("undo/", undo_batch, name="strength_memory_undo_batch"),
             *super().get_urls(),
         ]
 
@@ -303,12 +303,12 @@ class MemoryAdmin(CuratedAdmin):
         return _done_with_undo(request, gettext("%(done)s: %(text)s") % done, changed, memory)
 
     @object_action()
-    def take_back_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+    def undo_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
         undo_revision(revision=_requested_revision(request, memory), by=principal(request), reason=reason, now=clock())
         return Done(gettext("The change was undone."))
 
     @object_action()
-    def part_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+    def unmerge_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
         of_memory = Merge.objects.filter(actor_id=memory.actor_id, kept_id=memory.pk)
         key = as_uuid(submitted_text(request, "merge"))
         proposal = of_memory.filter(pk=key).first() if key else None
@@ -384,14 +384,14 @@ class MemoryAdmin(CuratedAdmin):
         return {
             "verbs": [(verb, button_label(verb, stored), PAGE_KEYS.get(verb, "")) for verb in verbs if may_change],
             "edits_content": may_change and "content" not in too_long,
-            "edits_open": request.method == "POST" or request.GET.get("text") == FULL_TEXT,
+            "is_edit_open": request.method == "POST" or request.GET.get("text") == FULL_TEXT,
             "may_restore": may_change,
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
             "memory": stored,
-            "kept_out": tombstones_of(request, stored),
+            "tombstones": tombstones_of(request, stored),
             "has_ended": stored.valid_to is not None and stored.valid_to <= clock(),
-            "edits_whole": may_change and bool(too_long),
+            "offers_full_text": may_change and bool(too_long),
             "left_out_of_form": [FIELD_LABELS[name] for name in LONG_FIELDS if name in too_long],
             **memory_context(request, stored, now=clock()),
         }
@@ -414,7 +414,7 @@ def undo_url(request: HttpRequest, changed: Memory) -> str:
     query = {"number": str(changed.version)}
     if back := submitted_text(request, NEXT):
         query[NEXT] = f"{back}{_row_anchor(request, changed.pk)}"
-    return f"{reverse('admin:strength_memory_take_back', args=[changed.pk])}?{urlencode(query)}"
+    return f"{reverse('admin:strength_memory_undo', args=[changed.pk])}?{urlencode(query)}"
 
 
 def _done_with_undo(request: HttpRequest, text: str, changed: Memory, before: Memory) -> Done:

@@ -136,7 +136,7 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
             for each in shown
         ],
         "shows_latest": before is None,
-        "earlier_than": shown[-1].number if len(found) > REVISIONS_PAGE_SIZE else None,
+        "before_number": shown[-1].number if len(found) > REVISIONS_PAGE_SIZE else None,
     }
 
 
@@ -379,7 +379,7 @@ def retrieval_page(memory: Memory, *, place: int) -> dict[str, Any]:
             (item for item in receipt.items if str(memory.pk) in (item.get("source_id"), *item.get("memory_ids", ()))),
             {},
         )
-        rivals = [item for item in receipt.items if item["layer"] == own.get("layer")]
+        candidates = [item for item in receipt.items if item["layer"] == own.get("layer")]
         scores = own.get("score_breakdown") or {}
         parts = [(SCORE_LABELS[name], scores.get(name)) for name in WEIGHTED_SCORES]
         receipts.append(
@@ -388,8 +388,8 @@ def retrieval_page(memory: Memory, *, place: int) -> dict[str, Any]:
                 "query": excerpt(receipt.opening, MAX_QUOTE_LENGTH),
                 "item": own,
                 "layer": LAYER_LABELS.get(own.get("layer", ""), own.get("layer", "")),
-                "rank": rivals.index(own) + 1 if own else 0,
-                "rivals": len(rivals),
+                "rank": candidates.index(own) + 1 if own else 0,
+                "candidate_count": len(candidates),
                 "reason": REASON_LABELS.get(own.get("reason", ""), own.get("reason", "")),
                 "parts": [(name, score) for name, score in parts if isinstance(score, int | float)],
             }

@@ -252,7 +252,7 @@ def list_context(request: HttpRequest, found: MemoryList) -> dict[str, Any]:
         "chips": list(_filter_chips(request, found)),
         "hides_summaries": not shows_summaries(request),
         "show_summaries": found.get_query_string({SUMMARIES_FILTER: SUMMARIES_SHOWN}, ["p"]),
-        "asked": question,
+        "search": question,
         "meaning": meaning,
         "compares_spellings": question is not None and settings.EMBEDDING.provider == "hashing",
         "is_cut": meaning is not None and len(meaning.found) >= MAX_RESULTS,

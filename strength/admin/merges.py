@@ -126,7 +126,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
     ordering = ("-created_at", "-id")
     actions = ("accept", "dismiss")
     fields = (("owner", "state_in_words", "shown_likeness"), ("created_at", "decided_at", "decided_by"), "reason", "id")
-    change_form_outer_before_template = "admin/strength/merge/sides.html"
+    change_form_outer_before_template = "admin/strength/merge/decision.html"
 
     def title_of(self, row: Merge) -> str:
         return title_with_time(row._meta.verbose_name, row.created_at)
@@ -181,11 +181,11 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         done = act_on_each(self, request, rows, act, logged=verb)
         if done:
             text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
-            undo = f"{reverse('admin:strength_merge_undo_many')}?{urlencode({'batch': str(batch)})}"
+            undo = f"{reverse('admin:strength_merge_undo_batch')}?{urlencode({'batch': str(batch)})}"
             report_done(request, text % {"verb": BUTTON_LABELS[verb], "count": done}, undo=undo)
         return None
 
-    def undo_many_view(self, request: HttpRequest) -> HttpResponse:
+    def undo_batch_view(self, request: HttpRequest) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
         batch = as_uuid(submitted_text(request, "batch")) or new_id()
@@ -199,8 +199,8 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
 
     def get_urls(self) -> list[URLPattern]:
-        undo_many = self.admin_site.admin_view(require_POST(self.undo_many_view))
-        return [path("undo-many/", undo_many, name="strength_merge_undo_many"), *super().get_urls()]
+        undo_batch = self.admin_site.admin_view(require_POST(self.undo_batch_view))
+        return [path("undo-many/", undo_batch, name="strength_merge_undo_batch"), *super().get_urls()]
 
     @object_action()
     def decide_view(self, request: HttpRequest, proposal: Merge, reason: str) -> Done:
@@ -282,7 +282,7 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
         "is_compared": compared is not None,
         "is_cut": reads and max(len(kept.content), len(absorbed.content)) > MAX_SHOWN_LENGTH,
         "is_outdated": merge.state == MergeState.PROPOSED and not is_unchanged(merge, clock()),
-        "as_one": {
+        "merged": {
             "numbers": merged_numbers(
                 kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy
             ),

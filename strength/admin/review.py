@@ -338,13 +338,13 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
         behind = round_.count + open_ - len(skipped) + skipped.index(item) + 1
         place = behind if open_ <= MAX_COUNTED else None
     context = {
-        "item": item, "part": "merge" if item and item.is_merge else "memory",
+        "item": item, "item_kind": "merge" if item and item.is_merge else "memory",
         "is_gone": bool(asked.at) and not wanted, "was_skipped": item in skipped,
         "may_go_back": round_.before(item) is not None, "place": place,
         "total": round_.count + min(open_, MAX_COUNTED), "is_more": open_ > MAX_COUNTED,
         "done": _latest_decision(request, round_), "count": round_.count, "filters": _filters(asked),
         "tally": [(words, round_.tally[verb]) for verb, words in TALLY_LABELS.items() if round_.tally.get(verb)],
-        "here": asked.address(), "whole": reverse("review"), "instructions": review_instructions(),
+        "form_url": asked.address(), "full_queue_url": reverse("review"), "instructions": review_instructions(),
         "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": everything,
         "outside_filter": max(0, everything - open_),
         "holder": held.get(item.key) if item else None,

@@ -58,7 +58,7 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "is_cut": len(memory.content) > MAX_SHOWN_LENGTH,
         "text": text,
         "is_edited": text is not None,
-        "whys": _pending_reasons(memory, sources, policy),
+        "reasons": _pending_reasons(memory, sources, policy),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
         "sources": [

@@ -64,11 +64,11 @@ from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState
 from strength.models import Memory, SleepRun
 
 MAX_ERRORS: Final = 50
-STEP: Final = 10
+ACTORS_PER_REQUEST: Final = 10
 """Actors whose memory sleeps while a page waits; an agent with more users goes on page by page."""
 
 PREVIEW, SLEEP = "preview", "sleep"
-GOING: Final = "sleep_round"
+CURRENT_BATCH: Final = "sleep_round"
 
 
 def _count(name: str) -> Any:
@@ -155,7 +155,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
                     return self._begin_page(request, form, asks=True)
                 ahead = (form.cleaned_data["ahead_days"] or 0) if dry_run else 0
                 if form.cleaned_data["all_users"]:
-                    return self._go_on(request, SleepRound(new_id(), actor.agent_id, None, dry_run, ahead))
+                    return self._continue_batch(request, BatchProgress(new_id(), actor.agent_id, None, dry_run, ahead))
                 run = _sleep(request, actor, group=None, dry_run=dry_run, ahead_days=ahead)
             except DomainError as error:
                 form.add_error(None, str(error))
@@ -166,9 +166,9 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         return self._begin_page(request, form)
 
     def _begin_page(self, request: HttpRequest, form: "SleepForm", *, asks: bool = False) -> HttpResponse:
-        """Show the form; `asks` whether the memory of what it names shall sleep now."""
+        """Show the form; with `asks`, ask for confirmation of a run."""
         agent, user = (str(form[name].value() or "") for name in ("agent", "user_id"))
-        whose = gettext("%(agent)s and all its users.") if form["all_users"].value() else "%(agent)s / %(user)s."
+        label = gettext("%(agent)s and all its users.") if form["all_users"].value() else "%(agent)s / %(user)s."
         return render_page(
             request,
             "admin/strength/sleeprun/begin.html",
@@ -177,8 +177,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             form=form,
             media=self.media + form.media,
             asks=asks,
-            whose=(whose if user or form["all_users"].value() else "%(agent)s.") % {"agent": agent, "user": user},
-            here=request.path,
+            actor_label=(label if user or form["all_users"].value() else "%(agent)s.") % {"agent": agent, "user": user},
+            form_url=request.path,
         )
 
     def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
@@ -186,48 +186,48 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             raise PermissionDenied
         agent_id, after = submitted_text(request, "agent"), as_uuid(submitted_text(request, "after"))
         ahead = submitted_number(request, "ahead")
-        is_dry, days = submitted_text(request, "dry") == "1", ahead if ahead in AHEAD else 0
-        begun = SleepRound(group, agent_id, after, dry_run=is_dry, ahead_days=days)
+        is_dry, days = submitted_text(request, "dry") == "1", ahead if ahead in PREVIEW_DAYS else 0
+        batch = BatchProgress(group, agent_id, after, dry_run=is_dry, ahead_days=days)
         if request.method == "POST":
-            return self._go_on(request, begun)
+            return self._continue_batch(request, batch)
         sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in COUNTS})
         return render_page(
             request,
             "admin/strength/sleeprun/round.html",
-            title=_("Preview of an agent’s sleep run") if begun.dry_run else _("Sleep run of an agent"),
+            title=_("Preview of an agent’s sleep run") if batch.dry_run else _("Sleep run of an agent"),
             opts=self.opts,
-            agent=begun.agent_id,
-            # By itself only where this person has just begun it: a link from elsewhere must not.
-            goes_on=request.session.get(GOING) == begun.address,
-            done=begun.done,
-            total=begun.total,
-            here=begun.address,
-            round=_round_list(group),
+            agent=batch.agent_id,
+            # Automatically only in the session that began it, not by a link from elsewhere.
+            continues=request.session.get(CURRENT_BATCH) == batch.address,
+            done=batch.done,
+            total=batch.total,
+            form_url=batch.address,
+            runs_url=_batch_runs_url(group),
             counts=[(title, sums[name] or 0) for name, (_column, title) in COUNTS.items()],
         )
 
-    def _go_on(self, request: HttpRequest, begun: "SleepRound") -> HttpResponse:
-        actors, dry_run = begun.next(), begun.dry_run
-        how: dict[str, Any] = {"group": begun.group, "dry_run": dry_run, "ahead_days": begun.ahead_days}
+    def _continue_batch(self, request: HttpRequest, batch: "BatchProgress") -> HttpResponse:
+        actors, dry_run = batch.next(), batch.dry_run
+        how: dict[str, Any] = {"group": batch.group, "dry_run": dry_run, "ahead_days": batch.ahead_days}
         runs = [_sleep(request, actor, **how) for actor in actors]
         for run in runs:
             self.log_change(request, run, PREVIEW if dry_run else SLEEP)
-        if len(actors) == STEP and (later := replace(begun, after=actors[-1].pk)).next():
-            request.session[GOING] = later.address
+        if len(actors) == ACTORS_PER_REQUEST and (later := replace(batch, after=actors[-1].pk)).next():
+            request.session[CURRENT_BATCH] = later.address
             return HttpResponseRedirect(later.address)
-        request.session.pop(GOING, None)
+        request.session.pop(CURRENT_BATCH, None)
         # The group of most runs: an actor that had just slept returns that run, of another group.
         groups = Counter(run.group for run in runs if run.group).most_common(1)
-        group = groups[0][0] if groups else begun.group
+        group = groups[0][0] if groups else batch.group
         undo = None if dry_run else reverse("admin:strength_sleeprun_undo_round", args=[group])
-        report_done(request, _summary(begun.total, dry_run=dry_run), undo=undo)
-        return HttpResponseRedirect(_round_list(group))
+        report_done(request, _summary(batch.total, dry_run=dry_run), undo=undo)
+        return HttpResponseRedirect(_batch_runs_url(group))
 
     def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
         undo_runs(request, SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE))
-        return HttpResponseRedirect(_round_list(group))
+        return HttpResponseRedirect(_batch_runs_url(group))
 
     @object_action()
     def sleep_view(self, request: HttpRequest, run: SleepRun, reason: str) -> Done:
@@ -253,7 +253,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         context = {"action": reverse("admin:strength_sleeprun_undo", args=[run.pk]), "back": change_url(run)}
         return render_page(request, template, title=title, opts=self.opts, original=run, **context)
 
-    # What a sleep's page tells.
+    # Context of a run's page
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         changes = changes_of(row)
@@ -275,14 +275,14 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "is_ahead": row.dry_run and row.now > clock(),
             "may_pin": row.dry_run and request.user.has_perm("strength.change_memory"),
             "here": request.get_full_path(),
-            "of_round": _round_list(row.group) if row.group else None,
+            "batch_url": _batch_runs_url(row.group) if row.group else None,
             **preview_comparison(request, row, changes),
         }
 
 
 @dataclass(frozen=True)
-class SleepRound:
-    """Progress through all actors of an agent, behind the actor `after`."""
+class BatchProgress:
+    """Progress of a batch of runs for all actors of an agent; `after` is the last actor done."""
 
     group: UUID
     agent_id: str
@@ -295,7 +295,7 @@ class SleepRound:
 
     def next(self) -> list[Actor]:
         rows = self._actors()
-        return list((rows.filter(pk__gt=self.after) if self.after else rows)[:STEP])
+        return list((rows.filter(pk__gt=self.after) if self.after else rows)[:ACTORS_PER_REQUEST])
 
     @property
     def done(self) -> int:
@@ -332,7 +332,7 @@ def _summary(count: int, *, dry_run: bool) -> str:
     return text % {"count": count}
 
 
-def _round_list(group: UUID) -> str:
+def _batch_runs_url(group: UUID) -> str:
     return f"{reverse('admin:strength_sleeprun_changelist')}?group={group}"
 
 
@@ -341,7 +341,7 @@ def _undo_url(run: SleepRun) -> str | None:
 
 
 # How many days ahead a preview may look.
-AHEAD: Final = {0: _("now"), 7: _("in 7 days"), 30: _("in 30 days"), 90: _("in 90 days")}
+PREVIEW_DAYS: Final = {0: _("now"), 7: _("in 7 days"), 30: _("in 30 days"), 90: _("in 90 days")}
 
 
 class SleepForm(OwnerForm):
@@ -354,8 +354,8 @@ class SleepForm(OwnerForm):
     ahead_days = forms.TypedChoiceField(
         required=False,
         coerce=int,
-        choices=[*AHEAD.items()],
-        widget=UnfoldAdminSelectWidget(choices=[*AHEAD.items()]),
+        choices=[*PREVIEW_DAYS.items()],
+        widget=UnfoldAdminSelectWidget(choices=[*PREVIEW_DAYS.items()]),
         label=_("Preview for"),
         help_text=_("What would happen by then without any use. A sleep run itself is always now."),
     )
@@ -385,7 +385,7 @@ KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
 def change_groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the page shows of each kind of change: some of every kind, or a page of the one asked for."""
+    """Return the changes by kind: the first of each, or a page of the kind in the query string."""
     wanted = request.GET.get("kind", "")
     visible = [each for each in changes if not _is_invisible(each)]
     by_kind = {kind: [each for each in visible if each["change"] == kind] for kind in CHANGE_ORDER}
@@ -416,21 +416,21 @@ def change_groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[st
 
 
 def _is_invisible(change: Mapping[str, Any]) -> bool:
-    """Return whether it is a loss that the page's figures would not show."""
+    """Return whether the decay is too small for the page's decimals."""
     return bool(change["change"] == ChangeKind.DECAY and round(change["before"], 3) == round(change["after"], 3))
 
 
 def preview_comparison(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how a run differs from the preview that was made for it; without one, only that there is none."""
-    compared = compare_with_preview(run=run, changes=changes)
-    if compared is None:
+    """Return the differences between a run and its preview, if there was one."""
+    comparison = compare_with_preview(run=run, changes=changes)
+    if comparison is None:
         return {"preview": None}
-    preview, unforeseen, missed = compared
+    preview, unexpected, missed = comparison
     return {
         "preview": change_url(preview),
-        "is_as_foreseen": not unforeseen and not missed,
-        "unforeseen": _shown_changes(request, run, unforeseen[:MAX_CHANGES_PER_KIND]),
-        "unforeseen_count": len(unforeseen),
+        "matches_preview": not unexpected and not missed,
+        "unexpected": _shown_changes(request, run, unexpected[:MAX_CHANGES_PER_KIND]),
+        "unexpected_count": len(unexpected),
         "missed": _shown_changes(request, run, missed[:MAX_CHANGES_PER_KIND]),
         "missed_count": len(missed),
     }

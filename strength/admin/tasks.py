@@ -55,19 +55,19 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
     problems = column(_("problems"), lambda task: len(task.errors))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        given, used = row.offered[:MAX_MEMORIES], row.used_memory_ids[:MAX_MEMORIES]
-        offered_ids, used_ids = {each["id"] for each in given}, {str(key) for key in row.used_memory_ids}
+        offered, used = row.offered[:MAX_MEMORIES], row.used_memory_ids[:MAX_MEMORIES]
+        offered_ids, used_ids = {each["id"] for each in offered}, {str(key) for key in row.used_memory_ids}
         memories = memory_links(request, row.actor_id, [*offered_ids, *used, row.recorded_memory_id])
         shown = []
-        for each in given:
+        for each in offered:
             numbers = (each.get("scores") or {}).items()
             scores = ", ".join(f"{name} {value:.2f}" for name, value in numbers if isinstance(value, int | float))
             was_used = each["id"] in used_ids
             shown.append({"memory": memories[each["id"]], "scores": scores, "was_used": was_used})
         return {
-            "given": shown,
-            "given_left_out": len(row.offered) - len(given),
-            "used_besides": [memories[str(key)] for key in used if str(key) not in offered_ids],
+            "offered": shown,
+            "offered_left_out": len(row.offered) - len(offered),
+            "other_used": [memories[str(key)] for key in used if str(key) not in offered_ids],
             "recorded": memories.get(str(row.recorded_memory_id)),
             "task_errors": row.errors[:MAX_MEMORIES],
             "errors_left_out": max(0, len(row.errors) - MAX_MEMORIES),

@@ -31,13 +31,13 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
 
     list_display = (
         "created_at",
-        "kept_out",
+        "blocked_text",
         "owner",
         "shown_decision",
         "who",
         "held_back",
         "last_held_back_at",
-        "stands_in",
+        "replacement",
     )
     list_filter = ("decision", "actor__agent", UserFilter, "created_at", "last_held_back_at")
     list_select_related = ("actor",)
@@ -68,8 +68,8 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     who = column(
         _("who"), lambda tombstone: principal_label(tombstone.who_name, tombstone.who_kind), ordering="who_name"
     )
-    kept_out = column(_("kept out"), lambda tombstone: tombstone.text or gettext("(the text is stored nowhere)"))
-    stands_in = column(_("replaced by"), lambda tombstone: tombstone.instead or "-")
+    blocked_text = column(_("kept out"), lambda tombstone: tombstone.text or gettext("(the text is stored nowhere)"))
+    replacement = column(_("replaced by"), lambda tombstone: tombstone.instead or "-")
 
     @object_action()
     def lift_view(self, request: HttpRequest, tombstone: Tombstone, reason: str) -> Done:
@@ -78,7 +78,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return Done(text, reverse("admin:strength_tombstone_changelist"))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        return {"may_lift": self.has_decide_permission(request), "kept_out": row.text, "stands_in": row.instead}
+        return {"may_lift": self.has_decide_permission(request), "text": row.text, "replacement": row.instead}
 
 
 MAX_LINKED_MESSAGES: Final = 5

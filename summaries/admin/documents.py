@@ -234,7 +234,7 @@ class DocumentAdmin(HistoryAdmin):
         """Count the tokens of a text in the editor; nothing is stored."""
         document.token_count = count_raw(with_plain_line_ends(request.POST.get("text", "")))
         state = state_of(document)
-        answer = {"tokens": document.token_count, "told": length_label(state), "percent": state.percent}
+        answer = {"tokens": document.token_count, "label": length_label(state), "percent": state.percent}
         return JsonResponse({**answer, "over": state.is_too_long})
 
     @row_page
@@ -269,8 +269,8 @@ class DocumentAdmin(HistoryAdmin):
                 "who_kind": PRINCIPAL_KINDS[version.who_kind],
                 "at": version.created_at,
                 "why": version.reason,
-                "is_now": version.number + 1 == row.version,
-                "what_changed": address("compare", row, **{"from": version.number, "to": version.number + 1}),
+                "is_current": version.number + 1 == row.version,
+                "diff_url": address("compare", row, **{"from": version.number, "to": version.number + 1}),
             }
             for version in rows.defer("text")[:number]
         ]

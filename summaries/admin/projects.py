@@ -190,7 +190,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             if changed.description != stored.description:
                 values["memory"] = memory.version if memory else 0
             words = gettext("%(name)s was changed.") % {"name": changed.name}
-            self.offer_undo(request, words, address("back", changed, **values))
+            self.offer_undo(request, words, address("undo_edit", changed, **values))
         return changed
 
     # Deleting.
@@ -215,7 +215,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     # The pages and buttons beside the form.
 
     @object_action()
-    def back_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+    def undo_edit_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         undo_project_change(
             project=project,
             name=submitted_text(request, "name"),
@@ -225,10 +225,10 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             reason=reason,
             now=clock(),
         )
-        return Done(gettext("The change was undone."))
+        return Done(gettext("The change was undone."), logged="undo")
 
     @object_action()
-    def document_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+    def add_document_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
         document = add_document(
             project=project,
             name=submitted_text(request, "name"),
@@ -272,7 +272,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             events=events[:MAX_DAY_EVENTS],
             more=len(events) > MAX_DAY_EVENTS,
             may_digest=self._may_digest(request, project),
-            whose_sessions=submitted_text(request, "of") or "project",
+            session_filter=submitted_text(request, "of") or "project",
             digest=result,
         )
 

@@ -203,7 +203,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         return Done(words, undo=None if project_deleted else address("correct", decision, project=corrected_to))
 
     @object_action(may_manage_life)
-    def misplaced_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+    def move_entries_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
         """Move what was written into the wrong project before the correction."""
         return move_selected_entries(request, decision, reason)
 
@@ -221,7 +221,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             "more_projects": len(names) > MAX_PROJECTS,
             "new_name": proposed_name(row),
             "corrected_to": corrected_to,
-            "misplaced": movable_entries(request, row),
+            "misplaced_entries": movable_entries(request, row),
             "undo": _undo(row, corrected_to) if corrected_to is not None else "",
             "examples": [
                 {

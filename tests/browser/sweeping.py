@@ -66,7 +66,7 @@ NOT_SWEPT = {
     "jsi18n": "a script",
     "search": "unfold's own palette, which ours replaces",
     "palette": "what the command palette loads, not a page",
-    "import_piece": "takes a piece of a file",
+    "import_chunk": "takes a piece of a file",
     "login": "in test_people.py, by somebody who is not logged in",
     "logout": "a button",
     "view_on_site": "no model has a page outside of the admin",

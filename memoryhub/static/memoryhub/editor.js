@@ -10,7 +10,7 @@
         if (!text || !token) {
             return;
         }
-        const told = counter.querySelector("[data-told]");
+        const label = counter.querySelector("[data-length-label]");
         const bar = counter.querySelector(".pro-bar");
         let timer = null;
         let asking = null;
@@ -38,7 +38,7 @@
         }
 
         function show(counts) {
-            told.textContent = counts.told;
+            label.textContent = counts.label;
             if (bar) {
                 bar.firstElementChild.setAttribute("width", counts.percent + "%");
                 bar.classList.toggle("pro-bar-over", counts.over);

@@ -122,9 +122,9 @@ def test_growth_is_told_beside_what_there_is(boss: Client, hub: Hub) -> None:
 
 def test_what_was_done_lately_tells_who_and_leads_to_the_row(boss: Client, hub: Hub) -> None:
     boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
-    happenings = {str(each.text): each for each in page(boss).context["happenings"]}
-    assert happenings["Memory pinned"].words == hub.memory.content
-    assert happenings["Memory pinned"].who == "boss" and happenings["Memory pinned"].href == page_of(hub.memory)
+    events = {str(each.text): each for each in page(boss).context["events"]}
+    assert events["Memory pinned"].words == hub.memory.content
+    assert events["Memory pinned"].who == "boss" and events["Memory pinned"].href == page_of(hub.memory)
 
 
 def test_last_night_is_a_sentence_with_its_undo_for_those_who_may(
@@ -159,9 +159,9 @@ def test_what_was_done_lately_is_cut_and_leaves_out_what_one_may_not_see(hub: Hu
                 object_kind=kind,
                 object_id=str(uuid4()),
             )
-    happenings = page(logged_in(person(CURATOR))).context["happenings"]
-    assert len(happenings) == MAX_ACTIONS
-    assert {each.model for each in happenings} == {Memory}
+    events = page(logged_in(person(CURATOR))).context["events"]
+    assert len(events) == MAX_ACTIONS
+    assert {each.model for each in events} == {Memory}
 
 
 def kinds_of_events() -> set[str]:
@@ -201,10 +201,10 @@ def test_home_opens_whatever_was_done_last(boss: Client, hub: Hub, monkeypatch: 
         if model is not None:
             shown[model] += len(events)
             of_a_row[model] += sum(target not in gone for _verb, target in events)
-    happenings = page(boss).context["happenings"]
-    assert Counter(each.model for each in happenings) == shown
-    with_words = [each for each in happenings if each.words]
-    assert with_words == [each for each in happenings if each.href]
+    events = page(boss).context["events"]
+    assert Counter(each.model for each in events) == shown
+    with_words = [each for each in events if each.words]
+    assert with_words == [each for each in events if each.href]
     assert Counter(each.model for each in with_words) == +of_a_row
 
 
@@ -213,9 +213,9 @@ def test_an_export_and_a_changed_password_leave_home_open(boss: Client, hub: Hub
     assert exported.headers["Content-Disposition"].endswith('.csv"') and b"".join(exported)
     old, new = "a long password", "another long password"
     boss.post(reverse("own_password"), {"old_password": old, "new_password1": new, "new_password2": new})
-    happenings = {str(each.text): each for each in page(boss).context["happenings"]}
-    assert happenings["Memory exported"].href == ""
-    assert happenings["User changed"].words == "boss"
+    events = {str(each.text): each for each in page(boss).context["events"]}
+    assert events["Memory exported"].href == ""
+    assert events["User changed"].words == "boss"
 
 
 def test_every_screen_has_words_for_its_rows() -> None:

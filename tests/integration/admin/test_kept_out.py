@@ -110,7 +110,7 @@ def test_an_archiving_that_was_undone_is_not_part_of_its_life(boss: Client, hub:
     assert "Archived: Likes matcha ice cream" in done.content.decode()
     assert len(done.context["archivings"]) == 1
     number = MemoryRevision.objects.filter(memory=hub.memory).latest("number").number
-    undone = boss.post(page_of(hub.memory, "take_back"), {"number": number}, follow=True)
+    undone = boss.post(page_of(hub.memory, "undo"), {"number": number}, follow=True)
     assert undone.context["archivings"] == []
 
 

@@ -301,9 +301,9 @@ def test_who_may_only_look_has_no_buttons(staff: Callable[..., Client], hub: Hub
     browser = staff("view_memory")
     text = text_of(browser, list_of(Memory))
     assert '<button type="submit" form="row-form"' not in text and "pinned" in text
-    for page in (page_of(hub.memory, "take_back"), page_of(hub.memory, "part"), page_of(hub.memory, "curate")):
+    for page in (page_of(hub.memory, "undo"), page_of(hub.memory, "unmerge"), page_of(hub.memory, "curate")):
         assert browser.post(page, {"verb": "unpin", "number": "2"}).status_code == 403
-    assert browser.post(reverse("admin:strength_memory_take_back_many")).status_code == 403
+    assert browser.post(reverse("admin:strength_memory_undo_batch")).status_code == 403
     assert state(hub.memory) == ("active", True, 2)
 
 
@@ -381,18 +381,18 @@ def test_what_an_approval_ended_holds_again_when_it_is_taken_back(boss: Client, 
 
 @pytest.mark.parametrize("number", ["", "x", "99", "1"])
 def test_there_is_nothing_to_take_back(boss: Client, hub: Hub, number: str) -> None:
-    response = boss.post(page_of(hub.memory, "take_back"), {"number": number}, follow=True)
+    response = boss.post(page_of(hub.memory, "undo"), {"number": number}, follow=True)
     assert levels(response) == ["error"] and state(hub.memory)[2] == 1
     for batch in ("", "x", str(hub.memory.pk)):
-        many = boss.post(reverse("admin:strength_memory_take_back_many"), {"batch": batch}, follow=True)
+        many = boss.post(reverse("admin:strength_memory_undo_batch"), {"batch": batch}, follow=True)
         assert levels(many) == ["error"]
 
 
 def test_a_get_takes_nothing_back(boss: Client, hub: Hub) -> None:
     apply_transition(memory=hub.memory, verb="pin", by=BY, reason="", now=NOW)
-    assert boss.get(page_of(hub.memory, "take_back"), {"number": "2"}).status_code == 405
-    assert boss.get(page_of(hub.memory, "part")).status_code == 405
-    assert boss.get(reverse("admin:strength_memory_take_back_many")).status_code == 405
+    assert boss.get(page_of(hub.memory, "undo"), {"number": "2"}).status_code == 405
+    assert boss.get(page_of(hub.memory, "unmerge")).status_code == 405
+    assert boss.get(reverse("admin:strength_memory_undo_batch")).status_code == 405
     assert state(hub.memory) == ("active", True, 2)
 
 
@@ -419,7 +419,7 @@ def test_what_stays_is_told_by_its_reason(boss: Client, hub: Hub) -> None:
     apply_transition(memory=archived, verb="archive", by=BY, reason="", now=NOW)
     page = ask(boss, "archive", hub.memory, *waits, archived)
     reasons = page.context["left"]
-    assert [reason["told"].split(":")[0] for reason in reasons] == ["2 stay as they are", "1 stays as it is"]
+    assert [reason["text"].split(":")[0] for reason in reasons] == ["2 stay as they are", "1 stays as it is"]
     shown = [{each["memory"].pk for each in reason["examples"]} for reason in reasons]
     assert shown == [{each.pk for each in waits}, {archived.pk}]
     text = page.content.decode()
@@ -522,7 +522,7 @@ def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     revision = MemoryRevision.objects.filter(memory=rows[0]).latest("number")
     assert (revision.who_kind, revision.who_name, revision.reason) == ("curator", "boss", "spring cleaning")
 
-    undo_at = f"{reverse('admin:strength_memory_take_back_many')}?batch={revision.batch}"
+    undo_at = f"{reverse('admin:strength_memory_undo_batch')}?batch={revision.batch}"
     assert undo_at in unescape(done)
     undone = boss.post(undo_at, follow=True)
     run_jobs()
@@ -551,7 +551,7 @@ def test_the_page_of_a_deletion_counts_and_offers_no_way_back(boss: Client, hub:
     run_jobs()
     shown = text_of(boss, reverse("admin:strength_memory_batch", args=[batch]))
     assert "1 memory was deleted for good" in shown
-    assert reverse("admin:strength_memory_take_back_many") not in shown
+    assert reverse("admin:strength_memory_undo_batch") not in shown
 
 
 def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
@@ -814,7 +814,7 @@ def test_earlier_revisions_are_a_click_away(boss: Client, hub: Hub) -> None:
         verb = "unpin" if number % 2 else "pin"
         apply_transition(memory=hub.memory, verb=verb, by=BY, reason=f"turn {number}", now=NOW)
     latest = boss.get(page_of(hub.memory))
-    assert len(latest.context["revisions"]) == 10 and latest.context["earlier_than"] == 4
+    assert len(latest.context["revisions"]) == 10 and latest.context["before_number"] == 4
     earlier = boss.get(page_of(hub.memory), {"before": "4"})
     assert [each["revision"].number for each in earlier.context["revisions"]] == [3, 2, 1]
     assert earlier.content.decode().count("Restore revision") == 3

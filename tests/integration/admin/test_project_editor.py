@@ -92,7 +92,7 @@ def test_count_is_the_servers_own(boss: Client, project: Project) -> None:
     text = "抹茶 and sencha\r\n" * 200
     counts = json.loads(boss.post(address, {"text": text}).content)
     assert counts["tokens"] == count_raw(text.replace("\r\n", "\n"))
-    assert counts["over"] is True and counts["percent"] == 100 and "400" in counts["told"]
+    assert counts["over"] is True and counts["percent"] == 100 and "400" in counts["label"]
     assert boss.get(address).status_code == 405
 
 
@@ -289,18 +289,18 @@ def test_what_was_added_meanwhile_is_not_taken_back(boss: Client, project: Proje
 
 
 def test_documents_are_added_by_topic_and_taken_away_while_empty(boss: Client, project: Project) -> None:
-    answer = press(boss, project, "document", topic="Launch of the Shop")
+    answer = press(boss, project, "add_document", topic="Launch of the Shop")
     made = Document.objects.get(name="detail-launch-of-the-shop.md")
     assert made.name in told(answer) and answer.redirect_chain[-1][0] == page_of(made)
-    press(boss, project, "document", topic="launch of the shop")
+    press(boss, project, "add_document", topic="launch of the shop")
     assert Document.objects.filter(name="detail-launch-of-the-shop-2.md").exists()
     boss.post(undo_of(answer))
     assert not Document.objects.filter(pk=made.pk).exists()
-    pinned = press(boss, project, "document", name="pinned.md")
+    pinned = press(boss, project, "add_document", name="pinned.md")
     put_document(project=project, name="pinned.md", text="Keep.", by=BY, now=NOW)
     assert "Something was written" in told(boss.post(undo_of(pinned), follow=True))
-    assert "already" in told(press(boss, project, "document", name="MEMORY.md"))
-    assert "A document is called" in told(press(boss, project, "document", name="../etc/passwd"))
+    assert "already" in told(press(boss, project, "add_document", name="MEMORY.md"))
+    assert "A document is called" in told(press(boss, project, "add_document", name="../etc/passwd"))
     assert memory(project).text and Document.objects.get(name="pinned.md").text == "Keep."
 
 
@@ -322,7 +322,7 @@ def test_files_are_handed_out_in_one_archive(boss: Client, project: Project) -> 
 
 
 def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(boss: Client, project: Project) -> None:
-    answer = press(boss, project, "document", topic="予算/計画")
+    answer = press(boss, project, "add_document", topic="予算/計画")
     made = Document.objects.get(name__startswith="detail-project-")
     assert made.text == "# 予算/計画\n" and made.name in told(answer)
     file = f"{made.name.removesuffix('.md')} 予算 計画.md"
@@ -341,7 +341,7 @@ def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(boss: C
 
 
 def test_a_document_of_its_topic_alone_is_taken_away(boss: Client, project: Project) -> None:
-    undo = undo_of(press(boss, project, "document", topic="予算"))
+    undo = undo_of(press(boss, project, "add_document", topic="予算"))
     boss.post(undo)
     assert not Document.objects.filter(name__startswith="detail-").exists()
     other = put_document(project=project, name="detail-project-0a1b2c3d.md", text="# 予算\n", by=BY, now=NOW)
@@ -393,7 +393,7 @@ def test_who_may_only_look_sees_no_button_and_changes_nothing(staff: Any, projec
     for button in ("believe", "doubt", "restore", "compact", "remove"):
         assert viewer.post(page_of(memory(project), button), {"number": 1}).status_code == 403, button
     assert viewer.get(page_of(memory(project), "compact")).status_code == 403
-    for button in ("back", "document"):
+    for button in ("undo_edit", "add_document"):
         assert viewer.post(page_of(project, button), {"name": "x"}).status_code == 403
     assert viewer.post(page_of(project, "day"), {}).status_code == 403
     assert viewer.post(page_of(memory(project), "count"), {"text": "x"}).status_code == 200

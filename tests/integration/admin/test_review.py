@@ -49,11 +49,13 @@ def press(browser: Client, verb: str, shown: Any = None, **values: Any) -> Any:
     shown = shown or queue(browser)
     memory = shown.context.get("memory")
     sent = {"verb": verb, "item": str(shown.context["item"]), "version": memory.version if memory else "", **values}
-    return browser.post(shown.context["here"], sent, follow=True)
+    return browser.post(shown.context["form_url"], sent, follow=True)
 
 
 def undo(browser: Client, shown: Any) -> Any:
-    return browser.post(shown.context["here"], {"verb": "undo", "number": shown.context["done"]["number"]}, follow=True)
+    return browser.post(
+        shown.context["form_url"], {"verb": "undo", "number": shown.context["done"]["number"]}, follow=True
+    )
 
 
 def told(response: Any) -> str:
@@ -278,11 +280,11 @@ def test_a_script_gets_the_next_item_alone(boss: Client, hub: Hub) -> None:
     first, second = waiting(hub, "Owns a canoe"), waiting(hub, "Has a cat")
     shown = queue(boss)
     sent = {"verb": "approve", "item": str(shown.context["item"]), "version": first.version}
-    part = boss.post(shown.context["here"], sent, headers={"X-Requested-With": "fetch"})
+    part = boss.post(shown.context["form_url"], sent, headers={"X-Requested-With": "fetch"})
     text = part.content.decode()
     assert part.status_code == 200 and part.context["memory"] == second and fresh(first).status == "active"
     assert "<html" not in text and "data-address" in text and len(part.content) < 20_000
-    again = boss.post(shown.context["here"], sent, headers={"X-Requested-With": "fetch"})
+    again = boss.post(shown.context["form_url"], sent, headers={"X-Requested-With": "fetch"})
     assert "somebody else" in again.content.decode().lower(), "what is to be said comes along"
 
 
@@ -490,7 +492,7 @@ def test_the_queue_is_narrowed_and_ordered(boss: Client, hub: Hub) -> None:
     assert queue(boss).context["total"] == 4
     assert "Nothing is left under this filter" in queue(boss, agent="nobody").content.decode()
     response = press(boss, "skip", queue(boss, agent="kana", order="weightiest"))
-    assert response.context["here"] == f"{reverse('review')}?agent=kana&order=weightiest"
+    assert response.context["form_url"] == f"{reverse('review')}?agent=kana&order=weightiest"
     assert response.context["item"].key == pair.pk
 
 

@@ -53,7 +53,7 @@ ACTIONS = {"conversations_session_end": ALL, "memoryhub_actor_erase": NOTHING}
 PAGES = {
     "review": ALL, "playground": ALL, "own_password": ALL, "own_sessions": ALL, "own_sign_in": ALL, "time_zone": ALL, "palette": ALL, "sleep": ALL, "sleep_undo": ALL,
     "summaries_session_summarise": ALL,
-    "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_piece": NOTHING,
+    "spending": NOTHING, "spending_totals": NOTHING, "importer": NOTHING, "import_page": NOTHING, "import_chunk": NOTHING,
 }  # fmt: skip
 # Django's and the kit's own addresses, for whoever may log in, and the login itself.
 FOR_ALL_STAFF = {

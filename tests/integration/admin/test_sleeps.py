@@ -113,9 +113,9 @@ def test_a_sleep_is_compared_with_its_preview(boss: Client, hub: Hub) -> None:
     boss.post(page_of(pinned, "curate"), {"verb": "pin"})
     late = hub.remember("Heard on the radio", strength=0.05)
     context = boss.get(page_of(slept(hub))).context
-    assert context["preview"] == page_of(shown) and not context["is_as_foreseen"]
+    assert context["preview"] == page_of(shown) and not context["matches_preview"]
     assert [each["memory_id"] for each in context["missed"]] == [str(pinned.pk)]
-    assert [each["memory_id"] for each in context["unforeseen"]] == [str(late.pk)]
+    assert [each["memory_id"] for each in context["unexpected"]] == [str(late.pk)]
     assert Memory.objects.get(pk=other.pk).status == "archived"
 
 
@@ -154,15 +154,15 @@ def test_thousands_of_changes_are_paged(boss: Client, hub: Hub) -> None:
 def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.admin.sleep.STEP", 2)
+    monkeypatch.setattr("strength.admin.sleep.ACTORS_PER_REQUEST", 2)
     actors(4)
     response = begin(boss, verb="sleep")
     seen = []
     while "/round/" in response["Location"]:
         page = boss.get(response["Location"])
-        assert page.context["goes_on"]
+        assert page.context["continues"]
         seen.append((page.context["done"], page.context["total"]))
-        response = boss.post(page.context["here"])
+        response = boss.post(page.context["form_url"])
     assert seen == [(2, 5), (4, 5)]
     runs = SleepRun.objects.filter(dry_run=False)
     assert runs.count() == 5 and runs.values("group").distinct().count() == 1
@@ -176,11 +176,11 @@ def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
 
 
 def test_a_whole_agent_is_previewed_step_by_step(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strength.admin.sleep.STEP", 1)
+    monkeypatch.setattr("strength.admin.sleep.ACTORS_PER_REQUEST", 1)
     actors(1)
     page = boss.get(begin(boss)["Location"])
     assert "Preview of" in page.content.decode() and 'id="go-on-form"' in page.content.decode()
-    assert "2 sleep runs were previewed" in told(boss.post(page.context["here"], follow=True))
+    assert "2 sleep runs were previewed" in told(boss.post(page.context["form_url"], follow=True))
     assert not SleepRun.objects.filter(dry_run=False).exists()
 
 
@@ -194,7 +194,7 @@ def test_rounds_are_for_who_may_decide(hub: Hub, staff: Callable[..., Client]) -
 def test_a_round_of_nobody_ends(boss: Client, hub: Hub) -> None:
     address = reverse("admin:strength_sleeprun_round", args=[new_id()])
     page = boss.get(address, {"agent": "kana", "dry": "0"})
-    assert not page.context["goes_on"] and "data-goes-on" not in page.content.decode()
+    assert not page.context["continues"] and "data-goes-on" not in page.content.decode()
     assert boss.post(address, {"agent": "nobody", "after": "x"})["Location"].startswith(list_of(SleepRun))
     assert boss.get(reverse("admin:strength_sleeprun_undo_round", args=[new_id()])).status_code == 405
 

@@ -585,7 +585,7 @@ def test_task_page_tells_what_it_was_given_and_used(boss: Client, nights: Nights
     text = text_of(boss, page_of(nights.task))
     assert "What does the user drink?" in text and "&quot;answer&quot;: &quot;tea&quot;" in text
     assert page_of(nights.one) in text and "There is no memory" in text
-    assert [each["was_used"] for each in boss.get(page_of(nights.task)).context["given"]].count(True) == 1
+    assert [each["was_used"] for each in boss.get(page_of(nights.task)).context["offered"]].count(True) == 1
     listed = text_of(boss, list_of(Task))
     assert "What does the user drink?" in listed and "completed" in listed
 

@@ -285,7 +285,7 @@ def test_what_was_written_wrongly_is_offered_with_the_correction(project: Projec
     shown = curator.get(page(wrong)).content.decode()
     assert "roast lighter" in shown and "Move to coffee-bar" in shown
     entry = Document.objects.get(project=project, name="decisions.md").entries.get()
-    curator.post(page(wrong, "misplaced"), {"entry": [str(entry.pk)]})
+    curator.post(page(wrong, "move_entries"), {"entry": [str(entry.pk)]})
     assert Document.objects.get(project__name="coffee-bar", name="decisions.md").text == "- roast lighter\n"
 
 
