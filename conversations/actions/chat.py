@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import DatabaseError, OperationalError, connection, transaction
@@ -20,11 +20,9 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from conversations.actions.context import UNNAMED, ContextRequest, assemble_context, with_instructions
 from conversations.actions.messages import abandon, add_messages, show_branch
 from conversations.actions.sessions import open_session
-from conversations.domain.content import Block, Language, blocks_of, calls_in, references_in
-from conversations.domain.formats import FORMATS
+from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
-from conversations.domain.prompt import Prompt, Turn
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
@@ -381,36 +379,6 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
     )
 
 
-def answer_unstored(*, actor: Actor, question: Question, said: Sequence[NewMessage], now: datetime) -> ChatTurn:
-    """Return an answer to messages alone, as an unsaved turn: nothing is remembered with it, and nothing stored.
-
-    For a program's own use of the model, at the actor's cost: titles, tags, search queries. Raises ProviderError.
-    """
-    policy = effective_policy(ChatPolicy, actor.agent, actor)
-    turns = [
-        Turn(Role.USER if each.role == Role.TOOL else each.role, tuple(each.blocks or blocks_of(each.content)))
-        for each in said
-    ]
-    prompt = Prompt(question.instructions, tuple(each for each in turns if each.blocks))
-    _system, written = FORMATS[llm_provider().form](prompt, cast("Language", actor.agent.language))
-    request = CompletionRequest(
-        operation=Operation.CHAT,
-        messages=tuple(ChatMessage.of(each) for each in written if each["role"] != Role.SYSTEM),
-        max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
-        deadline_seconds=policy.chat_deadline_seconds,
-        system=question.instructions,
-        tools=question.tools,
-        constraints=question.constraints,
-    )
-    completion, truncated = _complete(request, actor, keeps_truncated=True)
-    usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
-    mark = {"truncated": True} if truncated else {}
-    answer = Message(id=None, content=completion.text, blocks=completion.blocks or None, metadata=mark)
-    turn = ChatTurn(actor=actor, model=completion.model[:255], usage=usage, created_at=now)
-    turn.answer = answer
-    return turn
-
-
 @transaction.atomic
 def store_answer(
     *, turn: ChatTurn, completion: Completion, by: Principal, now: datetime, truncated: bool = False
@@ -446,12 +414,13 @@ def store_answer(
 
 
 def _is_abandoned(turn: ChatTurn) -> bool:
-    """Return whether the client has left the turn's branch, or asked the question again, before its answer came."""
+    """Return whether the client went on without the answer: another branch, the question again, or what came of it."""
     if turn.question.client_message_id is None:
         return False
-    asked_since = ChatTurn.objects.filter(actor_id=turn.actor_id, created_at__gt=turn.created_at)
-    question = Message.objects.of([turn.actor_id]).filter(pk=turn.question_id)
-    return asked_since.filter(question=turn.question_id).exists() or not question.current().exists()
+    said = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id).current()
+    since = said.filter(seq__gt=turn.question.seq).exclude(client_message_id=None)
+    again = ChatTurn.objects.filter(actor_id=turn.actor_id, created_at__gt=turn.created_at, question=turn.question_id)
+    return not said.filter(pk=turn.question_id).exists() or since.exists() or again.exists()
 
 
 def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:

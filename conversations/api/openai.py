@@ -6,6 +6,7 @@ described by OpenAI's own reference, and left out of our schema: our clients wou
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from django.http.response import HttpResponseBase
@@ -14,8 +15,10 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.chat import ChatFailed, Question, answer_unstored
+from conversations.actions.chat import ChatFailed, Question
 from conversations.actions.client_history import place_question
+from conversations.actions.context import with_instructions
+from conversations.actions.unstored_chat import answer_unstored, stream_unstored
 from conversations.api.blocks import ToolIn
 from conversations.api.chat import KEEP_ALIVE, ChatView, problem_of, turn_as_json, with_keep_alive
 from conversations.api.serializers import MAX_TOOLS, MessageIn
@@ -30,13 +33,16 @@ from memoryhub.db_pool import Stream
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import Constraints, Delta, Tool
-from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.models import Actor, Agent
 
 CHANNEL: Final = "openai"
 USER_HEADERS: Final = ("X-User-Id", "X-OpenWebUI-User-Id")
 SESSION_HEADERS: Final = ("X-Session-Id", "X-Conversation-Id", "X-OpenWebUI-Chat-Id")
 TASK_HEADER: Final = "X-Memoryhub-Task"
 """Names what a program asks for itself, such as a title; empty with what a person says."""
+
+TEMPORARY: Final = "temporary:"
+"""The beginning of the name of a conversation that is not to be kept, as Open WebUI names them."""
 
 MAX_MESSAGES: Final = 2_000
 MAX_MODELS: Final = 1_000
@@ -278,19 +284,27 @@ class Completions(OpenAIView, ChatView):
             key=key,
             body=json.dumps(request.data, sort_keys=True),
         )
+        name = self._session(values)
         if self._header((TASK_HEADER,)):
-            said = [*values["history"], asked]
-            turn = answer_unstored(actor=actor, question=question, said=said, now=self.now)
-            return self.streamed(turn, None) if values["stream"] else Response(self.response_body(turn))
+            return self._answer_unstored(question, actor, values)
+        if (name or "").startswith(TEMPORARY):
+            instructions = with_instructions(actor.agent.system_prompt, question.instructions)
+            return self._answer_unstored(replace(question, instructions=instructions), actor, values)
         question = place_question(
             actor=actor,
             question=question,
             asked=asked,
             history=values["history"],
-            name=self._session(values),
+            name=name,
             sends_whole_history=TASK_HEADER in self.request.headers,
         )
         return self.answer(question, actor, stream=bool(values["stream"]))
+
+    def _answer_unstored(self, question: Question, actor: Actor, values: dict[str, Any]) -> HttpResponseBase:
+        given: Any = {"actor": actor, "question": question, "said": [*values["history"], values["asked"]]}
+        if values["stream"]:
+            return self.streamed(*stream_unstored(**given, now=self.now))
+        return Response(self.response_body(answer_unstored(**given, now=self.now)))
 
     def _header(self, names: tuple[str, ...]) -> str | None:
         return next(filter(None, (self.request.headers.get(name, "").strip() for name in names)), None)

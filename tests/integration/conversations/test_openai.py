@@ -279,6 +279,20 @@ def test_an_answer_that_comes_after_its_question_was_edited_is_abandoned(sdk: op
     assert abandoned_in(session) == [3, 6]
 
 
+def test_the_rest_of_an_answer_that_was_stopped_is_abandoned(sdk: openai.OpenAI, llm: LLMServer) -> None:
+    go_on, talk = Event(), Talk(sdk)
+    llm.then(Reply("A long story.", pieces=["A long ", "story."], go_on=go_on), Reply("Going on."))
+    options: Any = {"model": "kana", "user": "hiroki", "messages": [said("user", "A story?")]}
+    slow = sdk.chat.completions.create(stream=True, **options)
+    next(slow)
+    talk.messages = [*options["messages"], said("assistant", "A long")]
+    session = session_of(talk.say("Go on."))
+    go_on.set()
+    list(slow)
+    assert stored(session) == ["A story?", "A long", "Go on.", "Going on.", "A long story."]
+    assert abandoned_in(session) == [5]
+
+
 def test_the_middle_of_a_conversation_that_is_not_shown_is_not_abandoned(sdk: openai.OpenAI, echo: LLMServer) -> None:
     talk = Talk(sdk)
     for text in ("one", "two", "three", "four"):
@@ -560,11 +574,41 @@ def test_a_task_of_the_program_is_answered_and_nothing_of_it_is_stored(
     assert LedgerEntry.objects.filter(operation="chat").count() == 2, "it is paid for all the same"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_temporary_conversation_is_answered_without_memory_and_stored_nowhere(
+    stream: bool, sdk: openai.OpenAI, llm: LLMServer
+) -> None:
+    client = client_with_key()
+    client.post(f"{API}/agents", {"agent_id": "kana", "system_prompt": "You are Kana."})
+    client.post(f"{API}/memories", {"agent_id": "kana", "user_id": "hiroki", "content": "likes green tea"})
+    options: Any = {"model": "kana", "user": "hiroki", "extra_headers": {"X-Conversation-Id": "temporary:7a4e"}}
+    options["messages"] = [said("user", "hi"), said("assistant", "Hello!"), said("user", "Which green tea?")]
+    llm.answer(Reply("Gyokuro, the best.", pieces=["Gyokuro, ", "the best."]))
+    if stream:
+        chunks = list(sdk.chat.completions.create(**options, stream=True))
+        assert [each.choices[0].delta.content for each in chunks][1:3] == ["Gyokuro, ", "the best."]
+        assert len({each.id for each in chunks}) == 1 and chunks[-1].choices[0].finish_reason == "stop"
+    else:
+        assert sdk.chat.completions.create(**options).choices[0].message.content == "Gyokuro, the best."
+    assert llm.asked[0].system == "You are Kana." and len(llm.asked[0].messages) == 3
+    assert "likes" not in str(llm.asked[0].messages) and not Session.objects.exists()
+
+
 def test_a_task_that_fails_is_an_error_of_openais_form(sdk: openai.OpenAI, llm: LLMServer) -> None:
     llm.answer(Reply(failure="401"))
     with pytest.raises(openai.InternalServerError) as failed:
         Talk(sdk, extra_headers={"X-Memoryhub-Task": "tags"}).say("### Task")
     assert failed.value.code == "llm_failed" and len(llm.asked) == 1 and not Message.objects.exists()
+    with pytest.raises(openai.APIError, match="provider"):
+        list(
+            sdk.chat.completions.create(
+                model="kana",
+                user="hiroki",
+                messages=[said("user", "### Task")],  # type: ignore[list-item]
+                stream=True,
+                extra_headers={"X-Memoryhub-Task": "tags"},
+            )
+        )
 
 
 def test_the_first_question_can_be_edited_by_a_program_that_names_its_tasks(
