@@ -10,6 +10,7 @@ import traceback
 from datetime import datetime
 from types import TracebackType
 
+from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 PACKAGES = ("memoryhub.", "conversations.", "summaries.", "strength.")
@@ -56,6 +57,15 @@ class SafeFormatter(logging.Formatter):
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802  logging's name
         return safe_traceback(ei[1]) if ei[1] is not None else ""
+
+
+class PlainFormatter(SafeFormatter):
+    """A line for people, with the record's fields as `name=value`."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        hidden = {*RESERVED_ATTRS, "request"}  # Django's request, whose address holds users' ids and searches
+        fields = [f"{name}={value}" for name, value in vars(record).items() if name not in hidden]
+        return " ".join([super().formatMessage(record), *fields])
 
 
 class SafeJsonFormatter(SafeFormatter, JsonFormatter):

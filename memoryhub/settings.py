@@ -260,7 +260,7 @@ LOGGING = {
             # Django hands the request along, whose address holds users' ids and what was searched for.
             "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
-        "plain": {"()": "memoryhub.logs.SafeFormatter", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+        "plain": {"()": "memoryhub.logs.PlainFormatter", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s"},
     },
     "filters": {
         "has_traceback": {"()": "django.utils.log.CallbackFilter", "callback": has_traceback},

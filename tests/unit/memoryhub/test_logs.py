@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection
 from django.test import Client
 
 from memoryhub.auth.domain import Forbidden
-from memoryhub.logs import SafeFormatter, SafeJsonFormatter
+from memoryhub.logs import PlainFormatter, SafeFormatter, SafeJsonFormatter
 
 SECRET = "what somebody said"
 
@@ -47,6 +47,12 @@ def test_times_have_their_offset() -> None:
     logged_at = datetime.fromisoformat(json.loads(SafeJsonFormatter("%(asctime)s").format(record))["asctime"])
     assert logged_at.tzinfo is not None
     assert abs(logged_at.timestamp() - record.created) < 0.002  # the log has milliseconds
+
+
+def test_plain_lines_have_the_fields_and_not_the_request() -> None:
+    record = logging.LogRecord("x", logging.INFO, __file__, 1, "request", (), None)
+    vars(record).update(route="api/v1/memories", status=201, request=SECRET)
+    assert PlainFormatter("%(message)s").format(record) == "request route=api/v1/memories status=201"
 
 
 def test_refused_requests_are_logged_without_path_and_traceback(
