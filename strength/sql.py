@@ -16,7 +16,7 @@ from memoryhub.prepared import prepared_cursor
 from memoryhub.queries import load_queries
 from memoryhub.search.query import relevance_formula
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import NOTHING, Clock
+from strength.domain.strength import MIN_STRENGTH, Clock
 
 LEVEL: Final = "(width_bucket({uses}, %(thresholds)s::int[]) - 1)"
 """`consolidation_level`: thresholds reached, the first of which is 0."""
@@ -68,7 +68,7 @@ def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
 
 def due_of(policy: StrengthPolicy) -> float:
     """Return the `due` of a memory at the archive threshold, where the clock has not advanced yet."""
-    return math.log(max(policy.archive_threshold, NOTHING)) + SLACK
+    return math.log(max(policy.archive_threshold, MIN_STRENGTH)) + SLACK
 
 
 # Index rows repeat these fields of a memory for searches to filter by. A test holds the list to the models.

@@ -34,7 +34,7 @@ from strength.domain.memories import (
     default_namespace,
 )
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import NEVER, initial_strength
+from strength.domain.strength import NO_DECAY, initial_strength
 from strength.models import Memory, MemoryNumbers, MemorySource, PerspectiveStrength
 from strength.models.sleep import begin_clock
 from strength.sql import QUERIES, run_query
@@ -212,7 +212,7 @@ def _add_numbers(written: Sequence[Draft], now: datetime) -> dict[UUID, dict[str
             memory=memory, actor_id=actor.pk, strength=strengths[memory.pk], mark=marks[memory.pk], began_at=now
         )
     return {
-        key: {STRENGTH: strength, MARK: marks[key] if marks[key] > NEVER else None}
+        key: {STRENGTH: strength, MARK: marks[key] if marks[key] > NO_DECAY else None}
         for key, strength in strengths.items()
     }
 

@@ -63,7 +63,6 @@ from strength.domain.extraction import (
     answer_schema,
     earlier_lines,
     enabled_strategies,
-    harmless_lines,
     is_enabled,
     items_of,
     lesson_blocks,
@@ -72,6 +71,7 @@ from strength.domain.extraction import (
     namespace_of,
     next_slice,
     next_span,
+    probe_lines,
 )
 from strength.domain.memories import Kind, Source
 from strength.domain.policy import ExtractionPolicy
@@ -181,7 +181,7 @@ class ExtractionRun:
     bad_attempts: int = 0
 
     @property
-    def most_tokens(self) -> int:
+    def max_tokens(self) -> int:
         return effective_policy(ExtractionPolicy, self.actor.agent, self.actor).extraction_max_tokens
 
 
@@ -315,18 +315,18 @@ def _read_slice(run: ExtractionRun, session: Session, span: Span) -> tuple[list[
     messages = _source_messages(list(rows[:MAX_MESSAGES]), run.actor)
     until = messages[-1].seq if len(messages) == MAX_MESSAGES else span.until
     count = counter_in_use(Operation.EXTRACT).count
-    piece = next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
+    piece = next_slice(messages, max_tokens=run.max_tokens, count=count, until=until)
 
     def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
         return _extract_items(run, session, span, replace(piece, lines=tuple(lines)))
 
     lines, extracted, error = complete_in_halves(
-        piece.lines, ask, bad_attempts=run.bad_attempts, control=lambda: ask(harmless_lines(piece))
+        piece.lines, ask, bad_attempts=run.bad_attempts, control=lambda: ask(probe_lines(piece))
     )
-    until = lines[-1].said.seq if len(lines) < len(piece.lines) else piece.until
+    until = lines[-1].message.seq if len(lines) < len(piece.lines) else piece.until
     if error is None:
         return extracted or [], until, None
-    seq = lines[0].said.seq
+    seq = lines[0].message.seq
     about = {"session": str(session.pk), "seq": seq, "code": error.code}
     log.warning("a message was skipped: no model would read it", extra=about)
     return [], until, seq
@@ -339,11 +339,11 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     actor, agent, language = run.actor, run.actor.agent, run.actor.agent.language
     topics = Topics(tuple(agent.topics_include), tuple(agent.topics_exclude))
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
-    if piece.lines[0].said.is_trusted:
+    if piece.lines[0].message.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
     before = _source_messages(list(rows.with_tools().order_by("-seq")[:MAX_EARLIER_MESSAGES])[::-1], actor)
     count = counter_in_use(Operation.EXTRACT).count
-    earlier = earlier_lines(before, most_tokens=run.most_tokens, count=count)
+    earlier = earlier_lines(before, max_tokens=run.max_tokens, count=count)
     wishes = [("extract_only", topics.include), ("extract_without", topics.exclude)]
     comma = "、" if language == "ja" else ", "
     rules = [prompt(name, language, topics=comma.join(named)) for name, named in wishes if named]
@@ -365,9 +365,9 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
             kind=KINDS[item.strategy],
             namespace=namespace_of(item.strategy, session.pk),
             confidence=item.confidence,
-            message_ids=tuple(said.id for said in item.sources),
+            message_ids=tuple(each.id for each in item.sources),
             said_at=min(item.said_at, run.now),  # a client's clock may be ahead
-            is_trusted=all(said.is_trusted for said in item.sources),
+            is_trusted=all(each.is_trusted for each in item.sources),
             tags=item.authors,
         )
         for item in items

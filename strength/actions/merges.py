@@ -22,7 +22,7 @@ from strength.actions.usage import write_numbers
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, merged_numbers
-from strength.domain.strength import NEVER, strength_now
+from strength.domain.strength import NO_DECAY, strength_now
 from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, Merge, PerspectiveStrength, SleepRun
 from strength.models.locks import lock_numbers, lock_shared
 
@@ -300,7 +300,7 @@ def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
         if own is not None and present >= strength:
             continue
         before[each.perspective] = {
-            "own": own and [own.strength, own.mark if own.mark > NEVER else None, _iso(own.as_of)],
+            "own": own and [own.strength, own.mark if own.mark > NO_DECAY else None, _iso(own.as_of)],
             "gained": strength - present,
             "gave": [strength, _iso(each.as_of)],
         }
@@ -335,7 +335,7 @@ def _restore_perspectives(kept: Memory, undo: dict[str, Any]) -> None:
             rows.delete()
         elif is_untouched and numbers.consolidation_level == undo.get("level"):
             strength, mark, as_of = values["own"]
-            rows.update(strength=strength, mark=NEVER if mark is None else mark, as_of=_from_iso(as_of))
+            rows.update(strength=strength, mark=NO_DECAY if mark is None else mark, as_of=_from_iso(as_of))
         else:
             left = numbers.of_perspective(row, kept.state) - values["gained"] * _remaining_share(kept, undo)
             rows.update(strength=max(0.0, left), mark=numbers.mark)

@@ -256,7 +256,7 @@ def _move_clocks(nights: Sequence[Night], now: datetime) -> None:
             store_states([state])
             recompute_marks(night.actor.id, now=now, only_ahead=True)
         state.set_clock(clock.advanced(at=now, tasks=run.tasks_completed))
-        state.clock_before, run.clock = list(before.left), state.clock
+        state.clock_before, run.clock = list(before.log_factors), state.clock
         state.runs = run.number = state.runs + 1
         thresholds = list(night.policy.consolidation_thresholds)
         if state.thresholds != thresholds:

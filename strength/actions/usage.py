@@ -282,10 +282,10 @@ def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
 
 def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
     space = active_space()
-    said = [text for text in passages(result) if text.strip()][:MAX_PASSAGES]
-    texts = [*said, *([query] if query.strip() else [])]
+    parts = [text for text in passages(result) if text.strip()][:MAX_PASSAGES]
+    texts = [*parts, *([query] if query.strip() else [])]
     embeddings = embed_texts(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
-    spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)
+    result_vectors, query_vector = embeddings[: len(parts)], next(iter(embeddings[len(parts) :]), None)
     bounds = space.bounds_for(is_unspaced=is_unspaced(result))
     rows = MemoryIndex.objects.filter(
         actor_id__in={memory.actor_id for memory in memories}, space=space, memory__in=memories, vector__isnull=False
@@ -296,6 +296,6 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
         cosine = sum(a * b for a, b in zip(one, other, strict=True))
         return scaled_similarity(cosine, bounds)
 
-    to_result = {key: max(scaled(each, vector) for each in spoken) for key, vector in vectors.items()}
-    to_query = {key: scaled(asked, vector) if asked else None for key, vector in vectors.items()}
+    to_result = {key: max(scaled(each, vector) for each in result_vectors) for key, vector in vectors.items()}
+    to_query = {key: scaled(query_vector, vector) if query_vector else None for key, vector in vectors.items()}
     return used_by_vectors(to_result, to_query)

@@ -37,7 +37,7 @@ from strength.admin.labels import (
 )
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import Point, PointKind, fades_to
+from strength.domain.strength import Point, PointKind, threshold_time
 from strength.models import Memory, MemoryHistory, MemorySource, Merge, Revision
 
 REVISIONS_PAGE_SIZE: Final = 10
@@ -166,7 +166,7 @@ def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
     threshold = effective_policy(StrengthPolicy, memory.agent, memory.actor).archive_threshold
     fades_at = None
     if memory.status == Status.ACTIVE and state is not None:
-        fades_at = fades_to(
+        fades_at = threshold_time(
             threshold,
             strength=numbers.strength,
             mark=numbers.mark,

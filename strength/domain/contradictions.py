@@ -1,7 +1,7 @@
-"""Relations of extracted statements to known ones, and what follows from them (SPEC M8-M10).
+"""Relations of extracted statements to known ones, and their resolution (SPEC M8-M10).
 
-Pure. A model is shown new and known statements and names the pairs that say the same or contradict each other; what
-follows is decided here. The model is never asked what to do.
+Pure. A model names the pairs of new and known statements that are equivalent or contradict each other; rules of this
+module decide what follows, never the model.
 """
 
 import re
@@ -15,7 +15,7 @@ from uuid import UUID
 from conversations.domain.content import one_line
 from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
-from strength.domain.extraction import listed
+from strength.domain.extraction import list_at
 from strength.domain.memories import TombstoneReason
 
 MAX_STATEMENT_LENGTH: Final = 1_000
@@ -24,7 +24,7 @@ MAX_SUPERSEDED: Final = 3
 
 
 class Relation(StrEnum):
-    """Relation of two statements; pairs that the model does not name are unrelated, or it did not look."""
+    """Relation of two statements; pairs that the model does not name are unrelated or not compared."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -32,7 +32,7 @@ class Relation(StrEnum):
 
 
 class KnownState(StrEnum):
-    """State of a known statement; a person rejected or corrected it, it awaits review, or it has ended."""
+    """State of a known statement; `REJECTED` and `CORRECTED` are decisions of a person."""
 
     CURRENT = "current"
     PENDING = "pending"
@@ -48,7 +48,7 @@ REJECTING_STATES: Final = {KnownState.REJECTED: TombstoneReason.REJECTED, KnownS
 class KnownMemory:
     """A statement that is or was remembered; last said at `said_at`, valid until `ended_at`.
 
-    A person decided against it at `decided_at`, where one did. `is_trusted`: of a trusted source, or read by a person.
+    `decided_at` is the time of a person's decision against it. `is_trusted`: its source is, or a person read it.
     """
 
     memory_id: UUID
@@ -70,9 +70,9 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """Verdict on a new statement; `resembles` is a text that a person decided against, so that a curator is to look.
+    """Resolution of a new statement; `resembles` is a rejected or corrected text, so that it needs review.
 
-    `is_uncompared`: nobody has compared it with what people decided against, so that it waits.
+    `is_uncompared`: it has not been compared with all rejected and corrected texts, and waits until it is.
     """
 
     action: Action
@@ -106,7 +106,7 @@ _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, language: str) -> dict[str, str]:
-    """Return known and new statements, numbered from 1, by their headings, to be fenced."""
+    """Return the prompt's blocks of known and new statements, numbered from 1, by heading."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     blocks = {words["known"]: [each.text for each in known], words["new"]: new}
     return {
@@ -116,25 +116,25 @@ def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, langua
 
 
 def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relation]]:
-    """Return relations by new and known place, from 0; of several for one pair the last of `Relation` counts."""
+    """Return relations by the positions, from 0, of new and known statements; of several for a pair the strongest."""
     found: dict[int, dict[int, Relation]] = {}
-    for pair in listed(data, "pairs"):
+    for pair in list_at(data, "pairs"):
         if not isinstance(pair, Mapping) or pair.get("verdict") not in list(Relation):
             continue
-        new_place, place = _place(pair.get("new"), new), _place(pair.get("known"), known)
-        if new_place is None or place is None:
+        new_position, place = _position(pair.get("new"), new), _position(pair.get("known"), known)
+        if new_position is None or place is None:
             continue
-        of_new, relation = found.setdefault(new_place, {}), Relation(pair["verdict"])
+        of_new, relation = found.setdefault(new_position, {}), Relation(pair["verdict"])
         of_new[place] = max(of_new.get(place, relation), relation, key=list(Relation).index)
     return found
 
 
 def compared_places(data: Any, *, new: int) -> set[int]:
-    """Return the places of the new statements, from 0, that a model reports as compared.
+    """Return the positions of the new statements, from 0, that a model reports as compared.
 
-    An answer without pairs may mean that none is related, or that the model did not look.
+    An answer without pairs may mean that none is related, or that the model did not compare.
     """
-    places = (_place(number, new) for number in listed(data, "compared"))
+    places = (_position(number, new) for number in list_at(data, "compared"))
     return {place for place in places if place is not None}
 
 
@@ -148,12 +148,12 @@ def resolve(
 ) -> Resolution:
     """Decide what becomes of a new statement by its relations to the known ones.
 
-    A person's decision outweighs all. A repeated statement reinforces the known one, unless that has ended before. A
+    A person's decision takes precedence. A repeated statement reinforces the known one, unless that has ended before. A
     contradiction ends what was said before it; a statement about an earlier time is written as past.
 
-    What is `near` to a text that a person decided against, and the model says nothing of, waits for a curator; so does
-    what only an untrusted text is the same as, for that may have been written to keep out what is true. What nobody has
-    compared with a text that a person decided against waits until somebody does; an untrusted text is no reason to.
+    `near` are rejected and corrected texts with similar wording: those without a relation need review, as do untrusted
+    equivalents, which may have been written to keep out what is true. `uncompared` are such texts that the statement
+    was not compared with: it waits until it is, unless they are untrusted.
     """
     same = [known for known, relation in related.items() if relation is Relation.SAME]
     against = [known for known in same if known.state in REJECTING_STATES]
@@ -169,8 +169,8 @@ def resolve(
 
 
 def _write_resolution(related: Related, said_at: datetime) -> Resolution:
-    contrary = [known for known, relation in related.items() if relation is Relation.CONTRADICTS]
-    current = [each for each in contrary if each.state is KnownState.CURRENT]
+    contradicted = [known for known, relation in related.items() if relation is Relation.CONTRADICTS]
+    current = [each for each in contradicted if each.state is KnownState.CURRENT]
     if later := [each for each in current if each.said_at > said_at]:
         return Resolution(Action.WRITE_AS_PAST, (min(later, key=lambda each: each.said_at),))
     if current:
@@ -185,32 +185,32 @@ def _still_holds(known: KnownMemory, said_at: datetime, is_trusted: bool) -> boo
     return known.state is KnownState.CURRENT or (known.state is KnownState.PENDING and not is_trusted)
 
 
-def _place(number: Any, size: int) -> int | None:
-    is_place = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= size
-    return number - 1 if is_place else None
+def _position(number: Any, size: int) -> int | None:
+    is_valid = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= size
+    return number - 1 if is_valid else None
 
 
 MIN_SHARED_SUBJECT: Final = 0.3
-"""Minimum share of a rejected text's subject in common for a resemblance: one word of three."""
+"""Minimum share of a rejected text's subject terms in common: one of three."""
 
 STEM_LENGTH: Final = 4
 """Leading letters by which words are compared: "spicy" and "spiced", "violin" and "violinist"."""
 
 MIN_PART_LENGTH: Final = 3
-"""Letters of a katakana word that counts within a longer one: 「ハム」 is no part of 「ハムスター」."""
+"""Minimum length of a katakana word to match within a longer one: 「ハム」 is no part of 「ハムスター」."""
 
 _NON_SUBJECT_TERMS: Final = "user like love enjoy prefer favorit favourit fond fan hate dislik 好 嫌 愛 気 入"
 _NON_SUBJECT: Final = frozenset(_NON_SUBJECT_TERMS.split())
-"""Terms of the speaker and of degrees of liking, which rewordings change."""
+"""Terms of the speaker and of liking, which paraphrases change."""
 
 _KATAKANA: Final = re.compile(f"{COMPOUND}(?!ユーザ)[\u30a1-\u30fa\u30fc]+")
 
 
 def resembles(text: str, decided: str) -> bool:
-    """Say whether a text shares so much of the subject of one decided against that it may say the same.
+    """Return whether a text shares enough subject terms with one decided against to be possibly equivalent.
 
-    The subject is words, and of Japanese single characters: 「激辛」 shares one with 「辛い」. A katakana word is
-    shared with its compounds, as 「コーヒー」 with 「ブラックコーヒー」.
+    Subject terms are words, in Japanese single characters: 「激辛」 shares one with 「辛い」. Katakana words match
+    their compounds, as 「コーヒー」 「ブラックコーヒー」.
     """
     subject, other = _subject_terms(decided), _subject_terms(text)
     shared = [word for word in subject if word in other or any(_is_part(word, each) for each in other)]

@@ -42,13 +42,13 @@ MAX_CHARACTERS: Final = 10_000
 MAX_TERMS: Final = 256
 """Those with the lowest ids, so that two texts that share terms keep the same ones."""
 
-MAX_ORDER: Final = 64
+MAX_ORDERED_WORDS: Final = 64
 """Order is compared in sentences only; in a page every second word moves."""
 
-MAX_BREAKS: Final = 3
+MAX_ORDER_BREAKS: Final = 3
 """A phrase that moves as a whole separates three pairs of neighbours, two words that swap places four."""
 
-MAX_ENDING: Final = 12
+MAX_ENDING_LENGTH: Final = 12
 MAX_IDF: Final = inverse_document_frequency(documents_with_term=0, documents=0)
 
 
@@ -150,13 +150,13 @@ _ENDINGS: Final = """
 _INFLECTIONS: Final = "ん う く す つ む ぐ る い き ち み り ぎ び え け め れ べ せ げ"
 
 
-def _repeated(alternatives: str) -> re.Pattern[str]:
-    """Return a possessive pattern, for endings can be cut in many ways and backtracking would try all of them."""
+def _sequence_pattern(alternatives: str) -> re.Pattern[str]:
+    """Return a pattern of any sequence of endings; possessive, as backtracking would try all ways to divide them."""
     return re.compile(f"(?:{'|'.join(sorted(set(alternatives.split()), key=len, reverse=True))})*+")
 
 
-_ENDING: Final = _repeated(_ENDINGS)
-_INFLECTION: Final = _repeated(f"{_ENDINGS} {_INFLECTIONS}")
+_ENDING: Final = _sequence_pattern(_ENDINGS)
+_INFLECTION: Final = _sequence_pattern(f"{_ENDINGS} {_INFLECTIONS}")
 _PARTICLE: Final = re.compile("から|まで|より|(?:には?|へ)[はも]?|で[はも]?|と[はも]?|[はがをのも]")
 _WEAK_VERB: Final = re.compile(r"(?<=..)る$")
 _PARTICLE_MARKS: Final = {"から": "from", "まで": "until", "より": "than"}
@@ -239,9 +239,9 @@ class Fingerprint:
     """Data that recognise a text without storing it: a hash of the whole and ids of its words.
 
     `digest` is the SHA-256 of the text without case, width, space and punctuation. `terms` are ids of
-    `memoryhub.search.bm25`, at most `MAX_TERMS`; `marks` those of what must not differ. `order` holds the ids of
-    terms and, above `DIMENSION`, of the words that relate them, in text order; it is empty beyond `MAX_ORDER`. All
-    ids are below 2**30.
+    `memoryhub.search.bm25`, at most `MAX_TERMS`; `marks` those of words that must not differ. `order` holds the ids of
+    terms and, above `DIMENSION`, of the words that relate them, in text order; empty for more than
+    `MAX_ORDERED_WORDS`. All ids are below 2**30.
     """
 
     digest: bytes
@@ -262,9 +262,9 @@ def fingerprint(text: str) -> Fingerprint:
     marked = sorted({name for kind, name in pieces if kind in (_Kind.MARK, _Kind.NUMBER)})
     marks = marked if len(marked) <= MAX_TERMS else [" ".join(marked)]
     above = {_Kind.RELATION: DIMENSION, _Kind.MARK: DIMENSION}
-    order = [term_id(name) + above.get(kind, 0) for kind, name in pieces] if len(pieces) <= MAX_ORDER else []
-    few = sorted(terms)[:MAX_TERMS]
-    return Fingerprint(digest, frozenset(few), frozenset(map(term_id, marks)), tuple(order))
+    order = [term_id(name) + above.get(kind, 0) for kind, name in pieces] if len(pieces) <= MAX_ORDERED_WORDS else []
+    kept = sorted(terms)[:MAX_TERMS]
+    return Fingerprint(digest, frozenset(kept), frozenset(map(term_id, marks)), tuple(order))
 
 
 def wording_digest(text: str) -> bytes:
@@ -427,7 +427,7 @@ def _analyse_kana(part: str) -> Iterator[_Piece]:
     """Yield a part without its final particles and endings, and the first of these if it is a relation."""
     if _ENDING.fullmatch(part):
         return
-    starts = range(max(2, len(part) - MAX_ENDING), len(part))
+    starts = range(max(2, len(part) - MAX_ENDING_LENGTH), len(part))
     end = next((start for start in starts if _ENDING.fullmatch(part, start)), len(part))
     if end > 1:
         yield _Kind.TERM, _WEAK_VERB.sub("", part[:end])
@@ -449,19 +449,19 @@ def _expression(run: str, before: str) -> Iterator[_Piece]:
 
 
 def _is_rearranged(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Say whether words swapped places, or one has an opposite relation."""
+    """Return whether words swapped places, or one has an opposite relation."""
     places, other_places = _places(one), _places(other)
     moved = [term for term, place in places.items() if other_places.get(term, place) != place]
     changes = [set(sides) for term in moved for sides in zip(places[term], other_places[term], strict=True)]
     return (
         any(change in _CONTRASTS for change in changes)
         or set(one) ^ set(other) >= _HE_AND_SHE
-        or _breaks([term for term in places if term in other_places], list(other_places)) > MAX_BREAKS
+        or _count_order_breaks([term for term in places if term in other_places], list(other_places)) > MAX_ORDER_BREAKS
         or any(_is_exchanged(places, other_places, pair) for pair in combinations(moved, 2))
     )
 
 
-def _breaks(one: list[_Key], other: list[_Key]) -> int:
+def _count_order_breaks(one: list[_Key], other: list[_Key]) -> int:
     common = sorted(set(one), key=other.index)
     neighbours = set(pairwise((_END, *common, _END)))
     return sum(pair not in neighbours for pair in pairwise((_END, *one, _END)))
@@ -479,7 +479,7 @@ def _places(order: tuple[int, ...]) -> dict[_Key, _Place]:
 
 
 def _is_exchanged(places: Mapping[_Key, _Place], others: Mapping[_Key, _Place], pair: tuple[_Key, _Key]) -> bool:
-    """Say whether two words swapped places: wholly, or before or after the same relations."""
+    """Return whether two words swapped places: both neighbours, or one that is the same relation."""
     sides = list(zip(places[pair[0]], places[pair[1]], others[pair[0]], others[pair[1]], strict=True))
     swapped = [(one, two) for one, two, *after in sides if one != two and [two, one] == after]
     return len(swapped) == len(sides) or any(min(side) >= DIMENSION for side in swapped)

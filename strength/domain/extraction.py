@@ -1,8 +1,8 @@
 """Long-term strategies: what each reads next, the prompt, and validation of the answer (SPEC L2–L4).
 
-Pure. A strategy's cursor in a session is the `seq` of the last message that it has read (`seq` has no gaps), never a
-time, for clocks of clients lie. Messages are untrusted data and stand between delimiters. The answer is validated item
-by item: each must cite its messages, at least one of them the user's; invalid items are dropped, the others kept.
+Pure. A strategy's cursor in a session is the `seq` of the last message that it has read, never a time, as clients'
+clocks are unreliable; `seq` has no gaps. Messages are untrusted data between delimiters. The answer is validated item
+by item: each must cite its messages, at least one of them the user's; invalid items are dropped.
 """
 
 import math
@@ -70,10 +70,10 @@ class Span:
 
 
 def next_span(read_until: Mapping[Strategy, int], *, end: int) -> Span | None:
-    """Return the next span of a session of `end` messages; None where all strategies have read it.
+    """Return the next span of a session of `end` messages; None if all strategies have read it.
 
-    Those furthest behind read up to the next one's cursor, and from there together with it: one question to the model
-    serves all strategies that share a span.
+    The strategies furthest behind read up to the next cursor and continue together with that strategy: one call serves
+    all strategies of a span.
     """
     behind = {strategy: seq for strategy, seq in read_until.items() if seq < end}
     if not behind:
@@ -88,11 +88,11 @@ MAX_ITEMS: Final = 20
 
 MAX_ITEM_LENGTH: Final = 1_000
 MAX_EPISODE_LENGTH: Final = 3_000
-"""Characters; a longer text is a transcript, no memory."""
+"""Characters; longer texts are transcripts."""
 
 MAX_EARLIER_MESSAGES: Final = 6
 MAX_EARLIER_LENGTH: Final = 500
-"""Earlier messages give context, so that "yes, that one" is understood; nothing is extracted from them again."""
+"""Earlier messages are context for messages such as "yes, that one"; nothing is extracted from them again."""
 
 NEW_MESSAGES_SHARE: Final = 0.75
 """The share of new messages in a call's tokens; the rest is for earlier ones."""
@@ -112,7 +112,7 @@ ANSWER_KEYS: Final[Mapping[Strategy, str]] = {
 OTHER_TOPIC: Final = ""
 
 _REMEMBERED: Final = re.compile(r"<(/?)remembered-((?:[0-9a-f]{16}){1,2})>")
-"""A line that opens or closes a block of recalled memories; contexts of before had codes of 32 digits."""
+"""A line that opens or closes a block of memories; older contexts had codes of 32 digits."""
 
 _ENDINGS: Final = "|".join(
     form
@@ -122,17 +122,17 @@ _ENDINGS: Final = "|".join(
         rf"{phrases.relevance}: [01]\.\d\d",
     )
 )
-_SAID: Final = r"\[(?:\d{4}-\d\d-\d\d · )?(?:user|assistant)(?: · [^\]\n]+)?\] "
+_SPEAKER: Final = r"\[(?:\d{4}-\d\d-\d\d · )?(?:user|assistant)(?: · [^\]\n]+)?\] "
 _REMEMBERED_LINE: Final = re.compile(
-    rf"^\d+\. (?:{_SAID}.*|.* \((?:{_ENDINGS})\))[ \t\r]*$\n?", re.ASCII | re.MULTILINE
+    rf"^\d+\. (?:{_SPEAKER}.*|.* \((?:{_ENDINGS})\))[ \t\r]*$\n?", re.ASCII | re.MULTILINE
 )
-"""A line of a memory or of an earlier message, as contexts write it: by whom it was said, or since when it holds."""
+"""A line of a memory or an earlier message, as contexts write it: with its speaker, or its date or relevance."""
 
 _REMEMBERED_HEADINGS: Final = frozenset(
     heading for phrases in PHRASES.values() for heading in phrases.headings.values()
 )
 _QUOTED: Final = ("> ", "### ")
-"""Beginnings of the lines of a summary or a document under such a heading."""
+"""Beginnings of lines of a summary or document under such a heading."""
 
 _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {"earlier": "earlier", "messages": "messages"},
@@ -143,7 +143,7 @@ Count = Callable[[str], int]
 Row = TypeVar("Row")
 
 
-HARMLESS: Final = "Hello. こんにちは。"
+PROBE_TEXT: Final = "Hello. こんにちは。"
 
 
 @dataclass(frozen=True)
@@ -159,17 +159,17 @@ class SourceMessage:
 
 @dataclass(frozen=True)
 class Line:
-    """A message on one line, as the model is shown it; numbered from 1."""
+    """A message and its text on one line, for the prompt; numbered from 1."""
 
-    said: SourceMessage
-    words: str = field(repr=False)
+    message: SourceMessage
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The messages that one call reads; `until` is the `seq` of the last one.
+    """The messages of one call; `until` is the `seq` of the last one.
 
-    All are equally trusted: untrusted words beside trusted ones might steer the model.
+    All are equally trusted, as untrusted messages could manipulate what is extracted from trusted ones.
     """
 
     lines: tuple[Line, ...]
@@ -177,13 +177,13 @@ class Slice:
 
     @property
     def has_user_message(self) -> bool:
-        """Return whether a user speaks; extracting an assistant's recall alone would be a feedback loop."""
-        return any(line.said.is_users for line in self.lines)
+        """Return whether a message is a user's; extracting from assistants' alone would be a feedback loop."""
+        return any(line.message.is_users for line in self.lines)
 
     @property
     def people(self) -> tuple[str, ...]:
-        """Return the users who speak here by name."""
-        names = (label(line.said.author) for line in self.lines if line.said.is_users)
+        """Return the names of the users."""
+        names = (label(line.message.author) for line in self.lines if line.message.is_users)
         return tuple(dict.fromkeys(name for name in names if name))
 
 
@@ -199,7 +199,7 @@ class Topics:
         return tuple(dict.fromkeys([*self.include, *self.exclude]))
 
     def admit(self, text: str, topic: str) -> bool:
-        """Return whether an item's topic is wanted; topics are also recognised by their own words."""
+        """Return whether an item's topic is wanted; topics are also recognised in the text."""
         if topic in self.exclude or any(_mentions(text, unwanted) for unwanted in self.exclude):
             return False
         return not self.include or topic in self.include or any(_mentions(text, each) for each in self.include)
@@ -214,18 +214,18 @@ class Item:
 
     @property
     def authors(self) -> tuple[str, ...]:
-        """Return the people who said it, by name."""
-        return tuple(dict.fromkeys(name for said in self.sources if said.is_users and (name := label(said.author))))
+        """Return the names of the users who said it."""
+        return tuple(dict.fromkeys(name for each in self.sources if each.is_users and (name := label(each.author))))
 
     @property
     def said_at(self) -> datetime:
-        return max(said.said_at for said in self.sources)
+        return max(each.said_at for each in self.sources)
 
 
-def own_words(text: str) -> str:
-    """Return a text without recalled memories: from an opening line to its closing line, and single lines of them.
+def without_memories(text: str) -> str:
+    """Remove remembered text: blocks from an opening to its closing line, and single lines.
 
-    An unclosed line stays. Linear, also for a message of nothing but opening lines.
+    Unclosed openings stay. Linear in time, also for a message of nothing but openings.
     """
     lines = text.split("\n")
     marks = [_REMEMBERED.fullmatch(line) for line in lines]
@@ -244,50 +244,50 @@ def own_words(text: str) -> str:
     return _REMEMBERED_LINE.sub("", "\n".join(kept)).strip()
 
 
-def next_slice(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count, until: int) -> Slice:
-    """Return as many messages as fit and are equally trusted; at least one, shortened, so that reading ends."""
-    room, lines = most_tokens * NEW_MESSAGES_SHARE, list[Line]()
-    for place, said in enumerate(messages):
-        words = one_line(own_words(said.text))
-        if not words:
+def next_slice(messages: Sequence[SourceMessage], *, max_tokens: int, count: Count, until: int) -> Slice:
+    """Return the first messages that fit and are equally trusted; at least one, shortened if necessary."""
+    remaining, lines = max_tokens * NEW_MESSAGES_SHARE, list[Line]()
+    for place, message in enumerate(messages):
+        text = one_line(without_memories(message.text))
+        if not text:
             continue
         number = len(lines) + 1
         if not lines:
-            words = _fitting(words, said, room, count)
-        room -= count(_shown(said, words, number=number))
-        if lines and (room < 0 or said.is_trusted != lines[0].said.is_trusted):
+            text = _shorten_to_fit(text, message, remaining, count)
+        remaining -= count(_prompt_line(message, text, number=number))
+        if lines and (remaining < 0 or message.is_trusted != lines[0].message.is_trusted):
             return Slice(tuple(lines), messages[place - 1].seq)
-        lines.append(Line(said, words))
+        lines.append(Line(message, text))
     return Slice(tuple(lines), until)
 
 
-def harmless_lines(piece: Slice) -> tuple[Line]:
-    """Return a greeting in place of a slice's messages: any model that works can read it."""
-    first = piece.lines[0].said
-    return (Line(replace(first, is_users=True, author="", text=HARMLESS), HARMLESS),)
+def probe_lines(piece: Slice) -> tuple[Line]:
+    """Return a greeting in place of a slice's messages, to test whether the model answers at all."""
+    first = piece.lines[0].message
+    return (Line(replace(first, is_users=True, author="", text=PROBE_TEXT), PROBE_TEXT),)
 
 
-def earlier_lines(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count) -> list[str]:
+def earlier_lines(messages: Sequence[SourceMessage], *, max_tokens: int, count: Count) -> list[str]:
     """Return the latest messages before a slice, shortened, in order."""
-    room, shown = most_tokens * (1 - NEW_MESSAGES_SHARE), list[str]()
-    for said in list(messages)[: -MAX_EARLIER_MESSAGES - 1 : -1]:
-        words = one_line(own_words(said.text))[:MAX_EARLIER_LENGTH]
-        room -= count(words)
-        if room < 0:
+    remaining, lines = max_tokens * (1 - NEW_MESSAGES_SHARE), list[str]()
+    for message in list(messages)[: -MAX_EARLIER_MESSAGES - 1 : -1]:
+        text = one_line(without_memories(message.text))[:MAX_EARLIER_LENGTH]
+        remaining -= count(text)
+        if remaining < 0:
             break
-        if words:
-            shown.insert(0, f"- {_who(said)}: {words}")
-    return shown
+        if text:
+            lines.insert(0, f"- {_speaker(message)}: {text}")
+    return lines
 
 
-def shown_lines(piece: Slice) -> list[str]:
-    return [_shown(line.said, line.words, number=number) for number, line in enumerate(piece.lines, 1)]
+def prompt_lines(piece: Slice) -> list[str]:
+    return [_prompt_line(line.message, line.text, number=number) for number, line in enumerate(piece.lines, 1)]
 
 
 def message_blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> dict[str, str]:
     words = _HEADINGS.get(language, _HEADINGS["en"])
     before = {words["earlier"]: "\n".join(earlier)} if earlier else {}
-    return {**before, words["messages"]: "\n".join(shown_lines(piece))}
+    return {**before, words["messages"]: "\n".join(prompt_lines(piece))}
 
 
 def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, Any]:
@@ -303,11 +303,11 @@ def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, A
 
 
 def items_of(data: Any, piece: Slice, *, strategies: Sequence[Strategy], topics: Topics, language: str) -> list[Item]:
-    """Return the valid items of an answer, at most MAX_ITEMS; blank, too long and unsourced ones are dropped."""
+    """Return the valid items of an answer, at most MAX_ITEMS: not blank or too long, with sources."""
     found = [
         item
         for strategy in strategies
-        for raw in listed(data, ANSWER_KEYS[strategy])
+        for raw in list_at(data, ANSWER_KEYS[strategy])
         if (item := _item(raw, strategy, piece, topics, language)) is not None
     ]
     unique = {(item.strategy, item.text): item for item in reversed(found)}
@@ -323,12 +323,12 @@ def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: 
         parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}
         if not parts["situation"] or not (parts["actions"] or parts["outcome"]):
             return None
-        text = "\n".join(f"{words[part]}: {said}" for part, said in parts.items() if said)
-    sources = cited([line.said for line in piece.lines], raw.get("sources"))
-    sure = confidence_of(raw.get("confidence"))
-    if not is_storable(text, longest) or sure is None or not any(said.is_users for said in sources):
+        text = "\n".join(f"{words[part]}: {value}" for part, value in parts.items() if value)
+    sources = cited([line.message for line in piece.lines], raw.get("sources"))
+    confidence = confidence_of(raw.get("confidence"))
+    if not is_storable(text, longest) or confidence is None or not any(each.is_users for each in sources):
         return None
-    item = Item(strategy, text, sure, sources)
+    item = Item(strategy, text, confidence, sources)
     if len(piece.people) > 1 and not any(name.casefold() in text.casefold() for name in item.authors):
         item = replace(item, text=f"{', '.join(item.authors)}: {text}" if item.authors else text)
     return item if topics.admit(text, _text(raw.get("topic"))) else None
@@ -355,15 +355,15 @@ def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def listed(data: Any, name: str) -> list[Any]:
+def list_at(data: Any, name: str) -> list[Any]:
     given = data.get(name) if isinstance(data, Mapping) else None
     return given if isinstance(given, list) else []
 
 
 def _mentions(text: str, topic: str) -> bool:
-    """Say whether a text contains a topic: as whole words where it is Latin, for "tea" is not in "steady".
+    """Return whether a text contains a topic, a Latin one as whole words: "tea" is not in "steady".
 
-    `\\b` finds no edge beside kana or after "C++", so the neighbours are compared with Latin letters.
+    `\\b` matches neither next to kana nor after "C++"; hence the look-around for Latin letters.
     """
     words = topic.strip().casefold()
     before = "(?<![a-z0-9])" if words[:1].isascii() else ""
@@ -371,22 +371,22 @@ def _mentions(text: str, topic: str) -> bool:
     return bool(words) and re.search(f"{before}{re.escape(words)}{behind}", text.casefold()) is not None
 
 
-def _shown(said: SourceMessage, words: str, *, number: int) -> str:
-    return f"[{number}] {_who(said)}: {words}"
+def _prompt_line(message: SourceMessage, text: str, *, number: int) -> str:
+    return f"[{number}] {_speaker(message)}: {text}"
 
 
-def _who(said: SourceMessage) -> str:
-    role = "user" if said.is_users else "assistant"
-    name = label(said.author)
-    return f"{said.said_at:%Y-%m-%d} {role}{f' ({name})' if name else ''}"
+def _speaker(message: SourceMessage) -> str:
+    role = "user" if message.is_users else "assistant"
+    name = label(message.author)
+    return f"{message.said_at:%Y-%m-%d} {role}{f' ({name})' if name else ''}"
 
 
-def _fitting(words: str, said: SourceMessage, room: float, count: Count) -> str:
-    """Cut the middle of a text until it fits: the ends of long texts say most."""
-    while count(_shown(said, words, number=1)) > room and len(words) > 1:
-        half = len(words) // 4
-        words = f"{words[:half]} … {words[-half:]}" if half > 3 else words[: len(words) // 2]
-    return words
+def _shorten_to_fit(text: str, message: SourceMessage, limit: float, count: Count) -> str:
+    """Cut the middle of a text until its line fits; the ends of long texts are most informative."""
+    while count(_prompt_line(message, text, number=1)) > limit and len(text) > 1:
+        half = len(text) // 4
+        text = f"{text[:half]} … {text[-half:]}" if half > 3 else text[: len(text) // 2]
+    return text
 
 
 MAX_EPISODES: Final = 20
@@ -423,19 +423,19 @@ class Lesson:
 def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: str) -> dict[str, str]:
     words = _LESSON_HEADINGS.get(language, _LESSON_HEADINGS["en"])
     known = {words["lessons"]: "\n".join(f"- {one_line(each)}" for each in lessons)} if lessons else {}
-    told = [f"{number}. {one_line(each)[:MAX_EPISODE_LENGTH]}" for number, each in enumerate(episodes, 1)]
-    return {**known, words["episodes"]: "\n".join(told)}
+    lines = [f"{number}. {one_line(each)[:MAX_EPISODE_LENGTH]}" for number, each in enumerate(episodes, 1)]
+    return {**known, words["episodes"]: "\n".join(lines)}
 
 
 def lessons_of(data: Any, episode_ids: Sequence[UUID]) -> list[Lesson]:
     """Return the valid lessons of an answer: storable, and citing an episode."""
     lessons = []
-    for raw in listed(data, "lessons"):
+    for raw in list_at(data, "lessons"):
         if not isinstance(raw, Mapping):
             continue
-        text, sure = _text(raw.get("text")), confidence_of(raw.get("confidence"))
-        numbers = listed(raw, "episodes")
-        taught_by = tuple(each for number, each in enumerate(episode_ids, 1) if number in numbers)
-        if sure is not None and taught_by and is_storable(text, MAX_ITEM_LENGTH):
-            lessons.append(Lesson(text, sure, taught_by))
+        text, confidence = _text(raw.get("text")), confidence_of(raw.get("confidence"))
+        numbers = list_at(raw, "episodes")
+        sources = tuple(each for number, each in enumerate(episode_ids, 1) if number in numbers)
+        if confidence is not None and sources and is_storable(text, MAX_ITEM_LENGTH):
+            lessons.append(Lesson(text, confidence, sources))
     return lessons[:MAX_LESSONS]

@@ -17,7 +17,7 @@ from conversations.domain.content import one_line
 from memoryhub.errors import DomainError, _
 from memoryhub.llm.types import array_schema, object_schema
 from strength.domain.duplicates import Fingerprint, fingerprint
-from strength.domain.extraction import cited, is_storable, listed
+from strength.domain.extraction import cited, is_storable, list_at
 from strength.domain.memories import content_digest
 
 JOB_KIND: Final = "write_profile"
@@ -122,42 +122,44 @@ def memory_blocks(memories: Sequence[ProfileMemory], *, language: str) -> dict[s
 def parse_lines(data: Any, memories: Sequence[ProfileMemory]) -> list[Line]:
     """Return the lines of an answer that restate memories, each memory in the first line that cites it."""
     prints = {each.pk: fingerprint(each.content) for each in memories}
-    lines, taken = list[Line](), set[UUID]()
-    for raw in listed(data, "lines"):
+    lines, used = list[Line](), set[UUID]()
+    for raw in list_at(data, "lines"):
         text = raw.get("text") if isinstance(raw, Mapping) else None
         text = one_line(text) if isinstance(text, str) else ""
         if not is_storable(text, MAX_LINE_LENGTH):
             continue
-        among = [each for each in cited(memories, raw.get("memories")) if each.pk not in taken]
-        if restated := _restated(text, among, prints):
+        unused = [each for each in cited(memories, raw.get("memories")) if each.pk not in used]
+        if restated := _restated(text, unused, prints):
             lines.append(Line(text, tuple(Source.of(each) for each in restated)))
-            taken.update(each.pk for each in restated)
+            used.update(each.pk for each in restated)
     return lines[:MAX_LINES]
 
 
-def _restated(text: str, among: Sequence[ProfileMemory], prints: Mapping[UUID, Fingerprint]) -> Sequence[ProfileMemory]:
+def _restated(
+    text: str, memories: Sequence[ProfileMemory], prints: Mapping[UUID, Fingerprint]
+) -> Sequence[ProfileMemory]:
     """Return the memories that a text restates; none if it says more than they do.
 
     Marks (numbers, negation, modality) must be the same: joined with others, a negation could change its object.
     """
-    said = fingerprint(text)
-    kind = among[0].kind if among else ""
+    line = fingerprint(text)
+    kind = memories[0].kind if memories else ""
     found = [
         each
-        for each in among
+        for each in memories
         if each.kind == kind
-        and prints[each.pk].marks == said.marks
+        and prints[each.pk].marks == line.marks
         and prints[each.pk].terms
-        and len(said.terms & prints[each.pk].terms) >= MIN_COVERAGE * len(prints[each.pk].terms)
+        and len(line.terms & prints[each.pk].terms) >= MIN_COVERAGE * len(prints[each.pk].terms)
     ]
     words = frozenset[int]().union(*(prints[each.pk].terms for each in found))
-    return found if len(found) <= MAX_MEMORIES_PER_LINE and said.terms <= words else ()
+    return found if len(found) <= MAX_MEMORIES_PER_LINE and line.terms <= words else ()
 
 
 def count_changes(before: Sequence[Source], now: Sequence[Source]) -> int:
     """Return the larger of the numbers of added or rewritten and of removed memories."""
-    was, is_now = set(before), set(now)
-    return max(len(is_now - was), len(was - is_now))
+    earlier, current = set(before), set(now)
+    return max(len(current - earlier), len(earlier - current))
 
 
 def edit_lines(lines: Sequence[Line], text: str) -> list[Line]:

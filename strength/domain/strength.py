@@ -23,16 +23,16 @@ from strength.domain.policy import LEVELS, StrengthPolicy
 
 SECONDS_PER_DAY: Final = 86_400.0
 
-MOST_LOST: Final = 200.0
-"""The greatest decay of one step, as a logarithm: e^-200 is practically nothing."""
+MAX_LOG_DECAY: Final = 200.0
+"""Greatest decay of one step, as a logarithm; e^-200 is practically 0."""
 
-NOTHING: Final = 1e-200
-"""Weaker is 0. Both bounds keep products within the range of floats, outside which PostgreSQL raises errors."""
+MIN_STRENGTH: Final = 1e-200
+"""Less is 0. Both bounds keep products within the range of floats, outside which PostgreSQL raises errors."""
 
-MOST_FORESEEN_DAYS: Final = 36_500.0
+MAX_FORECAST_DAYS: Final = 36_500.0
 
-NEVER: Final = -math.inf
-"""The mark of a memory that does not fade."""
+NO_DECAY: Final = -math.inf
+"""Mark of a memory that does not fade."""
 
 
 class Impact(StrEnum):
@@ -85,29 +85,24 @@ def impact_value(policy: StrengthPolicy, impact: Impact) -> float:
 
 
 def strength_now(strength: float, *, mark: float, clock: float) -> float:
-    """Return what is left of a strength that was right at a mark, where the clock of its level stands at `clock`."""
-    return left_of(strength, min(0.0, clock - mark))
-
-
-def left_of(strength: float, logarithm: float) -> float:
-    """Return a strength times e to the power of a logarithm, within the range of floats."""
-    if strength < NOTHING:
+    """Return a strength stored with a mark, decayed to the reading `clock` of its level."""
+    if strength < MIN_STRENGTH:
         return 0.0
-    return strength * math.exp(max(-MOST_LOST, min(MOST_LOST, logarithm)))
+    return strength * math.exp(max(-MAX_LOG_DECAY, min(0.0, clock - mark)))
 
 
-def fades_to(threshold: float, *, strength: float, mark: float, level: int, clock: "Clock") -> datetime | None:
-    """Return when a strength that was right at a mark has faded to a threshold, if nothing happens to it.
+def threshold_time(threshold: float, *, strength: float, mark: float, level: int, clock: "Clock") -> datetime | None:
+    """Return the time at which a strength stored with a mark will have decayed to a threshold.
 
-    None where it never does, or where the clock goes by tasks, which have no date.
+    None if it never will, or if the clock counts tasks, which have no date.
     """
     rate = clock.rates[level]
-    if clock.by_task or clock.at is None or rate >= 0 or mark == NEVER or threshold < NOTHING:
+    if clock.by_task or clock.at is None or rate >= 0 or mark == NO_DECAY or threshold < MIN_STRENGTH:
         return None
     if strength <= threshold:
         return clock.at
-    days = (mark + math.log(threshold / strength) - clock.left[level]) / rate
-    return clock.at + timedelta(days=min(max(0.0, days), MOST_FORESEEN_DAYS))
+    days = (mark + math.log(threshold / strength) - clock.log_factors[level]) / rate
+    return clock.at + timedelta(days=min(max(0.0, days), MAX_FORECAST_DAYS))
 
 
 def new_clock() -> list[float]:
@@ -116,31 +111,31 @@ def new_clock() -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A decay clock: by level the logarithm of the share that all nights left, at a moment and a count of tasks.
+    """A decay clock: by level the logarithm of the cumulative decay factor, at a time and a count of tasks.
 
-    `rates` is what one day takes from then on or, `by_task`, one task. An interval between two nights has the rates of
-    the night that ends it: where those are others, what began meanwhile is marked anew.
+    `rates` is its change per day or, `by_task`, per task. The interval between two sleeps has the rates of the sleep
+    that ends it: if they differ, marks ahead of the clock are recomputed.
     """
 
-    left: tuple[float, ...] = (0.0,) * LEVELS
+    log_factors: tuple[float, ...] = (0.0,) * LEVELS
     at: datetime | None = None
     tasks: int = 0
     rates: tuple[float, ...] = (0.0,) * LEVELS
     by_task: bool = False
 
     def mark(self, level: int, *, at: datetime, tasks: int) -> float:
-        """Return where the clock of a level will stand at a moment and count of tasks; it never goes back."""
-        return self.left[level] + self.rates[level] * self._passed(at, tasks)
+        """Return a level's reading at a time and count of tasks; a clock never goes back."""
+        return self.log_factors[level] + self.rates[level] * self._elapsed(at, tasks)
 
-    def _passed(self, at: datetime, tasks: int) -> float:
+    def _elapsed(self, at: datetime, tasks: int) -> float:
         if self.by_task:
             return float(max(0, tasks - self.tasks))
         return max(0.0, (at - (self.at or at)).total_seconds()) / SECONDS_PER_DAY
 
     def advanced(self, *, at: datetime, tasks: int) -> "Clock":
-        passed = self._passed(at, tasks)
-        left = tuple(left + rate * passed for left, rate in zip(self.left, self.rates, strict=True))
-        return replace(self, left=left, at=max(self.at or at, at), tasks=tasks)
+        elapsed = self._elapsed(at, tasks)
+        log_factors = tuple(each + rate * elapsed for each, rate in zip(self.log_factors, self.rates, strict=True))
+        return replace(self, log_factors=log_factors, at=max(self.at or at, at), tasks=tasks)
 
     def with_rates(self, policy: StrengthPolicy) -> "Clock":
         """Return the clock with the rates of a policy."""
@@ -162,7 +157,7 @@ class PointKind(StrEnum):
 class Point:
     """A memory's strength after an event, and before the first event of the same kind on that day.
 
-    `mark` is None where it does not fade from there, or where that is not known.
+    `mark` is None if the memory does not fade afterwards, or if that is unknown.
     """
 
     at: datetime
@@ -175,15 +170,16 @@ class Point:
 
 
 def curve(
-    kept: Iterable[Point], *, created: Point, now: Point, nights: Sequence[tuple[datetime, Sequence[float]]]
+    stored: Iterable[Point], *, created: Point, now: Point, nights: Sequence[tuple[datetime, Sequence[float]]]
 ) -> list[Point]:
-    """Return a memory's points from its creation until now, with the nights between, each with its clock."""
+    """Return a memory's points from its creation until now; `nights` are times and clock readings of sleeps."""
     points = []
-    for earlier, later in pairwise([created, *sorted(kept, key=lambda point: point.at), now]):
+    for earlier, later in pairwise([created, *sorted(stored, key=lambda point: point.at), now]):
         points.append(earlier)
-        mark = NEVER if earlier.mark is None else earlier.mark
+        mark = NO_DECAY if earlier.mark is None else earlier.mark
         for night, clock in nights:
             if earlier.at < night <= later.at and clock[earlier.level] < mark:
-                left = strength_now(earlier.strength, mark=mark, clock=clock[earlier.level])
-                points.append(replace(earlier, at=night, kind=PointKind.SLEPT, strength=left, before=left, times=1))
+                strength = strength_now(earlier.strength, mark=mark, clock=clock[earlier.level])
+                point = replace(earlier, at=night, kind=PointKind.SLEPT, strength=strength, before=strength, times=1)
+                points.append(point)
     return [*points, now]

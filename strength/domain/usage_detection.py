@@ -1,10 +1,10 @@
 """Detect which of the memories offered to a task its result used: only these are strengthened.
 
-A result about the same topic repeats the words of the query, and so does every memory that the query found. The
-evidence is what a memory says beyond the query: numbers, names, words that the result would hardly have from elsewhere.
-Alternatives are vectors, or a language model, whose prompts are here as well. Pure: must know neither tasks nor models
-nor how strength grows. The constants were chosen on 31 cases in each of English and Japanese and never on those that
-the tests call fresh; the tests hold both, and the figures.
+A result on the same topic repeats the words of the query, and so do all memories that the query found. Evidence of use
+are terms beyond the query: numbers, names, words that the result is unlikely to have from elsewhere. Alternatives are
+vectors, or a language model with the prompts of this module. Pure: knows neither tasks nor models nor how strength
+grows. The constants were tuned on 31 cases in each of English and Japanese, never on those that the tests call fresh;
+the tests hold both, and the figures.
 """
 
 import math
@@ -26,26 +26,26 @@ Weights = dict[str, float]
 
 EMPTY: Final[Mapping[int, float]] = MappingProxyType({})
 
-NEEDED: Final = 0.8
-"""Found weight times its share of the fact: one word of one, two of four, three of nine."""
+MIN_EVIDENCE: Final = 0.8
+"""Minimum of matched weight times its share of the fact: one word of one, two of four, three of nine."""
 
-NEEDED_SHARE: Final = 0.25
-"""Minimum share of the fact: a long fact shares many words with any text about the same matter."""
+MIN_SHARE_OF_FACT: Final = 0.25
+"""A long fact shares many words with any text on the same topic."""
 
-NEEDED_SHARE_OF_PLACE: Final = 0.5
-"""Alternative: minimum share of what the result says beyond the query, for answers of one word."""
+MIN_SHARE_OF_WINDOW: Final = 0.5
+"""Alternative, for answers of one word: minimum share of the result's weight beyond the query."""
 
-NEEDED_PER_DOUBLING: Final = 0.08
-"""Increase per doubling of the result's passages: long results coincide with more."""
+EVIDENCE_PER_DOUBLING: Final = 0.08
+"""Increase per doubling of the result's passages: long results match more by chance."""
 
-OTHER_FIGURES: Final = 0.5
-"""Weight of a match where the fact has figures and the result none of them: "3.7 million", "4.2 million"."""
+FIGURE_MISMATCH_FACTOR: Final = 0.5
+"""Factor for a fact with figures of which the window has none: "3.7 million", "4.2 million"."""
 
 PASSAGE_CHARACTERS: Final = 300
-"""Words count together within two neighbouring passages; in a whole report every word meets every other."""
+"""Terms are matched in windows of two neighbouring passages; a whole report has nearly every word."""
 
-SHORT_CLAUSE: Final = 20
-"""A shorter clause ("Dr.", "Important!") is joined to its neighbour."""
+MIN_CLAUSE_LENGTH: Final = 20
+"""A shorter clause ("Dr.", "Important!") is merged with its neighbour."""
 
 MAX_FACTS: Final = 500
 """Per memory; some 50,000 characters."""
@@ -55,15 +55,15 @@ MAX_RESULT_PARTS: Final = 10_000
 MAX_RESULT_DEPTH: Final = 32
 
 UNSEEN_IDF: Final = inverse_document_frequency(documents_with_term=0, documents=0)
-"""The idf of a term on an empty server. Weights are relative to the rarest term's, so there each idf counts 1."""
+"""The idf of a term on an empty server. Weights are relative to the rarest term's, so that there each idf is 1."""
 
 WORD, FIGURE, DIGIT = 1.0, 1.5, 0.25
-CHARACTER, PAIR, ONE_KANJI, SHORT_COMPOUND, LONG_COMPOUND = 0.1, 0.5, 0.6, 0.3, 0.5
-"""Weights of kinds of terms. Two kanji are a compound, a pair and two characters: together a word's weight."""
+UNIGRAM, BIGRAM, ONE_KANJI, SHORT_COMPOUND, LONG_COMPOUND = 0.1, 0.5, 0.6, 0.3, 0.5
+"""Weights of kinds of terms. Two kanji are a compound, a bigram and two unigrams: together a word's weight."""
 
-SIMILAR: Final = 0.6
-GAIN: Final = 0.05
-"""Cosines scaled to 0 (unrelated) to 1 (paraphrase). Not measured; models differ."""
+MIN_SIMILARITY: Final = 0.6
+MIN_SIMILARITY_GAIN: Final = 0.05
+"""Of cosines scaled from 0 (unrelated) to 1 (paraphrase). Not tuned; models differ."""
 
 _CLAUSE_END: Final = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？])|[\r\n]+")
 _DECIMAL: Final = re.compile(r"\d+(?:\.\d+)+")
@@ -96,42 +96,41 @@ def used_by_words(
     """Return the keys of the offered memories that the result uses, in order.
 
     A memory is used if the result quotes it and the query does not; or if, for one of its facts, the weight of its
-    terms beyond the query in one place of the result, times their share of the fact (or of the place, if they are most
-    of it), reaches `NEEDED`. `idf` is by term id; a missing term counts as the rarest. Clauses that reject a memory are
-    ignored.
+    terms beyond the query in one window of the result, times their share of the fact (or of the window, if they are
+    most of it), reaches `MIN_EVIDENCE`. `idf` is by term id; a missing term counts as the rarest. Clauses that reject a
+    memory are ignored.
     """
-    facts = [[_kinds(fact) for fact in islice(_facts(memory.text), MAX_FACTS)] for memory in offered]
-    scale = _TermWeights(query, facts, idf)
-    said = _clauses(result[:MAX_RESULT_CHARACTERS])
-    whole = _ResultPassages(said, scale)
-    kept = [clause for clause in said if not _REFUSAL.search(clause)]
-    without_refusals = _ResultPassages(kept, scale) if len(kept) < len(said) else whole
+    facts = [[_kind_weights(fact) for fact in islice(_facts(memory.text), MAX_FACTS)] for memory in offered]
+    weights = _TermWeights(query, facts, idf)
+    clauses = _clauses(result[:MAX_RESULT_CHARACTERS])
+    everything = _ResultWindows(clauses, weights)
+    kept = [clause for clause in clauses if not _REFUSAL.search(clause)]
+    without_refusals = _ResultWindows(kept, weights) if len(kept) < len(clauses) else everything
     return [
         memory.key
         for memory, own in zip(offered, facts, strict=True)
-        # A memory that itself speaks of ignoring is not rejected where it is repeated.
-        if (whole if _REFUSAL.search(memory.text) else without_refusals).uses(memory.text, own)
+        # A memory with such words of its own is not rejected by its repetition.
+        if (everything if _REFUSAL.search(memory.text) else without_refusals).uses(memory.text, own)
     ]
 
 
 def used_by_vectors(to_result: Mapping[Key, float | None], to_query: Mapping[Key, float | None]) -> list[Key]:
-    """Return the keys of the memories near to the result, and nearer to it than to the query by `GAIN`.
+    """Return the keys of memories similar to the result, and more than to the query by `MIN_SIMILARITY_GAIN`.
 
     Both map keys to cosines scaled to [0, 1]. A memory without a similarity to the result is not used; without one to
-    the query the threshold decides alone. A long result is near to nothing: give the greatest similarity of its
-    `passages`.
+    the query, the threshold decides. For long results, pass the greatest similarity of their `passages`.
     """
     return [
         key
         for key, similarity in to_result.items()
         if similarity is not None
-        and similarity >= SIMILAR
-        and ((before := to_query.get(key)) is None or similarity - before >= GAIN)
+        and similarity >= MIN_SIMILARITY
+        and ((before := to_query.get(key)) is None or similarity - before >= MIN_SIMILARITY_GAIN)
     ]
 
 
 def result_text(result: Any) -> str:
-    """Return a result's text; of JSON each string and number after its key, since that may be the subject."""
+    """Return a result's text; of JSON the strings and numbers with their keys, which may be their subjects."""
     if isinstance(result, str):
         return result[:MAX_RESULT_CHARACTERS]
     parts = islice(_parts(result), MAX_RESULT_PARTS)
@@ -140,67 +139,67 @@ def result_text(result: Any) -> str:
 
 def passages(text: str) -> list[str]:
     """Return the text in pieces of whole clauses, each at most `PASSAGE_CHARACTERS` long."""
-    return _joined(_clauses(text))
+    return _merge_clauses(_clauses(text))
 
 
 class _TermWeights:
-    """Weights of terms: none for the query's, less for those of several memories."""
+    """Weights of terms: 0 for the query's, less for those of several memories."""
 
     def __init__(self, query: str, facts: Sequence[Sequence[Weights]], idf: Mapping[int, float]) -> None:
-        self.asked, self.known = _letters(query), _kinds(query)
-        self.holders = Counter(term for memory in facts for term in set(chain.from_iterable(memory)))
+        self.query_letters, self.query_terms = _letters(query), _kind_weights(query)
+        self.memory_counts = Counter(term for memory in facts for term in set(chain.from_iterable(memory)))
         self.idf, self.rarest = idf, max([UNSEEN_IDF, *idf.values()])
 
     def weigh(self, kinds: Weights) -> Weights:
         weights = {}
         for term, kind in kinds.items():
-            if term not in self.known:
+            if term not in self.query_terms:
                 rarity = self.idf.get(term_id(term), self.rarest) / self.rarest
-                # The square root of their number: of five memories of the same fact all are used.
-                weights[term] = kind * (rarity / math.sqrt(max(1, self.holders[term])))
+                # The square root, so that five memories of the same fact are all found.
+                weights[term] = kind * (rarity / math.sqrt(max(1, self.memory_counts[term])))
         return weights
 
 
-class _ResultPassages:
-    """A result's terms beyond the query, by places: two neighbouring passages each."""
+class _ResultWindows:
+    """A result's terms beyond the query, by windows of two neighbouring passages."""
 
-    def __init__(self, clauses: Sequence[str], scale: _TermWeights) -> None:
-        self.scale = scale
+    def __init__(self, clauses: Sequence[str], term_weights: _TermWeights) -> None:
+        self.term_weights = term_weights
         self.letters = _letters(" ".join(clauses))
-        weights = [scale.weigh(_kinds(passage)) for passage in _joined(clauses)]
-        together = [first | second for first, second in pairwise(weights)] or weights
-        self.needed = NEEDED * (1 + NEEDED_PER_DOUBLING * math.log2(max(1, len(weights))))
-        self.totals = [sum(place.values()) for place in together]
-        self.places: dict[str, list[int]] = defaultdict(list)
-        for number, place in enumerate(together):
-            for term in place:
-                self.places[term].append(number)
+        weights = [term_weights.weigh(_kind_weights(passage)) for passage in _merge_clauses(clauses)]
+        windows = [first | second for first, second in pairwise(weights)] or weights
+        self.threshold = MIN_EVIDENCE * (1 + EVIDENCE_PER_DOUBLING * math.log2(max(1, len(weights))))
+        self.totals = [sum(window.values()) for window in windows]
+        self.postings: dict[str, list[int]] = defaultdict(list)
+        for number, window in enumerate(windows):
+            for term in window:
+                self.postings[term].append(number)
 
     def uses(self, text: str, facts: Sequence[Weights]) -> bool:
         letters = _letters(text)
-        is_quoted = bool(letters) and letters in self.letters and letters not in self.scale.asked
+        is_quoted = bool(letters) and letters in self.letters and letters not in self.term_weights.query_letters
         return is_quoted or any(self._states(fact) for fact in facts)
 
     def _states(self, kinds: Weights) -> bool:
-        """Say whether a place states a fact: it has enough of its weight, and where it has figures, one of them."""
-        fact = self.scale.weigh(kinds)
+        """Return whether a window has enough evidence of a fact; a missing figure halves it."""
+        fact = self.term_weights.weigh(kinds)
         total = sum(fact.values())
         figures = [term for term in fact if _HAS_FIGURE.search(term)]
-        having = set(chain.from_iterable(self.places.get(term, ()) for term in figures))
+        with_figures = set(chain.from_iterable(self.postings.get(term, ()) for term in figures))
         sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         for term, weight in fact.items():
-            places = self.places.get(term, ())
-            rarity = weight / math.sqrt(max(1.0, len(places) / 2))
-            for place in places:
-                sums[place] = (sums[place][0] + weight, sums[place][1] + rarity)
-        for place, (found, rare) in sums.items():
-            of_fact, of_place = found / total, found / self.totals[place]
+            windows = self.postings.get(term, ())
+            rarity = weight / math.sqrt(max(1.0, len(windows) / 2))
+            for window in windows:
+                sums[window] = (sums[window][0] + weight, sums[window][1] + rarity)
+        for window, (matched, evidence) in sums.items():
+            of_fact, of_window = matched / total, matched / self.totals[window]
             shares = (
-                of_fact if of_fact >= NEEDED_SHARE else 0.0,
-                of_place if of_place >= NEEDED_SHARE_OF_PLACE else 0.0,
+                of_fact if of_fact >= MIN_SHARE_OF_FACT else 0.0,
+                of_window if of_window >= MIN_SHARE_OF_WINDOW else 0.0,
             )
-            worth = 1.0 if not figures or place in having else OTHER_FIGURES
-            if rare * max(shares) * worth >= self.needed:
+            factor = 1.0 if not figures or window in with_figures else FIGURE_MISMATCH_FACTOR
+            if evidence * max(shares) * factor >= self.threshold:
                 return True
         return False
 
@@ -218,30 +217,31 @@ def _clauses(text: str) -> list[str]:
 
 
 def _facts(text: str) -> list[str]:
-    return _joined(_clauses(text), lambda held, new: min(len(held), len(new)) < SHORT_CLAUSE)
+    return _merge_clauses(_clauses(text), lambda merged, new: min(len(merged), len(new)) < MIN_CLAUSE_LENGTH)
 
 
-def _joined(clauses: Iterable[str], belong: Callable[[str, str], bool] = lambda held, new: True) -> list[str]:
-    joined: list[str] = []
+def _merge_clauses(clauses: Iterable[str], merges: Callable[[str, str], bool] = lambda merged, new: True) -> list[str]:
+    """Merge neighbouring clauses up to PASSAGE_CHARACTERS, where `merges` allows."""
+    result: list[str] = []
     for clause in clauses:
-        if joined and len(joined[-1]) + len(clause) < PASSAGE_CHARACTERS and belong(joined[-1], clause):
-            joined[-1] += f"\n{clause}"
+        if result and len(result[-1]) + len(clause) < PASSAGE_CHARACTERS and merges(result[-1], clause):
+            result[-1] += f"\n{clause}"
         else:
-            joined.append(clause)
-    return joined
+            result.append(clause)
+    return result
 
 
-def _kinds(text: str) -> Weights:
+def _kind_weights(text: str) -> Weights:
     """Return the weights of a text's terms by kind; decimals and measures (15 %, 45 seconds) are terms too."""
     folded = fold(text)
-    kinds = {term: _kind(term) for term in analyse(_DECIMAL.sub(" ", folded))}
+    kinds = {term: _kind_weight(term) for term in analyse(_DECIMAL.sub(" ", folded))}
     kinds |= dict.fromkeys(_DECIMAL.findall(folded), FIGURE)
     for number, unit, decimal, counter in _MEASURE.findall(folded):
         kinds[f"{number}{decimal} {unit.removesuffix('s')}{counter}"] = FIGURE
     return kinds
 
 
-def _kind(term: str) -> float:
+def _kind_weight(term: str) -> float:
     if term[0] == COMPOUND:
         compound = term[1:]
         if _HIRAGANA.match(compound):
@@ -254,8 +254,8 @@ def _kind(term: str) -> float:
     if not is_unspaced(term):
         return DIGIT if len(term) == 1 else FIGURE if term.isdecimal() else WORD
     if len(term) == 1 or _HIRAGANA.search(term) or _KATAKANA.search(term):
-        return CHARACTER  # of katakana the word is a compound, of hiragana a pair is hardly a word
-    return PAIR
+        return UNIGRAM  # katakana words are compounds, hiragana bigrams are hardly words
+    return BIGRAM
 
 
 def _parts(value: Any, name: str = "", depth: int = MAX_RESULT_DEPTH) -> Iterator[str]:
@@ -275,7 +275,7 @@ def _parts(value: Any, name: str = "", depth: int = MAX_RESULT_DEPTH) -> Iterato
 
 MAX_JUDGED_CHARACTERS: Final = 20_000
 MAX_MEMORY_CHARACTERS: Final = 2_000
-"""Limits of the prompt; 50 memories and a result stay below some 60,000 tokens."""
+"""Limits of the prompt; 50 memories and a result have less than about 60,000 tokens."""
 
 JUDGING_SCHEMA: Final = object_schema({"used": array_schema({"type": "integer"})})
 LEARNING_SCHEMA: Final = object_schema({"content": {"type": "string"}, "learning": {"type": "string"}})
@@ -293,7 +293,7 @@ class UnreadableJudgement(ValueError):
 def judging_blocks(result: str, offered: Sequence[Offered[Any]], *, language: str) -> dict[str, str]:
     """Return the memories, numbered from 1, one line each, and the result, by their headings."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
-    # On one line each, so that none of its lines can pass for another numbered memory.
+    # Each on one line, so that no line of its text can pass for another numbered memory.
     texts = [_shortened(" ".join(memory.text.split()), MAX_MEMORY_CHARACTERS) for memory in offered]
     memories = "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
     return {words["memories"]: memories, words["result"]: _shortened(result, MAX_JUDGED_CHARACTERS)}

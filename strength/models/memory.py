@@ -23,7 +23,7 @@ from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, One
 from memoryhub.tenancy.namespaces import MAX_NAMESPACE_LENGTH
 from strength.domain.duplicates import wording_digest
 from strength.domain.memories import PROFILE_KINDS, Kind, ScopeLevel, Source, Status
-from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
+from strength.domain.strength import MIN_STRENGTH, NO_DECAY, Numbers, strength_now
 from strength.models.locks import lock_shared, update_fading
 from strength.models.sleep import SleepState, choices, recompute_marks
 from strength.sql import FACETS, QUERIES, StrengthNow, run_query
@@ -223,9 +223,9 @@ class MemoryNumbers(OwnedRow):
     memory = OneToOneWithinActor(Memory, on_delete=models.CASCADE, primary_key=True, related_name="numbers")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     strength = models.FloatField()
-    mark = models.FloatField(default=NEVER, db_default=NEVER)
+    mark = models.FloatField(default=NO_DECAY, db_default=NO_DECAY)
     due = models.GeneratedField(
-        expression=Ln(Greatest("strength", Value(NOTHING))) - F("mark"),
+        expression=Ln(Greatest("strength", Value(MIN_STRENGTH))) - F("mark"),
         output_field=models.FloatField(),
         db_persist=True,
     )
@@ -267,7 +267,7 @@ class MemoryNumbers(OwnedRow):
 
     @property
     def fades(self) -> bool:
-        return self.mark > NEVER
+        return self.mark > NO_DECAY
 
     def now(self, state: SleepState | None) -> float:
         """Return the strength by the actor's clock."""
@@ -320,7 +320,7 @@ class PerspectiveStrength(OwnedRow):
     perspective = models.CharField(max_length=100)
     strength = models.FloatField(help_text="As of its mark.")
     mark = models.FloatField(
-        default=NEVER, db_default=NEVER, help_text="Where the clock of the memory's level stood then."
+        default=NO_DECAY, db_default=NO_DECAY, help_text="Where the clock of the memory's level stood then."
     )
     as_of = models.DateTimeField(help_text="When it was last used.")
 

@@ -70,7 +70,7 @@ class SleepState(OwnedRow):
         return Clock(tuple(self.clock), self.clock_at, self.clock_task, tuple(self.rates), self.by_task)
 
     def set_clock(self, clock: Clock) -> None:
-        self.clock, self.clock_at, self.clock_task = list(clock.left), clock.at, clock.tasks
+        self.clock, self.clock_at, self.clock_task = list(clock.log_factors), clock.at, clock.tasks
         self.rates, self.by_task = list(clock.rates), clock.by_task
 
     @classmethod

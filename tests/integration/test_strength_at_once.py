@@ -17,7 +17,7 @@ from strength.actions.sleep import SleepRequest, advance, sleep, sleep_batch
 from strength.actions.sleep_runs import undo_sleep
 from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.domain.sleep import Trigger
-from strength.domain.strength import NEVER
+from strength.domain.strength import NO_DECAY
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
 from strength.models.locks import lock_exclusive, lock_shared
 from tests.integration.test_concurrency import at_once
@@ -131,7 +131,7 @@ def test_a_search_that_marks_and_an_erasure_wait_for_each_other(actor: Actor) ->
 def test_mending_what_repeats_memories_waits_for_the_actors_sleep(actor: Actor) -> None:
     """It marks rows by the clock, and must not meet a clock that is just moved."""
     write(actor, "tea")
-    MemoryNumbers.objects.update(mark=NEVER)
+    MemoryNumbers.objects.update(mark=NO_DECAY)
 
     def mends(_: int) -> int:
         with transaction.atomic(), connection.cursor() as cursor:

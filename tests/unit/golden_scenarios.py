@@ -272,11 +272,11 @@ def said(seq: int, text: str, at: datetime, author: str = "", *, users: bool = T
 def extraction(
     language: str, *messages: SourceMessage, earlier: tuple[SourceMessage, ...] = ()
 ) -> list[tuple[str, str]]:
-    piece = next_slice(messages, most_tokens=4_000, count=count_raw, until=9)
+    piece = next_slice(messages, max_tokens=4_000, count=count_raw, until=9)
     people = getattr(piece, "people", ())
     comma = "、" if language == "ja" else ", "
     rules = prompt("extract_people", language, people=comma.join(people)) if len(people) > 1 else ""
-    before = earlier_lines(earlier, most_tokens=4_000, count=count_raw)
+    before = earlier_lines(earlier, max_tokens=4_000, count=count_raw)
     blocks = message_blocks(piece, before, language=language)
     system = prompt("extract", language, fence=FENCE, topics=rules, most=MAX_ITEMS)
     return [("system", system), ("user", fenced(blocks, FENCE))]

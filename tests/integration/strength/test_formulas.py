@@ -9,7 +9,7 @@ from django.db import connection
 
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.strength import (
-    NEVER,
+    NO_DECAY,
     Clock,
     Numbers,
     consolidation_level,
@@ -61,7 +61,7 @@ def test_domain_and_sql_are_equal_in_two_thousand_random_cases() -> None:
                 "strength": draw.choice([0.0, 1e-250, draw.uniform(0, 3), draw.uniform(0, 1e6)]),
                 "uses": draw.randint(0, 600),
                 "level": draw.randrange(LEVELS),
-                "mark": draw.choice([NEVER, -draw.uniform(0, 300)]),
+                "mark": draw.choice([NO_DECAY, -draw.uniform(0, 300)]),
                 "at": NOW,
                 "task": draw.randint(0, 1000),
             }
@@ -82,7 +82,7 @@ def test_what_the_clock_leaves_is_what_nights_one_by_one_leave_in_two_thousand_r
     for _ in range(CASES):
         level, begins = draw.randrange(LEVELS), draw.randint(0, 6)
         clock, now, tasks = Clock(at=NOW).with_rates(a_policy(draw)), NOW, 0
-        nightly, stored, mark = 1.0, 1.0, NEVER
+        nightly, stored, mark = 1.0, 1.0, NO_DECAY
         for night in range(draw.randint(begins, 12) + 1):
             policy, elapsed, done = a_policy(draw), draw.uniform(0, 1e6), draw.randint(0, 50)
             clock = clock.with_rates(policy)
@@ -102,9 +102,9 @@ def test_what_the_clock_leaves_is_what_nights_one_by_one_leave_in_two_thousand_r
             clock = clock.advanced(at=now, tasks=tasks)
             if night >= begins:
                 if draw.random() < 0.3:  # somebody uses it: its strength is stored anew
-                    stored = strength_now(stored, mark=mark, clock=clock.left[level]) + 0.1
-                    nightly, mark = nightly + 0.1, clock.left[level]
-                read = strength_now(stored, mark=mark, clock=clock.left[level])
+                    stored = strength_now(stored, mark=mark, clock=clock.log_factors[level]) + 0.1
+                    nightly, mark = nightly + 0.1, clock.log_factors[level]
+                read = strength_now(stored, mark=mark, clock=clock.log_factors[level])
                 assert read == pytest.approx(nightly, rel=1e-9, abs=1e-80)
 
 

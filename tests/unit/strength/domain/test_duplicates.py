@@ -20,7 +20,7 @@ from memoryhub.search.bm25 import DIMENSION, inverse_document_frequency, term_id
 from strength.domain.duplicates import (
     DUPLICATE_THRESHOLD,
     MAX_CHARACTERS,
-    MAX_ORDER,
+    MAX_ORDERED_WORDS,
     MAX_TERMS,
     Fingerprint,
     fingerprint,
@@ -561,7 +561,7 @@ def test_a_long_text_keeps_bounded_terms_and_no_order() -> None:
     found = fingerprint(" ".join(f"word{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)))
     assert len(found.terms) == MAX_TERMS
     assert found.order == ()
-    assert len(fingerprint("Anna " * MAX_ORDER).order) == MAX_ORDER
+    assert len(fingerprint("Anna " * MAX_ORDERED_WORDS).order) == MAX_ORDERED_WORDS
 
 
 def test_many_numbers_are_kept_as_one_mark() -> None:

@@ -13,7 +13,7 @@ from strength.domain.memories import Source
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.sleep import keep_rank, merged_numbers
 from strength.domain.strength import (
-    NEVER,
+    NO_DECAY,
     Clock,
     Impact,
     Numbers,
@@ -21,12 +21,11 @@ from strength.domain.strength import (
     PointKind,
     consolidation_level,
     curve,
-    fades_to,
     impact_value,
     impacted,
     initial_strength,
-    left_of,
     strength_now,
+    threshold_time,
     used,
 )
 
@@ -58,8 +57,8 @@ def test_the_table_of_levels(level: int, uses: int, daily: float, per_task: floa
     # The table of the source document rounds 0.99488 to 0.9949 and 0.99696 to 0.9969.
     by_task = Clock(at=NOW).with_rates(BY_TASK).advanced(at=NOW, tasks=1)
     by_day = Clock(at=NOW).with_rates(POLICY).advanced(at=night(1), tasks=1)
-    assert strength_now(1.0, mark=0.0, clock=by_task.left[level]) == pytest.approx(per_task, abs=1e-4)
-    assert strength_now(1.0, mark=0.0, clock=by_day.left[level]) == pytest.approx(daily, rel=1e-12)
+    assert strength_now(1.0, mark=0.0, clock=by_task.log_factors[level]) == pytest.approx(per_task, abs=1e-4)
+    assert strength_now(1.0, mark=0.0, clock=by_day.log_factors[level]) == pytest.approx(daily, rel=1e-12)
 
 
 def test_the_values_of_the_specification() -> None:
@@ -85,10 +84,14 @@ def test_both_clocks_go_forward_alone() -> None:
     a_day = math.log(0.95)
     assert by_day.mark(0, at=night(0.5), tasks=99) == a_day / 2
     assert by_task.mark(0, at=night(100), tasks=22) == pytest.approx(1.5 * a_day)
-    assert by_day.advanced(at=night(-1), tasks=7).left == by_task.advanced(at=night(9), tasks=3).left == (0.0,) * LEVELS
+    assert (
+        by_day.advanced(at=night(-1), tasks=7).log_factors
+        == by_task.advanced(at=night(9), tasks=3).log_factors
+        == (0.0,) * LEVELS
+    )
     assert by_day.advanced(at=night(-1), tasks=7).at == NOW
     begun = Clock().with_rates(POLICY).advanced(at=NOW, tasks=3)
-    assert (begun.left, begun.at, begun.tasks) == ((0.0,) * LEVELS, NOW, 3)
+    assert (begun.log_factors, begun.at, begun.tasks) == ((0.0,) * LEVELS, NOW, 3)
 
 
 targets = st.floats(1e-6, 1.0)
@@ -104,9 +107,9 @@ def test_fading_often_is_fading_once_and_never_rises(
     clock, path = Clock(at=NOW).with_rates(policy), [strength]
     for days in spans:
         clock = clock.advanced(at=(clock.at or NOW) + timedelta(days=days), tasks=0)
-        path.append(strength_now(strength, mark=0.0, clock=clock.left[level]))
+        path.append(strength_now(strength, mark=0.0, clock=clock.log_factors[level]))
     total = (clock.at or NOW) - NOW
-    once = left_of(strength, math.log(target) * (total / timedelta(days=1)))
+    once = strength_now(strength, mark=0.0, clock=math.log(target) * (total / timedelta(days=1)))
     assert path[-1] == pytest.approx(once, rel=1e-9, abs=1e-9)
     assert all(later <= earlier for earlier, later in pairwise(path))
 
@@ -114,14 +117,14 @@ def test_fading_often_is_fading_once_and_never_rises(
 @given(stored=strengths, mark=st.floats(-50, 0), clock=st.floats(-100, 0))
 def test_what_is_marked_ahead_of_the_clock_or_never_stands_still(stored: float, mark: float, clock: float) -> None:
     now = strength_now(stored, mark=mark, clock=clock)
-    assert now == (left_of(stored, clock - mark) if clock < mark else left_of(stored, 0.0))
-    assert strength_now(stored, mark=NEVER, clock=clock) == left_of(stored, 0.0)
+    assert now == (strength_now(stored, mark=0.0, clock=min(0.0, clock - mark)))
+    assert strength_now(stored, mark=NO_DECAY, clock=clock) == strength_now(stored, mark=0.0, clock=0.0)
 
 
 def test_nothing_leaves_the_range_of_floats() -> None:
-    assert left_of(1e-300, 0.0) == 0.0
-    assert 0 < left_of(1e-199, -1e9) < 1e-280
-    assert left_of(1.0, 1e9) < 1e90
+    assert strength_now(1e-300, mark=0.0, clock=0.0) == 0.0
+    assert 0 < strength_now(1e-199, mark=0.0, clock=-1e9) < 1e-280
+    assert strength_now(1.0, mark=0.0, clock=1e9) == 1.0
 
 
 # Merging
@@ -195,8 +198,8 @@ def test_fades_to_is_the_day_on_which_the_clock_has_taken_the_rest(
     strength: float, rate: float, by_task: bool, days: float | None
 ) -> None:
     clock = Clock(at=NOW, rates=(rate,) * LEVELS, by_task=by_task)
-    found = fades_to(0.1, strength=strength, mark=0.0, level=0, clock=clock)
+    found = threshold_time(0.1, strength=strength, mark=0.0, level=0, clock=clock)
     assert found == (None if days is None else night(days))
     if found is not None and strength > 0.1:
-        left = clock.advanced(at=found, tasks=0).left[0]
+        left = clock.advanced(at=found, tasks=0).log_factors[0]
         assert strength_now(strength, mark=0.0, clock=left) == pytest.approx(0.1)

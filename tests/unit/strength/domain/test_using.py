@@ -3,7 +3,7 @@
 The figures are of single memories. `TUNED` is what the constants were chosen on. `SEEN_ONCE` was written
 afterwards as held out: precision 1.00 and recall 0.82 in English, 1.00 and 0.71 in Japanese; what it
 missed led to one change (a word of one kanji weighs 0.6), so it is held out no longer. `FRESH` was
-written after that change, and no constant was chosen on it (`NEEDED_SHARE_OF_PLACE` came later from a
+written after that change, and no constant was chosen on it (`MIN_SHARE_OF_WINDOW` came later from a
 unit test, and changed no figure). All three have one author, who
 knew the method: real results will paraphrase more.
 """
