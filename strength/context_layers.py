@@ -40,7 +40,7 @@ def semantic(request: LayerRequest) -> LayerResult:
         return LayerResult()
     search = MemorySearch(
         query=request.query,
-        perspective=request.asked.perspective,
+        perspective=request.context.perspective,
         project=request.project,
         limit=policy.semantic_memory_limit,
         filters=MemorySelection(pinned=False if policy.include_pinned else None),

@@ -68,7 +68,7 @@ def session_summary(request: LayerRequest) -> LayerResult:
     """Offer the session's own summary, else the latest trusted one of a session before it."""
     if not request.policy.include_session_summary:
         return LayerResult()
-    session, of_actor = request.asked.session, Q(actor_id=request.tenant.actor_id)
+    session, of_actor = request.context.session, Q(actor_id=request.tenant.actor_id)
     if session is None:
         summary = LATEST_SUMMARY.first(of_actor & Q(trust=Trust.TRUSTED))
     else:

@@ -243,7 +243,7 @@ class LayerRequest:
     `latest` are the last that was said in the session before the message, oldest first.
     """
 
-    asked: ContextRequest
+    context: ContextRequest
     tenant: Tenant
     by: Principal
     latest: Sequence[Message]
@@ -297,8 +297,9 @@ def assemble_context(
     latest = _latest(tenant, request, most=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
     turns = [(each.role, each.content) for each in reversed(latest)]
     layer_request = LayerRequest(
-        asked=request, tenant=tenant, by=by, latest=latest, routing=routing, project=_project(tenant, request, routing),
-        query=text_query(request.message, turns=turns, payer=tenant.payer), policy=policy, now=now, dry_run=dry_run,
+        context=request, tenant=tenant, by=by, latest=latest, routing=routing,
+        project=_project(tenant, request, routing), policy=policy, now=now, dry_run=dry_run,
+        query=text_query(request.message, turns=turns, payer=tenant.payer),
     )  # fmt: skip
     layers = [_offer(layer, layer_request) for layer in context_layers()]
     if not request.remembers:
@@ -368,13 +369,13 @@ def _offer(layer: Layer, request: LayerRequest) -> LayerResult:
 
 def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ...]:
     offered = {candidate.layer for layer in layers for candidate in layer.candidates}
-    asked, policy, routing = request.asked, request.policy, request.routing
+    context, policy, routing = request.context, request.policy, request.routing
     # An agent's current project that nobody named is not missed.
-    is_named = routing is not None or asked.project != UNNAMED
+    is_named = routing is not None or context.project != UNNAMED
     gaps = {
-        ROUTING: routing.degraded if routing else asked.project == AUTO,
+        ROUTING: routing.degraded if routing else context.project == AUTO,
         EMBEDDER: request.query.degraded,
-        SESSION_SUMMARY: asked.session is not None
+        SESSION_SUMMARY: context.session is not None
         and policy.include_session_summary
         and SESSION_SUMMARY not in offered
         and WORKING in offered,  # to somebody new there is nothing to summarise
@@ -384,26 +385,26 @@ def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ..
 
 
 def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembly:
-    asked, agent = request.asked, request.tenant.agent
-    unsure = request.routing if asked.discloses_project else None
-    asks = asked.project == AUTO
+    context, agent = request.context, request.tenant.agent
+    unsure = request.routing if context.discloses_project else None
+    asks = context.project == AUTO
     while True:
         try:
             return assemble(
                 AssemblyRequest(
-                    message=asked.message,
-                    attachments=asked.attachments,
+                    message=context.message,
+                    attachments=context.attachments,
                     nonce=secrets.token_hex(NONCE_BYTES),
                     policy=request.policy,
                     layers=layers,
                     language=cast("Language", agent.language if agent else "en"),
-                    format=asked.format,
+                    format=context.format,
                     project=request.project,
                     disclosed=request.project if unsure and unsure.discloses else None,
                     offered=unsure.candidates if unsure and asks else (),
                     proposed=unsure.proposed_name if unsure and asks else None,
-                    author=asked.author,
-                    session_id=str(asked.session.pk) if asked.session else "",
+                    author=context.author,
+                    session_id=str(context.session.pk) if context.session else "",
                     now=local_time(request.now, request.zone) if request.policy.include_clock else None,
                 ),
                 counter_in_use().count,

@@ -1,9 +1,8 @@
 """Select what enters a context: admission, shares per layer, and the cuts that fit the token limit (SPEC X3).
 
-The order of cuts does not depend on how many tokens anything has, so the whole way from "all of it" to "nothing
-remembered" is one list, and fitting a limit means to find how many of its cuts are needed. Counting a written context
-is expensive (a tokenizer reads the whole remembered block), so estimates per cut say where to look, and the true
-total decides. Every refusal has a stable code that a receipt shows (SPEC X9).
+The order of cuts does not depend on token counts: all cuts, from the full context to an empty one, are one list, and
+fitting a limit means to find how many of them are needed. As counting a written context is expensive, estimates per cut
+guide the search, and the true total decides. Every rejection has a stable code that receipts show (SPEC X9).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,8 +78,7 @@ CUT_ORDER: Final = (
     CutStep(WORKING, CutOrder.OLDEST, floor=0, breaks_floor=True),
     CutStep(PINNED, CutOrder.LAST),
 )
-"""First row first; a row begins when the one above it has nothing left to cut. System prompt and user message have no
-row: they are never cut."""
+"""In order; a step begins when the one before has nothing left to cut. System prompt and user message are never cut."""
 
 MAX_EARLIER_BYTES: Final = 600
 """Bytes that a shortened message keeps, about 150 tokens."""
@@ -99,7 +97,7 @@ CONTENT_KINDS: Final[Mapping[str, str]] = {
     RECALL: "message",
     **dict.fromkeys((PINNED, SEMANTIC, PROFILE), "memory"),
 }
-"""What is offered, by layers that may offer the same."""
+"""Kinds of candidates by layer, of layers that may offer the same."""
 
 
 class Reason(StrEnum):
@@ -134,7 +132,7 @@ class ContextTooLarge(DomainError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ShareUse:
-    """A layer's share of the limit: the tokens it was allowed, with unused ones of others, and used."""
+    """A layer's share of the limit, and its allowed tokens, including unused ones of others, and used tokens."""
 
     layer: str
     share: float
@@ -153,14 +151,14 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One step of giving way: the candidate at `place` keeps only `leaves`, or goes (None)."""
+    """One cut: the candidate at `place` is reduced to `leaves`, or removed (None)."""
 
     place: int
     leaves: Content | None
 
 
 def select_within_budget(writer: PromptWriter) -> Selection:
-    """Return the fullest selection within the token limit. Raises ContextTooLarge where even an empty one is above."""
+    """Return the largest selection within the token limit. Raises ContextTooLarge if even an empty one exceeds it."""
     candidates, limit = writer.candidates, writer.frame.policy.token_limit
     contents, reasons, shares = _admit_layers(writer)
     orphans = contents.keys() - without_orphans(candidates, contents).keys()
@@ -169,14 +167,14 @@ def select_within_budget(writer: PromptWriter) -> Selection:
         reasons[place] = Reason.ORPHAN
     fitted: Contents = contents
     if writer.total(contents) > limit:
-        # One huge message must not push out all the others.
-        room = limit - writer.total({})
+        # So that one huge message does not displace all others.
+        available = limit - writer.total({})
         too_large = [
             place
             for place, content in contents.items()
             if candidates[place].layer != PROJECT  # its text is cut section by section
             and not candidates[place].is_current
-            and writer.cost(place, shortened_results([content, *attachment_reductions(content)][-1])) > room
+            and writer.cost(place, shortened_results([content, *attachment_reductions(content)][-1])) > available
         ]
         for place in too_large:
             del contents[place]
@@ -193,42 +191,41 @@ def select_within_budget(writer: PromptWriter) -> Selection:
 
 
 def _admit_layers(writer: PromptWriter) -> tuple[dict[int, Content], dict[int, Reason], list[ShareUse]]:
-    """Admit the layers by precedence, each within its own share of the tokens where one is set.
+    """Admit the layers by precedence, each within its share of the tokens, if set.
 
-    The order matters twice: a preceding layer keeps what two of them offer, and what it leaves of its share is added
-    to the next.
+    Of duplicates the layer with precedence keeps its own; unused tokens of a share are added to the next.
     """
     candidates, policy = writer.candidates, writer.frame.policy
     admitted: dict[int, Content] = {}
     reasons: dict[int, Reason] = {}
     shares: list[ShareUse] = []
     budgets = policy.layer_budgets or {}
-    taken: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
     unused = 0
     for layer in PRECEDENCE:
-        places, refused = _admit(layer, taken, writer)
+        places, rejected = _admit(layer, known, writer)
         contents = {place: candidates[place].content for place in places}
         if layer in budgets:
             allowed = int(policy.token_limit * budgets[layer]) + unused
             contents, used = _limit_to_share(layer, contents, allowed, writer)
             shares.append(ShareUse(layer, budgets[layer], allowed, used))
             unused = max(0, allowed - used)
-        reasons |= refused | {place: Reason.LAYER_BUDGET for place in places if place not in contents}
+        reasons |= rejected | {place: Reason.LAYER_BUDGET for place in places if place not in contents}
         admitted |= contents
-        taken = taken.union(*(_identities(candidates[place]) for place in contents))
+        known = known.union(*(_identities(candidates[place]) for place in contents))
     return admitted, reasons, shares
 
 
-def _admit(layer: str, taken: frozenset[str], writer: PromptWriter) -> tuple[list[int], dict[int, Reason]]:
-    """Return the places of a layer that may enter, and why the others may not.
+def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[list[int], dict[int, Reason]]:
+    """Return the admitted places of a layer, and the reasons for the others; `known` are identities admitted before.
 
-    The limit counts what is left after all other rules, so that a duplicate takes nobody's place: the latest
-    messages, the best of anything else, one summary; of the profile as many as its tokens hold.
+    Limits apply after all other rules: the latest messages, the best of other layers, one summary; of the profile as
+    many entries as its tokens allow.
     """
     candidates, policy = writer.candidates, writer.frame.policy
-    refused: dict[int, Reason] = {}
+    rejected: dict[int, Reason] = {}
     places: list[int] = []
-    seen = set(taken)
+    seen = set(known)
     for place, candidate in enumerate(candidates):
         if candidate.layer != layer:
             continue
@@ -238,28 +235,28 @@ def _admit(layer: str, taken: frozenset[str], writer: PromptWriter) -> tuple[lis
             places.append(place)
             seen |= identities
         else:
-            refused[place] = reason
+            rejected[place] = reason
     limits = {SEMANTIC: policy.semantic_memory_limit, RECALL: policy.recall_limit, SESSION_SUMMARY: 1}
     if layer == WORKING:
         current = [place for place in places if candidates[place].is_current]
-        # With caching on, what fills a session up from earlier ones is besides.
-        most = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
-        kept = [*places[: len(places) - len(current)][-most:], *current]
+        # With caching, messages of earlier sessions are additional.
+        limit = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
+        kept = [*places[: len(places) - len(current)][-limit:], *current]
     elif layer == PROFILE:
         kept = _select_within(policy.profile_max_tokens, places, writer)
     else:
         kept = places[: limits.get(layer)]
-    return kept, refused | {place: Reason.LIMIT for place in places if place not in kept}
+    return kept, rejected | {place: Reason.LIMIT for place in places if place not in kept}
 
 
-def _select_within(most_tokens: int, places: Sequence[int], writer: PromptWriter) -> list[int]:
-    """Return the places that fit, the best first; a long entry is passed over for the shorter ones after it."""
+def _select_within(limit: int, places: Sequence[int], writer: PromptWriter) -> list[int]:
+    """Return the places that fit into `limit` tokens, in order; an entry too long is skipped for shorter ones."""
     kept: list[int] = []
     for place in places:
         cost = writer.cost(place, writer.candidates[place].content)
-        if cost <= most_tokens:
+        if cost <= limit:
             kept.append(place)
-            most_tokens -= cost
+            limit -= cost
     return kept
 
 
@@ -276,9 +273,9 @@ def _rejection_reason(candidate: Candidate, policy: ContextPolicy) -> Reason | N
 
 
 def _identities(candidate: Candidate) -> frozenset[str]:
-    """Return the keys by which a candidate equals another: its id; for a memory also its text on one line.
+    """Return the keys by which duplicates are recognised: the id, for a memory also its text on one line.
 
-    A line of a written profile equals each of the memories that it rests on.
+    A line of a written profile is a duplicate of each of its source memories.
     """
     kind = CONTENT_KINDS.get(candidate.layer, candidate.layer)
     ids = [candidate.source_id] if candidate.memory_ids is None else candidate.memory_ids
@@ -291,7 +288,7 @@ def _identities(candidate: Candidate) -> frozenset[str]:
 def _limit_to_share(
     layer: str, contents: Contents, allowed: int, writer: PromptWriter
 ) -> tuple[dict[int, Content], int]:
-    """Return the part of a layer that stays within `allowed` tokens, and its tokens; never below its floor."""
+    """Return a layer's contents cut to `allowed` tokens, but not below its floor, and their tokens."""
     left = dict(contents)
     used = sum(writer.cost(place, content) for place, content in left.items())
     for cut in plan_cuts(writer.candidates, contents, steps_within_share(layer)):
@@ -304,7 +301,7 @@ def _limit_to_share(
 
 
 def _fit(contents: Contents, limit: int, writer: PromptWriter) -> dict[int, Content]:
-    """Return the contents after the fewest cuts that make the written context fit."""
+    """Return the contents after the fewest cuts with which the written context fits."""
     candidates = writer.candidates
     cuts = plan_cuts(candidates, contents)
 
@@ -328,7 +325,7 @@ def _fit(contents: Contents, limit: int, writer: PromptWriter) -> dict[int, Cont
 
 
 def without_orphans(candidates: Sequence[Candidate], contents: Contents) -> dict[int, Content]:
-    """Return contents whose conversation does not begin with an answer to something that is not among them."""
+    """Return contents whose conversation does not begin with an answer to a message that is missing."""
     left = dict(contents)
     for place in sorted(place for place in contents if candidates[place].layer == WORKING):
         if not candidates[place].is_answer or candidates[place].is_current:
@@ -338,31 +335,31 @@ def without_orphans(candidates: Sequence[Candidate], contents: Contents) -> dict
 
 
 def cuts_needed(total_at: Callable[[int], int], *, count: int, freed: Callable[[], Sequence[int]], limit: int) -> int:
-    """Return how many of `count` cuts to make; `total_at(n)` is the true total after n of them.
+    """Return the least number of `count` cuts that fits; `total_at(n)` is the true total after n of them.
 
-    The total is never above the limit, and would be with one cut less. `freed` (called only when something must be
-    cut) estimates the tokens that each cut frees. Raises ContextTooLarge where all of them do not suffice.
+    `freed` (called only if a cut is needed) estimates the tokens that each cut frees. Raises ContextTooLarge if all of
+    them do not suffice.
     """
     total_at = cache(total_at)
-    taken = 0
-    while total_at(taken) > limit:
-        if taken == count:
+    made = 0
+    while total_at(made) > limit:
+        if made == count:
             raise ContextTooLarge(total_at(count), limit)
-        excess = total_at(taken) - limit
-        for tokens in freed()[taken:]:
-            taken += 1
+        excess = total_at(made) - limit
+        for tokens in freed()[made:]:
+            made += 1
             excess -= tokens
             if excess <= 0:
                 break
-    while taken and total_at(taken - 1) <= limit:
-        taken -= 1
-    return taken
+    while made and total_at(made - 1) <= limit:
+        made -= 1
+    return made
 
 
 def plan_cuts(
     candidates: Sequence[Candidate], contents: Contents, steps: Iterable[CutStep] = CUT_ORDER
 ) -> tuple[Cut, ...]:
-    """Return the cuts that the steps make, the first to make first, as if all were needed."""
+    """Return all cuts of the steps, in order."""
     cuts: list[Cut] = []
     left = dict(contents)
     for step in steps:
@@ -382,7 +379,7 @@ def _cuts_of_step(step: CutStep, places: list[int], candidates: Sequence[Candida
     elif step.order == CutOrder.SHORTENED:
         for place in places:
             text = plain_text(left[place], "en")
-            beginning = passages(text, {}, longest=MAX_EARLIER_BYTES)
+            beginning = passages(text, {}, limit=MAX_EARLIER_BYTES)
             is_shorter = beginning != text or has_tools(left[place])
             if candidates[place].is_earlier and is_shorter:
                 yield Cut(place, beginning)

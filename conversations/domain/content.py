@@ -119,7 +119,7 @@ TOOL_RESULT: Final = "tool_result"
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 REDUCED_KEY: Final = "given_way"
-"""Marks a reference that gave way: only its kind is still told."""
+"""Marks a reference that is reduced to its kind."""
 
 
 def text_block(text: str) -> Block:
@@ -196,28 +196,28 @@ class StoredMessage:
 
 
 def pair_calls(messages: Sequence[StoredMessage]) -> list[tuple[int, tuple[Block, ...]]]:
-    """Return (place, blocks) of what is said, each call together with its results; () for plain text.
+    """Return (place, blocks) of each message, with every call and its results in one; () for plain text.
 
-    So nothing can part them. A result whose call is not here is left out, as is a second result of a call. What stands
-    beside the results in a user's message is said by itself.
+    Results without a call, and second results of a call, are dropped. Other blocks beside results stay a message of
+    their own.
     """
-    said: list[tuple[int, tuple[Block, ...]]] = []
+    paired: list[tuple[int, tuple[Block, ...]]] = []
     waiting: dict[tuple[str, str], int] = {}
     for place, message in enumerate(messages):
         for result in results_in(message.blocks):
             at = waiting.pop((message.session, str(result.get("tool_use_id"))), None)
             if at is not None:
-                said[at] = (said[at][0], (*said[at][1], result))
+                paired[at] = (paired[at][0], (*paired[at][1], result))
         rest = tuple(_unique_calls(block for block in message.blocks if block.get("type") != TOOL_RESULT))
         if message.role == "tool" or (message.blocks and not rest):
             continue
-        waiting |= {(message.session, str(call["id"])): len(said) for call in calls_in(rest)}
-        said.append((place, rest))
-    return said
+        waiting |= {(message.session, str(call["id"])): len(paired) for call in calls_in(rest)}
+        paired.append((place, rest))
+    return paired
 
 
 def _unique_calls(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield blocks without a second call of the same id, whose result nobody could tell from the first's."""
+    """Yield blocks without second calls of the same id, whose results would be ambiguous."""
     seen: set[Any] = set()
     for block in blocks:
         if block.get("type") == TOOL_USE:
@@ -230,9 +230,9 @@ def _unique_calls(blocks: Iterable[Block]) -> Iterator[Block]:
 def blocks_and_results(
     content: Content, language: Language, *, with_calls: bool
 ) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
-    """Return the blocks of what is said, and one result for each call in their order.
+    """Return the blocks other than results, and one result for each call, in order.
 
-    Without calls each of them is a line of text.
+    Without `with_calls`, each call is a line of text.
     """
     blocks = blocks_of(content)
     if not has_tools(blocks):
@@ -302,7 +302,7 @@ _TRACES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def reference_label(block: Block, language: Language) -> str:
-    """Return the words for a reference that is not shown: `[image: name]`, or `[image]` once it gave way."""
+    """Return the text in place of a reference: `[image: name]`, or `[image]` if it was reduced."""
     kind = label(str(block.get("type") or "file"))
     shown = _ATTACHMENTS[language].get(kind, kind)
     name = label(str(block.get("name") or ""))
@@ -326,7 +326,7 @@ def excerpt(content: Content, language: Language) -> str:
 
 
 def trace(call: Block, result: Block | None, language: str) -> str:
-    """Return the line that stands for a call: its name and how many results it had, nothing of what they say."""
+    """Return the line in place of a call: its name and the number of results, without their content."""
     words = _TRACES.get(language, _TRACES["en"])
     kind, count = "call", None
     if result is not None:

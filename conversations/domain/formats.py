@@ -37,14 +37,14 @@ Written = tuple[str | list[Json] | None, list[Json]]
 CACHE_MARK: Final = {"type": "ephemeral"}
 
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""What both vendors take as base64."""
+"""Accepted by both vendors as base64."""
 
 MAX_ANTHROPIC_NAME_LENGTH: Final = 128
 MAX_OPENAI_NAME_LENGTH: Final = 64
 """Of a tool."""
 
 THINKING_FIELDS: Final = {"thinking": ("type", "thinking", "signature"), "redacted_thinking": ("type", "data")}
-"""The fields of Anthropic's thinking, which it takes back as it wrote them and no others."""
+"""Fields of Anthropic's thinking blocks, which the API accepts unchanged only."""
 
 
 def write_anthropic(prompt: Prompt, language: Language) -> Written:
@@ -68,10 +68,10 @@ _Image = Callable[[Block], Json | None]
 
 
 def _anthropic_message(turn: Turn, language: Language, *, mark: bool) -> Json:
-    """Return a message; thinking stays where the turn begins with it, elsewhere it would be refused."""
+    """Return a message; keeps thinking only at the beginning of a turn, as the API requires."""
     thinks = turn.blocks[0].get("type") in THINKING
-    said = [block for block in turn.blocks if thinks or block.get("type") not in THINKING]
-    blocks = [_anthropic_block(turn, block, language) for block in said]
+    kept = [block for block in turn.blocks if thinks or block.get("type") not in THINKING]
+    blocks = [_anthropic_block(turn, block, language) for block in kept]
     if mark and turn.cache_after is not None:
         blocks[-1 - (len(turn.blocks) - 1 - turn.cache_after)]["cache_control"] = dict(CACHE_MARK)
     return {"role": turn.role, "content": _join_texts(blocks)}
@@ -93,7 +93,7 @@ def _anthropic_block(turn: Turn, block: Block, language: Language) -> Json:
 
 
 def _openai_messages(turn: Turn, language: Language) -> list[Json]:
-    """Return a turn as messages: each result of a tool is one by itself, calls stand beside the text."""
+    """Return a turn as messages: one for each tool result, and one for the text with its calls."""
     results = [
         {"role": "tool", "tool_call_id": block["tool_use_id"], "content": plain_text(tuple(_parts(block)), language)}
         for block in turn.blocks
@@ -104,8 +104,8 @@ def _openai_messages(turn: Turn, language: Language) -> list[Json]:
     blocks = [_block(turn.role, block, _openai_image, language) for block in others]
     if not blocks and not calls:
         return results
-    said: Json = {"role": turn.role, "content": _join_texts(blocks) if blocks else None}
-    return [*results, {**said, "tool_calls": calls} if calls else said]
+    message: Json = {"role": turn.role, "content": _join_texts(blocks) if blocks else None}
+    return [*results, {**message, "tool_calls": calls} if calls else message]
 
 
 def _openai_call(block: Block) -> Json:
@@ -114,8 +114,8 @@ def _openai_call(block: Block) -> Json:
     return {"id": block["id"], "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _tool_name(call: Block, longest: int) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", call["name"])[:longest] or "_"
+def _tool_name(call: Block, max_length: int) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", call["name"])[:max_length] or "_"
 
 
 def _parts(result: Block) -> list[Block]:

@@ -17,29 +17,28 @@ WORKING: Final = "working"
 USER_MESSAGE: Final = "user_message"
 
 REMEMBERED: Final = (PINNED, PROFILE, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY)
-"""The layers of the remembered block, in the order of the block (SPEC X5)."""
+"""Layers of the remembered block, in its order (SPEC X5)."""
 
 WISHES: Final = "wishes"
-"""The heading of memories that are wishes; like pinned ones, they are to be honoured and not only known."""
+"""Heading of wishes, which the model must honour, like pinned memories."""
 
 PRECEDENCE: Final = (PINNED, WORKING, SEMANTIC, PROFILE, RECALL, PROJECT, SESSION_SUMMARY)
-"""Most important first: the one that keeps a duplicate, and the order in which unused shares are passed on."""
+"""By precedence, for duplicates and for passing on unused shares."""
 
 Contents = Mapping[int, Content]
-"""The contents (still) in the context, by the candidate's place among all candidates."""
+"""Contents in the context, by their positions among all candidates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Something that may enter a context.
+    """A candidate for a context.
 
-    `relevance` lies in [0, 1]; `created_at` is ISO 8601 by the speaker's clock. `title` names a project's document,
-    `role` and `author` tell who said a message: names are kept as they may be written. `session_id` tells where it was
-    said, `is_earlier` that it was before the session that is asked for. Equal `source_id`s mean the same message
-    (working, recall) or the same memory (pinned, semantic, profile). `is_wish`: a memory that is to be honoured, not
-    only known. `is_answer`: it answers what somebody said before in its session. `is_current`: it was said since the
-    message, whose answer waits for the results of tools.
-    `memory_ids`: what a line of a written profile, whose id is `source_id`, rests on; None for anything else.
+    `relevance` lies in [0, 1]; `created_at` is ISO 8601 in the author's zone. `title` is the name of a project's
+    document; `role`, `author` and `session_id` are those of a message. Equal `source_id`s are the same message
+    (working, recall) or the same memory (pinned, semantic, profile). `is_wish`: a memory that the model must honour.
+    `is_earlier`: from an earlier session than the request's. `is_answer`: an answer to an earlier message of its
+    session. `is_current`: later than the request's message, whose answer awaits tool results. `memory_ids`: source
+    memories of a line of the written profile `source_id`, otherwise None.
     """
 
     layer: str
@@ -60,7 +59,7 @@ class Candidate:
     score_breakdown: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.layer not in PRECEDENCE:  # without a rule it could never give way
+        if self.layer not in PRECEDENCE:  # it could never be cut
             raise ValueError(f"unknown context layer {self.layer!r}; one of {', '.join(PRECEDENCE)}")
         if self.author:
             object.__setattr__(self, "author", label(self.author))
@@ -70,7 +69,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """The candidates of one layer, best first (working memory oldest first); `degraded` names what was unavailable."""
+    """Candidates of a layer, best first (working memory oldest first); `degraded` names unavailable dependencies."""
 
     candidates: tuple[Candidate, ...] = ()
     degraded: tuple[str, ...] = ()
@@ -78,7 +77,7 @@ class LayerResult:
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Headings by layer, the sentences about the block for `system`, and what stands around the messages."""
+    """Headings by layer, the notice for `system`, and phrases around the messages."""
 
     language: Language
     headings: Mapping[str, str]

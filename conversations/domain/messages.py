@@ -95,22 +95,22 @@ class TurnState(StrEnum):
 
 _QUESTION_END: Final = re.compile(r"(?:[?？]|か)\W*$")
 _TAIL_CHARACTERS: Final = 50
-"""As much of a message's end as can matter; a page of question marks must not take long."""
+"""Length of a message's end that is searched, which bounds the time."""
 
-# Clients put these where a name could stand; whoever asks about "the user" means nobody.
+# Clients send these as authors; "the user" in a query is no name.
 _ROLES: Final = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot"})
-# And whoever asks "What did they say?" does not mean somebody who calls themselves "What The".
+# "What did they say?" does not mean an author called "What The".
 _NON_NAMES: Final = _ROLES | ENGLISH_STOP_WORDS | JAPANESE_STOP_GRAMS
 _MIN_NAME_LENGTH: Final = 2
 
 _EDGE: Final = "\0"
-"""Stands on both sides of a word, so that where a name ends is a matter of comparing strings."""
+"""Put on both sides of words, so that whole names are found by comparing strings."""
 _REMOVED: Final = "\1"
-"""Stands where a name stood."""
+"""Placeholder of a removed name."""
 _WORD: Final = re.compile(rf"[^\W{UNSPACED}]+")
-"""Letters that go on with a name: 「Kaiさん」 ends after Kai, Kaito does not."""
+"""A word; 「Kaiさん」 has the name Kai, Kaito has not."""
 _REMOVED_WITH_SUFFIX: Final = re.compile(f"{_REMOVED}(?:['’]{_EDGE}s{_EDGE})?(?:さん|くん|ちゃん|君|様|氏)?")
-"""A name that is gone, with its possessive or honorific."""
+"""A removed name with its possessive or honorific."""
 
 
 def is_question(content: str) -> bool:
@@ -133,18 +133,18 @@ def searchable_text(content: str, *, author: str, said_at: datetime) -> str:
 
 
 def named_authors(text: str, authors: Iterable[str]) -> frozenset[str]:
-    """Return those authors whom a text names, by the whole name or a part of it, in letters as they write it.
+    """Return the authors whom a text names, by full name or a part of it, case-sensitively.
 
-    Compares strings alone: the authors of an actor can be thousands, and a pattern for each took seconds.
+    Compares strings: an actor may have thousands of authors, and a regular expression for each took seconds.
     """
     marked = _with_edges(text)
     return frozenset(author for author in authors if any(form in marked for form in _forms(author, text)))
 
 
 def without_names(text: str, authors: Iterable[str]) -> str:
-    """Return a text without these authors' names; the text itself where nothing else would be left.
+    """Remove these authors' names from a text, unless nothing else would be left.
 
-    A vector of "What does Kai like?" is nearest to what is said *to* Kai, and that is never said by Kai.
+    The vector of "What does Kai like?" is nearest to messages *to* Kai, which are not by Kai.
     """
     marked = _with_edges(text)
     forms = {form for author in authors for form in _forms(author, text)}
@@ -159,7 +159,7 @@ def _with_edges(text: str) -> str:
 
 
 def _forms(author: str, text: str) -> Iterator[str]:
-    """Yield what a text that names this author contains, edges marked; nothing where a glance tells it does not."""
+    """Yield the forms of an author's name, with edges marked, that the text may contain."""
     for part in dict.fromkeys((author, *author.split())):
         if part[1:] in text and _is_name(part, author):
             yield _with_edges(part)
@@ -167,7 +167,7 @@ def _forms(author: str, text: str) -> Iterator[str]:
 
 
 def _is_name(part: str, author: str) -> bool:
-    """Say whether a part names its author: no initial of a longer name, and no word that everybody uses."""
+    """Return whether a part identifies its author: neither an initial nor a common word."""
     letters = sum(map(str.isalnum, part))
     length = len(part) if part == author and letters else letters
     return length >= _MIN_NAME_LENGTH and not _NON_NAMES.issuperset(part.casefold().split())

@@ -1,6 +1,6 @@
-"""Sentences of a text, and those of a long one that answer a query. Pure.
+"""Sentence segmentation, and extraction of the sentences of a long text that are relevant to a query. Pure.
 
-Text is cut into English and Japanese sentences by a few rules, in linear time; a wrong cut costs little.
+A few rules for English and Japanese, in linear time; a wrong segmentation does little harm.
 """
 
 import re
@@ -25,7 +25,7 @@ _ABBREVIATION: Final = re.compile(
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text; code between fences is left out, and a line's end ends a sentence."""
+    """Return the sentences of a text, without fenced code; line breaks end sentences."""
     found: list[str] = []
     in_code = False
     for line in visible(text[:MAX_READ_LENGTH]).splitlines():
@@ -38,7 +38,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _split(line: str) -> Iterator[str]:
-    """Yield a line's sentences; quotations and brackets belong to the sentence around them."""
+    """Yield a line's sentences; quotations and brackets are not divided."""
     start, depth = 0, 0
     for place, letter in enumerate(line):
         if letter in _OPENING:
@@ -52,7 +52,7 @@ def _split(line: str) -> Iterator[str]:
 
 
 def _is_sentence_end(line: str, start: int, place: int) -> bool:
-    """Return whether the mark at a place ends a sentence: not where another follows, nor within a number or a name."""
+    """Return whether a mark ends a sentence: not before another mark, nor in a number, domain or abbreviation."""
     after = line[place + 1 : place + 2]
     if after in _ENDS and after:
         return False
@@ -68,28 +68,28 @@ GAP: Final = " … "
 """Where sentences were left out."""
 
 
-def passages(text: str, terms: Mapping[str, float], *, longest: int) -> str:
-    """Return a text, or the sentences of one above `longest` bytes (of UTF-8) that say most of the weighted terms.
+def passages(text: str, terms: Mapping[str, float], *, limit: int) -> str:
+    """Return a text of at most `limit` bytes of UTF-8, or the sentences of a longer one with the greatest weights.
 
-    They stand in the text's order. What is left of the room goes to the sentences around the best one. Bytes, because a
-    letter of Japanese costs a model about as much as three or four of English.
+    Sentences keep their order; the remaining bytes are filled with sentences around the best one. Bytes, because a
+    Japanese character has about as many tokens as three or four English ones.
     """
-    if len(text.encode()) <= longest:
+    if len(text.encode()) <= limit:
         return text
     parts = sentences(text) or [text]
     weights = [_weight(part, terms) for part in parts]
     best = max(range(len(parts)), key=lambda place: (weights[place], -place))
     chosen: list[int] = []
-    room = longest
+    remaining = limit
     for place in sorted(range(len(parts)), key=lambda place: (-weights[place], abs(place - best))):
         size = len(parts[place].encode())
-        if size <= room:
+        if size <= remaining:
             chosen.append(place)
-            room -= size
-        elif not weights[place]:  # only what stands around the best one is worth the rest of the room
+            remaining -= size
+        elif not weights[place]:  # without terms, only sentences around the best one are taken
             break
     if not chosen:
-        return parts[best].encode()[:longest].decode(errors="ignore") + GAP.rstrip()
+        return parts[best].encode()[:limit].decode(errors="ignore") + GAP.rstrip()
     chosen.sort()
     joints = [" " if after == before + 1 else GAP for before, after in pairwise(chosen)]
     shown = "".join(f"{parts[place]}{joint}" for place, joint in zip(chosen, [*joints, ""], strict=True))
@@ -97,9 +97,9 @@ def passages(text: str, terms: Mapping[str, float], *, longest: int) -> str:
 
 
 def _weight(sentence: str, terms: Mapping[str, float]) -> float:
-    """Return the weight of the terms that a sentence holds as parts of words, which stems mostly are.
+    """Return the weight of the terms that a sentence contains as substrings, as stems mostly are.
 
-    To analyse each sentence would take twenty times as long.
+    Analysing each sentence would take twenty times as long.
     """
     folded = fold(sentence)
     return sum(weight for term, weight in terms.items() if term.removeprefix(COMPOUND) in folded)

@@ -1,8 +1,8 @@
 """Render a context in neutral form: one delimited block of remembered text, then the turns.
 
-Remembered text stands on the user's side (SPEC X6), between two lines that carry a nonce the text cannot know, every
-memory on one line, every longer text quoted line by line; wishes and data under headings of their own. What changes
-with every call (the clock, who is writing) stands in the last message, so that all before it can be cached.
+Remembered text is in the user's turns (SPEC X6), between two lines with a nonce that the text cannot know, each memory
+on one line, longer texts quoted line by line; wishes and data have headings of their own. What changes with every call
+(the clock, the author) is in the last message, so that everything before it can be cached.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ _LINE_START: Final = r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*)"
 
 
 class NonceCollision(ValueError):
-    """A text contains the nonce and could forge the block's closing line; draw another nonce."""
+    """A text contains the nonce and could forge the block's closing line; retry with another nonce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The texts around the candidates, which are never cut, and how to write.
+    """The texts around the candidates, which are never cut, and options of rendering.
 
-    `nonce`: 16 lower-case hexadecimal digits, drawn anew for each call. `disclosed`: the project that the model is to
-    name in its answer, because the router was not sure of it; `offered` and `proposed`: projects among which the user
-    is to be asked, and a new one. `author` writes the message, in the session `session_id`, with the images and files
-    of `attachments`; `now` is the time by the user's clock, None for a context without a clock.
+    `nonce`: 16 lower-case hexadecimal digits, random for each call. `disclosed`: the project that the model must name
+    in its answer, because the router was not sure; `offered` and `proposed`: projects, and a new one, about which the
+    model asks the user. `author` wrote the message, in the session `session_id`, with the images and files of
+    `attachments`; `now` is the time in the user's zone, None for a context without a clock.
     """
 
     message: str
@@ -106,23 +106,23 @@ class Frame:
 
     @property
     def phrases(self) -> Phrases:
-        """Return the words of the language; without one for relevance where it is not to be written."""
+        """Return the phrases of the language, without one for relevance unless the policy includes it."""
         return (PHRASES if self.policy.include_relevance else _PHRASES_WITHOUT_SCORES)[self.language]
 
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
     places = _places(WORKING, candidates, contents)
-    said = [candidates[place] for place in places if not candidates[place].is_current]
-    crowds = _attributed_roles(frame, said)
-    history = _history(frame, said, [contents[place] for place in places], crowds)
+    past = [candidates[place] for place in places if not candidates[place].is_current]
+    names_by_role = _attributed_roles(frame, past)
+    history = _history(frame, past, [contents[place] for place in places], names_by_role)
     block = render_block(frame, candidates, contents)
     remembered = [Turn("user", (text_block(block),))] if block else []
-    asked = (*frame.attachments, text_block(frame.message))
-    message = [Turn("user", (*_preface(frame, said, crowds), *asked))]
-    for place in places[len(said) :]:
+    blocks = (*_preface(frame, past, names_by_role), *frame.attachments, text_block(frame.message))
+    message = [Turn("user", blocks)]
+    for place in places[len(past) :]:
         message += turns_of(frame, candidates[place], contents[place])
     if frame.policy.placement == WITH_USER_MESSAGE:
-        # Merged before, so that the mark counts the blocks of its message.
+        # Merged first, so that the mark counts the blocks of the merged message.
         history = list(_merge_turns(history))
         if history:
             history[-1] = replace(history[-1], cache_after=len(history[-1].blocks) - 1)
@@ -134,41 +134,43 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
     return Prompt(render_system(frame), _with_ids(_merge_turns(turns)), frame.policy.cache)
 
 
-def turns_of(frame: Frame, said: Candidate, content: Content, crowds: dict[str, list[str]] | None = None) -> list[Turn]:
-    """Return what somebody said as turns: the results of tools are the user's, right after the calls."""
-    with_calls = frame.policy.include_tools and said.role == "assistant"
+def turns_of(
+    frame: Frame, message: Candidate, content: Content, names_by_role: dict[str, list[str]] | None = None
+) -> list[Turn]:
+    """Return a message as turns: tool results are a turn of the user right after the calls."""
+    with_calls = frame.policy.include_tools and message.role == "assistant"
     blocks, results = blocks_and_results(content, frame.language, with_calls=with_calls)
-    if crowds and said.role in crowds:
-        name = said.author or frame.phrases.unnamed.get(said.role, said.role)
-        blocks = _attributed(blocks, name, crowds[said.role])
-    return [Turn(role, part) for role, part in ((said.role, blocks), ("user", results)) if part]
+    if names_by_role and message.role in names_by_role:
+        name = message.author or frame.phrases.unnamed.get(message.role, message.role)
+        blocks = _attributed(blocks, name, names_by_role[message.role])
+    return [Turn(role, part) for role, part in ((message.role, blocks), ("user", results)) if part]
 
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""Ids of calls that both vendors take."""
+"""Ids of calls that both vendors accept."""
 
 
 def _with_ids(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Return turns in which no two calls have the same id, and every id is one that both vendors take."""
-    taken: set[str] = set()
+    """Replace duplicate ids of calls, and those that a vendor does not accept."""
+    used: set[str] = set()
     new: dict[str, str] = {}
     result = []
     for turn in turns:
         if turn.role == "assistant":
             new = {
-                str(each["id"]): _new_id(str(each["id"]), taken) for each in turn.blocks if each.get("type") == TOOL_USE
+                str(each["id"]): _new_id(str(each["id"]), used) for each in turn.blocks if each.get("type") == TOOL_USE
             }
         result.append(replace(turn, blocks=tuple(_renamed(turn.blocks, new))))
     return tuple(result)
 
 
-def _new_id(given: str, taken: set[str]) -> str:
-    number, fresh = 0, given
-    while fresh in taken or not _ID.fullmatch(fresh):
-        fresh = f"call_{hashlib.sha256(f'{number}:{given}'.encode()).hexdigest()[:24]}"
+def _new_id(original: str, used: set[str]) -> str:
+    number, unique = 0, original
+    while unique in used or not _ID.fullmatch(unique):
+        unique = f"call_{hashlib.sha256(f'{number}:{original}'.encode()).hexdigest()[:24]}"
         number += 1
-    taken.add(fresh)
-    return fresh
+    used.add(unique)
+    return unique
 
 
 def _renamed(blocks: Iterable[Block], new: dict[str, str]) -> Iterable[Block]:
@@ -178,9 +180,9 @@ def _renamed(blocks: Iterable[Block], new: dict[str, str]) -> Iterable[Block]:
         yield block if key is None else {**block, key: new[str(block[key])]}
 
 
-def _attributed_roles(frame: Frame, said: Sequence[Candidate]) -> dict[str, list[str]]:
-    """Return the names of the roles in which several people speak; everything they say is attributed."""
-    speakers = dict.fromkeys((turn.role, turn.author) for turn in said)
+def _attributed_roles(frame: Frame, messages: Sequence[Candidate]) -> dict[str, list[str]]:
+    """Return authors' names by role, of roles with several authors; their messages are attributed."""
+    speakers = dict.fromkeys((message.role, message.author) for message in messages)
     speakers |= {("user", frame.author): None}
     counts = Counter(role for role, name in speakers if name)
     return {
@@ -191,32 +193,32 @@ def _attributed_roles(frame: Frame, said: Sequence[Candidate]) -> dict[str, list
 
 
 def _history(
-    frame: Frame, said: Sequence[Candidate], contents: Sequence[Content], crowds: dict[str, list[str]]
+    frame: Frame, messages: Sequence[Candidate], contents: Sequence[Content], names_by_role: dict[str, list[str]]
 ) -> list[Turn]:
     turns: list[Turn] = []
     before: Candidate | None = None
-    for each, content in zip(said, contents, strict=False):
+    for each, content in zip(messages, contents, strict=False):
         if gap := _time_gap(before, each.session_id, each.created_at, frame.phrases):
             turns.append(Turn("user", (text_block(gap),)))
-        turns += turns_of(frame, each, content, crowds)
+        turns += turns_of(frame, each, content, names_by_role)
         before = each
     return turns
 
 
 def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> tuple[Block, ...]:
-    """Return blocks with their speaker's name in brackets; where a line begins with one, it loses its brackets."""
+    """Return blocks with the author's name in brackets; names in brackets at other line starts lose these."""
     forged = re.compile(rf"{_LINE_START}\[({'|'.join(map(re.escape, names))})\]")
     honest = [text_block(forged.sub(r"\1\2(\3)", text_of(block))) if is_text(block) else block for block in blocks]
     first = next((place for place, block in enumerate(honest) if is_text(block)), None)
     if first is not None and (first == 0 or has_tools(blocks)):
         honest[first] = text_block(f"[{name}] {text_of(honest[first])}")
         return tuple(honest)
-    # Nothing may stand before thinking, and a call alone says nothing.
+    # Thinking must come first, and a message of calls only has no text to attribute.
     return blocks if has_tools(blocks) else (text_block(f"[{name}]"), *honest)
 
 
 def _time_gap(before: Candidate | None, session_id: str, at: str, phrases: Phrases) -> str:
-    """Return the words between turns of different sessions, by the speakers' days; "" within one."""
+    """Return the phrase between messages of different sessions, by local dates; "" within a session."""
     if before is None or before.session_id == session_id:
         return ""
     try:
@@ -229,17 +231,17 @@ def _time_gap(before: Candidate | None, session_id: str, at: str, phrases: Phras
     return (phrases.gap_hours, phrases.gap_day)[days] if days < 2 else phrases.gap_days.format(days=days)
 
 
-def _preface(frame: Frame, said: Sequence[Candidate], crowds: dict[str, list[str]]) -> list[Block]:
-    """Return what stands before the user's text: what changes with each call, and is not the user's."""
+def _preface(frame: Frame, past: Sequence[Candidate], names_by_role: dict[str, list[str]]) -> list[Block]:
+    """Return the notes before the user's text, which change with each call."""
     phrases, lines = frame.phrases, list[str]()
     at = "" if frame.now is None else frame.now.isoformat()
-    gap = _time_gap(said[-1] if said else None, frame.session_id, at, phrases) if at else ""
+    gap = _time_gap(past[-1] if past else None, frame.session_id, at, phrases) if at else ""
     if frame.now is not None:
         weekday, written = phrases.weekdays[frame.now.weekday()], f"{frame.now:%Y-%m-%d %H:%M}"
         lines.append(phrases.clock.format(weekday=weekday, date=written, zone=frame.now.tzinfo))
-    if "assistant" in crowds:  # its own turns begin with a name, which it would go on with
+    if "assistant" in names_by_role:  # otherwise it would begin its answer with a name, as in the history
         lines.append(phrases.speakers)
-    if "user" in crowds:
+    if "user" in names_by_role:
         lines.append(phrases.speaker.format(name=frame.author or phrases.unnamed["user"]))
     if frame.disclosed is not None:
         lines.append(phrases.disclosure.format(project=frame.disclosed))
@@ -251,19 +253,18 @@ def _preface(frame: Frame, said: Sequence[Candidate], crowds: dict[str, list[str
 
 
 def render_system(frame: Frame) -> str:
-    """Return the operator's prompt and the sentences about the block.
+    """Return the operator's prompt and the notice about the block.
 
-    They stand there even without a block, and do not tell the nonce: `system` stays the same
-    from call to call, so that providers can cache it.
+    Without the nonce, and also without a block, so that `system` is the same for each call and can be cached.
     """
     prompt = frame.policy.system_prompt
     return f"{prompt}\n\n{frame.phrases.notice}" if prompt.strip() else frame.phrases.notice
 
 
 def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> str:
-    """Return the remembered block between its delimiters, or "" when nothing is remembered.
+    """Return the remembered block between its delimiters, or "" without contents.
 
-    Wishes stand first, under headings of their own. No text can forge one: none begins a line with `#`.
+    Wishes come first, under headings of their own. No text can forge a heading, as none begins a line with `#`.
     """
     places = {layer: _places(layer, candidates, contents) for layer in REMEMBERED}
     wishes = [place for layer in (SEMANTIC, PROFILE) for place in places[layer] if candidates[place].is_wish]
@@ -283,22 +284,22 @@ def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Conten
 
 
 def render_entry(candidate: Candidate, content: Content, *, number: int, phrases: Phrases) -> str:
-    """Return one candidate as it is written: a numbered line, or a quoted text with its title."""
+    """Return a candidate as a numbered line, or as a quoted text with its title."""
     text = plain_text(content, phrases.language)
     if candidate.layer == SESSION_SUMMARY:
         return quoted(text)
     if candidate.layer == PROJECT:
         title = f"### {candidate.title}\n" if candidate.title else ""
         return title + quoted(text)
-    said = ""
+    attribution = ""
     if candidate.layer == RECALL:
         date = candidate.created_at[:10]
         known = (date if _DATE.fullmatch(date) else "", candidate.role, candidate.author)
-        said = f"[{' · '.join(part for part in known if part)}] "
+        attribution = f"[{' · '.join(part for part in known if part)}] "
     since = _since(candidate, phrases) if candidate.layer in (PINNED, PROFILE, SEMANTIC) else ""
     is_shown = phrases.relevance and candidate.relevance is not None
     relevance = f" ({phrases.relevance}: {candidate.relevance:.2f})" if is_shown else ""
-    return f"{number}. {said}{one_line(text)}{since}{relevance}"
+    return f"{number}. {attribution}{one_line(text)}{since}{relevance}"
 
 
 def _since(candidate: Candidate, phrases: Phrases) -> str:
@@ -311,7 +312,7 @@ def _since(candidate: Candidate, phrases: Phrases) -> str:
 
 
 def check_nonce(prompt: Prompt, nonce: str, *, has_block: bool) -> None:
-    """Raise NonceCollision where any text but the block's two delimiters contains the nonce, in any case."""
+    """Raise NonceCollision if any text but the block's two delimiters contains the nonce, case-insensitively."""
     texts = [prompt.system, *(str(block) for turn in prompt.turns for block in turn.blocks)]
     found = sum(text.casefold().count(nonce) for text in texts)
     if found != (2 if has_block else 0):
@@ -319,7 +320,7 @@ def check_nonce(prompt: Prompt, nonce: str, *, has_block: bool) -> None:
 
 
 def _merge_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Merge neighbouring turns of one role, because providers want roles to alternate (SPEC X7)."""
+    """Merge neighbouring turns of one role, as providers require alternating roles (SPEC X7)."""
     result: list[Turn] = []
     for turn in turns:
         if result and result[-1].role == turn.role:
@@ -330,6 +331,6 @@ def _merge_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def _places(layer: str, candidates: Sequence[Candidate], contents: Contents) -> list[int]:
-    """Return a layer's places in the order in which they are written: past messages as they were said."""
+    """Return a layer's places in order of rendering: past messages by time."""
     places = [place for place in sorted(contents) if candidates[place].layer == layer]
     return sorted(places, key=lambda place: candidates[place].created_at) if layer == RECALL else places

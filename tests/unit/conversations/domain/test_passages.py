@@ -14,7 +14,7 @@ JAPANESE = (
 
 
 def test_a_short_text_stays_as_it_is() -> None:
-    assert passages("One.\n\nTwo — three.", {"two": 1.0}, longest=40) == "One.\n\nTwo — three."
+    assert passages("One.\n\nTwo — three.", {"two": 1.0}, limit=40) == "One.\n\nTwo — three."
 
 
 @pytest.mark.parametrize(
@@ -36,19 +36,19 @@ def test_a_short_text_stays_as_it_is() -> None:
 def test_a_long_text_keeps_the_sentences_that_answer(
     text: str, terms: dict[str, float], longest: int, shown: str
 ) -> None:
-    assert passages(text, terms, longest=longest) == shown
+    assert passages(text, terms, limit=longest) == shown
 
 
 def test_a_sentence_that_is_too_long_itself_is_cut_within_letters() -> None:
-    shown = passages("梅" * 100 + "。", {}, longest=31)
+    shown = passages("梅" * 100 + "。", {}, limit=31)
     assert shown == "梅" * 10 + " …"
 
 
 def test_text_without_a_sentence_keeps_its_beginning() -> None:
-    assert passages("```\n" + "x = 1\n" * 50 + "```", {}, longest=9) == "```\nx = 1 …"
+    assert passages("```\n" + "x = 1\n" * 50 + "```", {}, limit=9) == "```\nx = 1 …"
 
 
 def test_the_room_is_never_passed_by_more_than_the_marks_of_gaps() -> None:
     for longest in range(10, 200, 7):
-        shown = passages(WALK, {"lake": 1.0, "home": 1.0}, longest=longest)
+        shown = passages(WALK, {"lake": 1.0, "home": 1.0}, limit=longest)
         assert len(shown.replace("…", "").encode()) <= longest + 8
