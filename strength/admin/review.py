@@ -81,32 +81,37 @@ TALLY_LABELS: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class ReviewRequest:
-    narrowed: QueueFilter
+class ReviewParams:
+    queue_filter: QueueFilter
     at: Item | None
 
     @classmethod
-    def of(cls, request: HttpRequest) -> "ReviewRequest":
+    def of(cls, request: HttpRequest) -> "ReviewParams":
         values = {name: str(text).replace("\x00", "").strip()[:255] for name, text in request.GET.items()}
         sort, order = values.get("sort"), values.get("order")
-        narrowed = QueueFilter(
+        queue_filter = QueueFilter(
             agent_id=values.get("agent", ""),
             user_id=values.get("user", ""),
             sort=Sort(sort) if sort in list(Sort) else None,
             order=Order(order) if order in list(Order) else Order.OLDEST,
         )
-        return cls(narrowed, parse_item(values.get("at", "")))
+        return cls(queue_filter, parse_item(values.get("at", "")))
 
     @property
-    def about(self) -> str:
+    def filter_query(self) -> str:
         """Return the filters as a query string, which identifies a round."""
-        narrowed = self.narrowed
-        order = "" if narrowed.order is Order.OLDEST else narrowed.order
-        values = {"agent": narrowed.agent_id, "user": narrowed.user_id, "sort": narrowed.sort, "order": order}
+        queue_filter = self.queue_filter
+        order = "" if queue_filter.order is Order.OLDEST else queue_filter.order
+        values = {
+            "agent": queue_filter.agent_id,
+            "user": queue_filter.user_id,
+            "sort": queue_filter.sort,
+            "order": order,
+        }
         return urlencode({key: value for key, value in values.items() if value})
 
     def address(self, at: Item | None = None) -> str:
-        query = "&".join(part for part in (self.about, urlencode({"at": str(at)}) if at else "") if part)
+        query = "&".join(part for part in (self.filter_query, urlencode({"at": str(at)}) if at else "") if part)
         return reverse("review") + (f"?{query}" if query else "")
 
 
@@ -120,54 +125,54 @@ class ItemChanged(DomainError):
 
 def review_view(request: HttpRequest) -> HttpResponse:
     """Show the next item, or carry out a decision and go on to the next item."""
-    asked = ReviewRequest.of(request)
+    params = ReviewParams.of(request)
     if request.method != "POST":
-        return _page(request, asked)
+        return _page(request, params)
     if submitted_text(request, "verb") == "instruct":
-        return _save_instructions(request, asked)
+        return _save_instructions(request, params)
     verb, item = submitted_text(request, "verb"), parse_item(submitted_text(request, "item"))
     if verb == "undo":
-        return _undo(request, asked)
+        return _undo(request, params)
     if item is None:
         messages.error(request, gettext("There is no such item in the queue."))
-        return _show_item(request, asked)
+        return _show_item(request, params)
     if verb not in ("skip", "previous"):
-        return _decide(request, asked, verb, item)
-    round_ = _load_round(request, asked)
+        return _decide(request, params, verb, item)
+    round_ = _load_round(request, params)
     if verb == "skip":
         _save_round(request, round_.skip(item))
-        return _show_item(request, asked)
+        return _show_item(request, params)
     before = round_.before(item)
     if before is None:
         messages.info(request, gettext("Nothing was skipped before this one."))
-        return _show_item(request, asked, item)
+        return _show_item(request, params, item)
     _save_round(request, round_.unskip(before))
-    return _show_item(request, asked, before)
+    return _show_item(request, params, before)
 
 
-def _show_item(request: HttpRequest, asked: ReviewRequest, at: Item | None = None) -> HttpResponse:
+def _show_item(request: HttpRequest, params: ReviewParams, at: Item | None = None) -> HttpResponse:
     """Respond with an item or the next: as a fragment to a fetch, otherwise by a redirect."""
-    return _page(request, replace(asked, at=at)) if _is_fetch(request) else HttpResponseRedirect(asked.address(at))
+    return _page(request, replace(params, at=at)) if _is_fetch(request) else HttpResponseRedirect(params.address(at))
 
 
 def _is_fetch(request: HttpRequest) -> bool:
     return request.headers.get("X-Requested-With") == "fetch"
 
 
-def _save_instructions(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
+def _save_instructions(request: HttpRequest, params: ReviewParams) -> HttpResponse:
     if not request.user.has_perm(INSTRUCTIONS_PERMISSION):
         raise PermissionDenied
     text = with_plain_line_ends(submitted_text(request, "instructions"))
     write_review_instructions(text=text, by=principal(request), now=clock())
     messages.success(request, gettext("The instructions were saved."))
-    return _show_item(request, asked, asked.at)
+    return _show_item(request, params, params.at)
 
 
 # The round is stored in the user's session.
 
 
-def _load_round(request: HttpRequest, asked: ReviewRequest) -> Round:
-    return load_round(request.session.get(ROUND_KEY)).narrowed(asked.about)
+def _load_round(request: HttpRequest, params: ReviewParams) -> Round:
+    return load_round(request.session.get(ROUND_KEY)).with_filters(params.filter_query)
 
 
 def _save_round(request: HttpRequest, round_: Round) -> None:
@@ -177,7 +182,7 @@ def _save_round(request: HttpRequest, round_: Round) -> None:
 # Decisions
 
 
-def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -> HttpResponse:
+def _decide(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -> HttpResponse:
     act = DECISIONS.get((item.is_merge, verb))
     try:
         if act is None:
@@ -185,17 +190,17 @@ def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -
         undo_data = act(request, item)
     except AlreadyDecided as error:
         messages.warning(request, str(error))
-        return _show_item(request, asked)
+        return _show_item(request, params)
     except ItemChanged as error:
         messages.warning(request, str(error))
-        return _show_item(request, asked, item)
+        return _show_item(request, params, item)
     except DomainError as error:
         messages.error(request, str(error))
-        # What was typed is not lost.
-        return _page(request, ReviewRequest(asked.narrowed, item), text=_typed_text(request))
-    _save_round(request, _load_round(request, asked).decide(item, verb, undo_data))
+        # Keep the typed text.
+        return _page(request, ReviewParams(params.queue_filter, item), text=_typed_text(request))
+    _save_round(request, _load_round(request, params).decide(item, verb, undo_data))
     _log(request, item, verb)
-    return _show_item(request, asked)
+    return _show_item(request, params)
 
 
 def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
@@ -281,12 +286,12 @@ def _already_decided(memory: Memory | None) -> AlreadyDecided:
     return AlreadyDecided(problem)
 
 
-def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
-    round_ = _load_round(request, asked)
+def _undo(request: HttpRequest, params: ReviewParams) -> HttpResponse:
+    round_ = _load_round(request, params)
     last = round_.last
     if last is None or last.number != submitted_number(request, "number"):
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
-        return _show_item(request, asked)
+        return _show_item(request, params)
     _save_round(request, round_.undo_last())
     by, reason, now = principal(request), submitted_reason(request), clock()
     model: Any = Merge if last.item.is_merge else Memory
@@ -303,10 +308,10 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
             undo_revision(revision=revision, by=by, reason=reason, now=now)
     except DomainError as error:
         messages.error(request, str(error))
-        return _show_item(request, asked)
+        return _show_item(request, params)
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it waits again."))
-    return _show_item(request, asked, last.item)
+    return _show_item(request, params, last.item)
 
 
 def _log(request: HttpRequest, item: Item, verb: str) -> None:
@@ -320,56 +325,56 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
 # The page
 
 
-def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None) -> HttpResponse:
-    round_, now, narrowed = _load_round(request, asked), clock(), asked.narrowed
-    skipped = still_pending(round_.skipped, narrowed, now=now)
-    wanted = still_pending([asked.at], QueueFilter(), now=now) if asked.at else []
-    item, held = _reserve_item(request, wanted, skipped, narrowed, now)
-    # What was typed is about what was asked for, and about nothing else.
-    about = item_context(request, item, text if wanted else None) if item else {}
-    if about is None:
+def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None) -> HttpResponse:
+    round_, now, queue_filter = _load_round(request, params), clock(), params.queue_filter
+    skipped = still_pending(round_.skipped, queue_filter, now=now)
+    wanted = still_pending([params.at], QueueFilter(), now=now) if params.at else []
+    item, held = _reserve_item(request, wanted, skipped, queue_filter, now)
+    # The typed text belongs to the requested item only.
+    item_values = item_context(request, item, text if wanted else None) if item else {}
+    if item_values is None:
         messages.warning(request, str(_already_decided(None)))
-        return _show_item(request, asked)
-    open_ = count_pending(narrowed, now=now)
-    is_elsewhere = bool(wanted and asked.about) and not still_pending(wanted, narrowed, now=now)
+        return _show_item(request, params)
+    open_ = count_pending(queue_filter, now=now)
+    is_elsewhere = bool(wanted and params.filter_query) and not still_pending(wanted, queue_filter, now=now)
     place = None if is_elsewhere else round_.count + 1
-    everything = count_pending(QueueFilter(), now=now) if asked.about else open_
+    everything = count_pending(QueueFilter(), now=now) if params.filter_query else open_
     if item in skipped:  # these come last
         behind = round_.count + open_ - len(skipped) + skipped.index(item) + 1
         place = behind if open_ <= MAX_COUNTED else None
     context = {
         "item": item, "item_kind": "merge" if item and item.is_merge else "memory",
-        "is_gone": bool(asked.at) and not wanted, "was_skipped": item in skipped,
+        "is_gone": bool(params.at) and not wanted, "was_skipped": item in skipped,
         "may_go_back": round_.before(item) is not None, "place": place,
         "total": round_.count + min(open_, MAX_COUNTED), "is_more": open_ > MAX_COUNTED,
-        "done": _latest_decision(request, round_), "count": round_.count, "filters": _filters(asked),
+        "done": _latest_decision(request, round_), "count": round_.count, "filters": _filters(params),
         "tally": [(words, round_.tally[verb]) for verb, words in TALLY_LABELS.items() if round_.tally.get(verb)],
-        "form_url": asked.address(), "full_queue_url": reverse("review"), "instructions": review_instructions(),
+        "form_url": params.address(), "full_queue_url": reverse("review"), "instructions": review_instructions(),
         "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": everything,
         "outside_filter": max(0, everything - open_),
         "holder": held.get(item.key) if item else None,
         "colleagues": sorted(set(held.values())) if item is None else [],
-        "held": [asked.address(each) for each in _held_items(held, narrowed, now)] if item is None else [],
+        "held": [params.address(each) for each in _held_items(held, queue_filter, now)] if item is None else [],
     }  # fmt: skip
     if _is_fetch(request):
-        return TemplateResponse(request, "admin/strength/review/part.html", {**context, **about})
-    return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **about)
+        return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})
+    return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **item_values)
 
 
-def _filters(asked: ReviewRequest) -> dict[str, Any]:
-    narrowed = asked.narrowed
+def _filters(params: ReviewParams) -> dict[str, Any]:
+    queue_filter = params.queue_filter
     return {
         "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MAX_AGENTS]),
-        "agent": narrowed.agent_id,
-        "user": narrowed.user_id,
-        "sorts": [(str(sort), words, sort is narrowed.sort) for sort, words in SORT_LABELS.items()],
-        "orders": [(str(order), words, order is narrowed.order) for order, words in ORDER_LABELS.items()],
-        "are_set": bool(asked.about),
+        "agent": queue_filter.agent_id,
+        "user": queue_filter.user_id,
+        "sorts": [(str(sort), words, sort is queue_filter.sort) for sort, words in SORT_LABELS.items()],
+        "orders": [(str(order), words, order is queue_filter.order) for order, words in ORDER_LABELS.items()],
+        "are_set": bool(params.filter_query),
     }
 
 
 def _reserve_item(
-    request: HttpRequest, wanted: list[Item], skipped: list[Item], narrowed: QueueFilter, now: datetime
+    request: HttpRequest, wanted: list[Item], skipped: list[Item], queue_filter: QueueFilter, now: datetime
 ) -> tuple[Item | None, dict[UUID, str]]:
     """Return the item to show, reserved for the user, and the items that others hold.
 
@@ -379,7 +384,7 @@ def _reserve_item(
     held = held_by_others(person_id=user.pk, now=now)
     excluded_ids = [*(each.key for each in skipped), *held]
     for _try in range(0 if wanted else MAX_TRIES):
-        first = next_item(narrowed, now=now, excluded_ids=excluded_ids)
+        first = next_item(queue_filter, now=now, excluded_ids=excluded_ids)
         if first is None:
             break
         if hold_item(key=first.key, person_id=user.pk, now=now):
@@ -392,9 +397,9 @@ def _reserve_item(
     return None, held
 
 
-def _held_items(held: Mapping[UUID, str], narrowed: QueueFilter, now: datetime) -> list[Item]:
+def _held_items(held: Mapping[UUID, str], queue_filter: QueueFilter, now: datetime) -> list[Item]:
     either = [Item(sort, key) for key in held for sort in (Sort.MEMORY, Sort.MERGE)]
-    return still_pending(either, narrowed, now=now)[:1] if either else []
+    return still_pending(either, queue_filter, now=now)[:1] if either else []
 
 
 def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | None:

@@ -103,14 +103,16 @@ class Round:
     count: int = 0
     """Decisions of the round without undone ones; may exceed the length of `decided`."""
     number: int = 0
-    about: str = ""
-    """The filters of the queue."""
+    filter_query: str = ""
+    """The filters of the queue, as a query string."""
     tally: Mapping[str, int] = field(default_factory=dict)
     """`count` by verb."""
 
-    def narrowed(self, about: str) -> "Round":
+    def with_filters(self, filter_query: str) -> "Round":
         """Return the round for these filters; other filters reset it, but decisions can still be undone."""
-        return self if about == self.about else replace(self, about=about, skipped=(), count=0, tally={})
+        if filter_query == self.filter_query:
+            return self
+        return replace(self, filter_query=filter_query, skipped=(), count=0, tally={})
 
     def skip(self, item: Item) -> "Round":
         others = [each for each in self.skipped if each.key != item.key]
@@ -149,7 +151,7 @@ class Round:
             "decided": [[each.number, str(each.item), each.verb, dict(each.undo_data)] for each in self.decided],
             "count": self.count,
             "number": self.number,
-            "about": self.about,
+            "about": self.filter_query,
             "tally": dict(self.tally),
         }
 

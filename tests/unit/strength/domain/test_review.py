@@ -90,14 +90,14 @@ def test_a_round_is_bounded() -> None:
 
 
 def test_other_filters_begin_it_anew_but_for_the_way_back() -> None:
-    round_ = Round(about="agent=a").skip(item(1)).decide(item(2), "approve", {})
-    assert round_.narrowed("agent=a") is round_
-    other = round_.narrowed("agent=b")
-    assert (other.skipped, other.count, other.about, other.decided) == ((), 0, "agent=b", round_.decided)
+    round_ = Round(filter_query="agent=a").skip(item(1)).decide(item(2), "approve", {})
+    assert round_.with_filters("agent=a") is round_
+    other = round_.with_filters("agent=b")
+    assert (other.skipped, other.count, other.filter_query, other.decided) == ((), 0, "agent=b", round_.decided)
 
 
 def test_a_round_is_stored_whole() -> None:
-    round_ = Round(about="sort=merge").skip(item(1)).skip(item(2, Sort.MERGE)).decide(item(3), "reject", {"after": 2})
+    round_ = Round(filter_query="sort=merge").skip(item(1)).skip(item(2, Sort.MERGE)).decide(item(3), "reject", {"after": 2})
     assert load_round(round_.as_json()) == round_
     assert load_round(None) == Round()
     stored = round_.as_json()
