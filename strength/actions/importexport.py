@@ -273,8 +273,8 @@ BYTE_ORDER_MARK = "\ufeff"
 """Byte order mark; without it spreadsheets decode Japanese wrongly. Python reads it as `utf-8-sig`."""
 
 
-def memories_as_csv(whose: Selection) -> Iterator[bytes]:
-    yield from rows_as_csv(Memory.objects.filter(actor__in=whose.actors()))
+def memories_as_csv(selection: Selection) -> Iterator[bytes]:
+    yield from rows_as_csv(Memory.objects.filter(actor__in=selection.actors()))
 
 
 CSV_DECIMALS: Final = 3

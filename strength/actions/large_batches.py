@@ -114,11 +114,11 @@ def filter_changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
 
 def count_changed(job: Job, batch: UUID) -> int:
     """Count the memories that a batch has changed, or deleted, so far."""
-    whose = Q(actor_id=job.actor_id) if job.actor_id else Q()
+    owner = Q(actor_id=job.actor_id) if job.actor_id else Q()
     if job.payload["verb"] == DELETE:
         processed = job.payload["memory_ids"][: job.progress_done or 0]
-        return len(processed) - Memory.objects.filter(whose, pk__in=processed).count()
-    return MemoryRevision.objects.filter(whose, batch=batch).count()
+        return len(processed) - Memory.objects.filter(owner, pk__in=processed).count()
+    return MemoryRevision.objects.filter(owner, batch=batch).count()
 
 
 def latest_job(batch: UUID) -> Any:

@@ -88,15 +88,15 @@ def open_merges(now: datetime) -> QuerySet[Merge]:
 
 def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
     """Return the rows of each table; by weight: corrections, then stronger memories, and the most alike merges."""
-    whose = Q()
+    owner = Q()
     if queue.agent_id:
-        whose &= Q(actor__agent_id=queue.agent_id)
+        owner &= Q(actor__agent_id=queue.agent_id)
     if queue.user_id:
-        whose &= Q(actor__user_id=queue.user_id)
+        owner &= Q(actor__user_id=queue.user_id)
     by_weight, equal = queue.order is Order.WEIGHTIEST, Value(0.0, output_field=FloatField())
     tables: list[Any] = []
     if queue.sort is not Sort.MERGE:
-        memories = pending_memories().filter(whose)
+        memories = pending_memories().filter(owner)
         if queue.sort is not None:
             memories = memories.filter(supersedes__isnull=queue.sort is Sort.MEMORY)
         weight = Case(
@@ -107,18 +107,18 @@ def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
         rows = memories.annotate(rank=weight if by_weight else equal)
         tables.append(rows.values("pk", "rank", "created_at", "supersedes"))
     if queue.sort in (None, Sort.MERGE):
-        merges = open_merges(now).filter(whose).annotate(rank=-F("likeness") if by_weight else equal)
+        merges = open_merges(now).filter(owner).annotate(rank=-F("likeness") if by_weight else equal)
         tables.append(merges.values("pk", "rank", "created_at"))
     return tables
 
 
 def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]]:
     """Return the active memories nearest to a pending one, with their relevance. Calls no provider."""
-    space, whose = active_space(), {memory.actor_id, actor_id(memory.actor.agent_id, "")}
+    space, actor_ids = active_space(), {memory.actor_id, actor_id(memory.actor.agent_id, "")}
     own = MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory, space=space)
     vector = own.values_list("vector", flat=True).first()
     query = build_query(QueryText.of(memory.content[:MAX_COMPARED_LENGTH]), vector, space=space)
-    where = Q(actor_id__in=whose, status=Status.ACTIVE) & (Q(valid_to=None) | Q(valid_to__gt=now))
+    where = Q(actor_id__in=actor_ids, status=Status.ACTIVE) & (Q(valid_to=None) | Q(valid_to__gt=now))
     policy = effective_policy(SearchPolicy, memory.agent, memory.actor)
     near = nearest_memories(
         where & ~Q(memory_id=memory.pk),

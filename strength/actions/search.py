@@ -97,13 +97,13 @@ def search_memories(
     tenant's.
     """
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
-    whose = Q()
+    where = Q()
     for each in (tenant, *others):
-        whose |= _visible(each, by, search.project) & _matching(each, search, now)
+        where |= _visible(each, by, search.project) & _matching(each, search, now)
     if all_users:
         actors = Actor.objects.filter(agent_id=tenant.agent_id).values_list("pk", flat=True)
-        whose |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
-    found, candidate_count = _search_rows(whose, search, policy, now)
+        where |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
+    found, candidate_count = _search_rows(where, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for each in found], by_search=True)
     return SearchResults(found, candidate_count, (EMBEDDER_UNAVAILABLE,) if search.query.degraded else ())
@@ -129,8 +129,8 @@ def retrieve_memories(
             relevance_floor=each.relevance_score,
             filters=MemorySelection(namespace=each.prefix),
         )
-        whose = visible & _matching(tenant, search, now)
-        found[each.prefix], _count = _search_rows(whose, search, policy, now)
+        where = visible & _matching(tenant, search, now)
+        found[each.prefix], _count = _search_rows(where, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for group in found.values() for each in group], by_search=True)
     return found
@@ -218,12 +218,12 @@ def select_profile_memories(
     return [ProfileMemory(*row) for row in rows.values_list(*ProfileMemory._fields)]
 
 
-def _search_rows(whose: Q, search: MemorySearch, policy: SearchPolicy, now: datetime) -> tuple[list[FoundMemory], int]:
+def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: datetime) -> tuple[list[FoundMemory], int]:
     limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
     among = candidates(
         MemoryIndex,
-        whose,
+        where,
         search.query,
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,

@@ -213,8 +213,8 @@ class MemoryList(ChangeList):
             return None
         names = {"agent_id": request.GET.get(AGENT_FILTER), "user_id": request.GET.get(USER_FILTER)}
         actors = Actor.objects.filter(**{name: value for name, value in names.items() if value})
-        whose = Q(actor__in=list(actors.values_list("pk", flat=True))) if any(names.values()) else Q()
-        strengths = strengths_of(whose, request.GET.get(STATUS_FILTER, ALL))
+        owner = Q(actor__in=list(actors.values_list("pk", flat=True))) if any(names.values()) else Q()
+        strengths = strengths_of(owner, request.GET.get(STATUS_FILTER, ALL))
         way = "-" if by.descending else ""
         return page_by_strength(
             self.queryset,
@@ -281,10 +281,10 @@ def _unknown_owner(agent: str, user: str) -> str:
     user = user.replace("\x00", "")
     if not user:
         return ""
-    whose = Actor.objects.filter(user_id=user)
-    if agent and not whose.filter(agent_id=agent).exists():
+    actors = Actor.objects.filter(user_id=user)
+    if agent and not actors.filter(agent_id=agent).exists():
         return gettext("%(agent)s has no user “%(user)s”.") % {"agent": agent, "user": truncated(user)}
-    if not whose.exists():
+    if not actors.exists():
         return gettext("There is no user “%(user)s”.") % {"user": truncated(user)}
     return ""
 

@@ -109,8 +109,8 @@ def _used_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
         row["pk"]: row
         for row in memories.annotate(opening=Left("content", EXCERPT_LENGTH)).values("pk", "actor_id", "opening")
     }
-    whose = {row["actor_id"] for row in openings.values()}
-    reports = UseReport.objects.filter(actor_id__in=whose, memory_id__in=list(openings), task__in=tasks.values())
+    actor_ids = {row["actor_id"] for row in openings.values()}
+    reports = UseReport.objects.filter(actor_id__in=actor_ids, memory_id__in=list(openings), task__in=tasks.values())
     used = set(reports.values_list("memory_id", "task"))
     for turn, keys in given.items():
         for key in keys:

@@ -254,12 +254,12 @@ class Changes(MemoryView):
         """List the changes of memories after a cursor, each once and in order per memory."""
         values = self.query(ChangesQuery)
         tenant, limit = self.reading(values), values["limit"]
-        whose = Q(actor_id=tenant.actor_id)
+        owner = Q(actor_id=tenant.actor_id)
         if values["all_users"]:
             if self.principal.user_id is not None:
                 raise Forbidden("This key is bound to one user; it cannot speak for all.")
-            whose = Q(agent_id=tenant.agent_id)
-        rows = changes_after(values["after"], whose=whose, most=limit + 1)
+            owner = Q(agent_id=tenant.agent_id)
+        rows = changes_after(values["after"], owner=owner, limit=limit + 1)
         page = rows[:limit]
         cursor = page[-1].pk if page else values["after"]
         return Response(ChangesOut({"results": page, "cursor": cursor, "has_more": len(rows) > limit}).data)

@@ -412,10 +412,10 @@ def load_memories(actor_ids: Collection[UUID], memory_ids: Collection[UUID], *, 
     rows = WITH_NUMBERS if details else MEMORIES
     memories = {each.pk: each for each in rows.rows(Q(actor_id__in=actor_ids, id__in=memory_ids))}
     if details:
-        whose = Q(actor_id__in=actor_ids, memory_id__in=memory_ids)
+        where = Q(actor_id__in=actor_ids, memory_id__in=memory_ids)
         for name, related in (("perspectives", PERSPECTIVES), ("sources", SOURCES)):
             by_memory: dict[UUID, list[Any]] = {key: [] for key in memories}
-            for row in related.rows(whose):
+            for row in related.rows(where):
                 by_memory[row.memory_id].append(row)
             for key, memory in memories.items():
                 memory.__dict__.setdefault("_prefetched_objects_cache", {})[name] = by_memory[key]

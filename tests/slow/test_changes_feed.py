@@ -67,7 +67,7 @@ def test_feed_of_killed_writers_neither_skips_nor_repeats() -> None:
     begun = time.monotonic()
     try:
         while writers:
-            page = changes_after(cursor, whose=Q(agent_id="kana"), most=chance.randint(1, 400))
+            page = changes_after(cursor, owner=Q(agent_id="kana"), limit=chance.randint(1, 400))
             told += [(each.pk, str(each.memory_id), each.version) for each in page]
             cursor = page[-1].pk if page else cursor
             assert time.monotonic() - begun < LONGEST_SECONDS, len(told)
@@ -88,7 +88,7 @@ def test_feed_of_killed_writers_neither_skips_nor_repeats() -> None:
         for each in writers:
             each.kill()
             each.wait()
-    while page := changes_after(cursor, whose=Q(agent_id="kana"), most=400):
+    while page := changes_after(cursor, owner=Q(agent_id="kana"), limit=400):
         told += [(each.pk, str(each.memory_id), each.version) for each in page]
         cursor = page[-1].pk
     assert len(told) >= WANTED and kills >= 40

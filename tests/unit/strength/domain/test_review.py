@@ -97,7 +97,9 @@ def test_other_filters_begin_it_anew_but_for_the_way_back() -> None:
 
 
 def test_a_round_is_stored_whole() -> None:
-    round_ = Round(filter_query="sort=merge").skip(item(1)).skip(item(2, Sort.MERGE)).decide(item(3), "reject", {"after": 2})
+    round_ = (
+        Round(filter_query="sort=merge").skip(item(1)).skip(item(2, Sort.MERGE)).decide(item(3), "reject", {"after": 2})
+    )
     assert load_round(round_.as_json()) == round_
     assert load_round(None) == Round()
     stored = round_.as_json()
