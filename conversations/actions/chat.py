@@ -280,7 +280,7 @@ def _store_question(
     )
     stored = add_messages(session=session, batch=[*question.before, new], by=by, now=now)
     if question.shown is not None:
-        show_branch(session=session, shown=question.shown, new=stored.messages, now=now)
+        show_branch(session=session, shown=question.shown, new=stored.messages, by=by, now=now)
     turn = ChatTurn.objects.create(
         actor=actor,
         session=session,

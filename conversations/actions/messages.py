@@ -104,14 +104,19 @@ def add_messages(
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 
 
-def show_branch(*, session: Session, shown: frozenset[int], new: Sequence[Message], now: datetime) -> None:
+def show_branch(
+    *, session: Session, shown: frozenset[int], new: Sequence[Message], by: Principal, now: datetime
+) -> None:
     """Abandon the messages after the last that the client shows, and take back up those that it shows (ADR 51).
 
     `shown` are their `seq`; `new` was just stored after them. What stands between two shown messages stays as it is: a
-    client may leave out the middle of a conversation. Inside the transaction that has locked the session.
+    client may leave out the middle of a conversation. An untrusted key changes nothing of what is trusted (SPEC M10).
+    Inside the transaction that has locked the session.
     """
     kept = shown | {each.seq for each in new}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
+    if not by.is_trusted:
+        rows = rows.filter(trust=Trust.UNTRUSTED)
     _set_abandoned(rows.filter(seq__gt=max(shown, default=0)).exclude(seq__in=kept).current(), now)
     _set_abandoned(rows.filter(seq__in=kept).exclude(abandoned_at=None), None)
 

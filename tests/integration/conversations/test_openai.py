@@ -252,6 +252,18 @@ def test_an_abandoned_branch_is_neither_read_in_the_background_nor_found(sdk: op
     assert "My salary is 5000 euros." in found_by("salary")
 
 
+def test_an_untrusted_key_abandons_nothing_that_is_trusted(sdk: openai.OpenAI, web: Web, echo: LLMServer) -> None:
+    named = {"extra_headers": {"X-Session-Id": "7a4e", "X-Memoryhub-Task": ""}}
+    talk = Talk(sdk, **named)
+    session = session_of(talk.say("hi"))
+    talk.say("tea")
+    with openai.OpenAI(base_url=web.url + DOOR, api_key=key_of(is_trusted=False)) as other:
+        assert session_of(Talk(other, **named).say("hello")) == session
+        assert not abandoned_in(session)
+        Talk(other, **named).say("good evening")
+    assert abandoned_in(session) == [5, 6]
+
+
 def test_what_was_drawn_before_an_edit_stays(sdk: openai.OpenAI, reader: LLMServer) -> None:
     talk = Talk(sdk)
     talk.say("Hello, I am Hiroki.")
