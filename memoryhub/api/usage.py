@@ -33,7 +33,7 @@ def _check_day(day: date) -> None:
 
 
 class UsageQuery(TenantQuery):
-    """Agent, user and range of UTC days; the last 30 by default."""
+    """Agent, user and range of days in the agent's time zone; the last 30 by default."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
         days = {name: serializers.DateField(required=False, validators=[_check_day]) for name in ("from", "to")}
