@@ -56,7 +56,7 @@ def recall(
     """Search the memories, best first. Results given earlier in this session are only counted."""
     results = _search(call, query, limit, project)
     memories = [found.memory for found in results.found]
-    fresh = call.not_given([_mark(each) for each in memories], repeat=repeat)
+    fresh = call.not_returned([_mark(each) for each in memories], repeat=repeat)
     shown = [_shown(each) for each in memories if _mark(each) in fresh]
     answer: dict[str, Any] = {"memories": shown}
     if len(shown) < len(memories):

@@ -25,7 +25,7 @@ from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, hold, seen_by
+from memoryhub.auth.tenancy import Tenant, hold, visible_to
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
 from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
@@ -217,7 +217,7 @@ def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal, *
 
 
 def key_is_used(*, key: str, by: Principal) -> bool:
-    return seen_by(ChatTurn.objects.filter(key=key_digest(by.pk, key)), by).exists()
+    return visible_to(ChatTurn.objects.filter(key=key_digest(by.pk, key)), by).exists()
 
 
 def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: datetime) -> PreparedTurn:
@@ -315,7 +315,7 @@ def _asked(turn: ChatTurn) -> Message:
 
 def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, now: datetime) -> ChatTurn | None:
     """Return the turn with a key, of any actor. Raises KeyReused where it is of another question or actor."""
-    turns = seen_by(ChatTurn.objects.filter(key=key), by)
+    turns = visible_to(ChatTurn.objects.filter(key=key), by)
     old = turns.filter(created_at__lt=now - KEY_LIFETIME)
     ChatTurn.objects.filter(pk__in=[turn.pk for turn in old.exclude(state=TurnState.ANSWERING, until__gt=now)]).update(
         key=None

@@ -100,7 +100,7 @@ class AgentForm(PolicyForm):
 def owned_lists(request: HttpRequest) -> list[tuple[Any, type[Model], str]]:
     """Return title, model and address of the lists that can be narrowed to a user, of those the person may see."""
     screens = {
-        f"{model._meta.app_label}_{model._meta.model_name}": each for model, each in admin.site._registry.items()
+        f"{model._meta.app_label}_{model._meta.model_name}": screen for model, screen in admin.site._registry.items()
     }
     return [
         (title, screens[name].model, address_of(name))

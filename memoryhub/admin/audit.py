@@ -1,4 +1,4 @@
-"""Screen of the audit trail: who did what to which row, in words."""
+"""Screen of the audit trail."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -125,18 +125,18 @@ class AuditAdmin(ReadOnlyAdmin):
         if as_uuid(search_term) is not None:
             return super().get_search_results(request, queryset, search_term)
         for word in search_term.casefold().split():
-            either = Q(verb__in=[verb for verb, label in VERBS.items() if word in str(label).casefold()])
-            either |= Q(object_kind__in=[kind for kind in OBJECT_KINDS if word in kind_label(kind).casefold()])
+            condition = Q(verb__in=[verb for verb, label in VERBS.items() if word in str(label).casefold()])
+            condition |= Q(object_kind__in=[kind for kind in OBJECT_KINDS if word in kind_label(kind).casefold()])
             for name in self.search_fields:
-                either |= Q((f"{name}__icontains", word))
-            queryset = queryset.filter(either)
+                condition |= Q((f"{name}__icontains", word))
+            queryset = queryset.filter(condition)
         return queryset, False
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[AuditEntry]) -> None:
         models = {entry.pk: model_of(entry.object_kind) for entry in rows}
-        words = row_labels(request, ((model, entry.object_id) for entry in rows if (model := models[entry.pk])))
+        labels = row_labels(request, ((model, entry.object_id) for entry in rows if (model := models[entry.pk])))
         for entry in rows:
-            entry.row_words = words.get((models[entry.pk], entry.object_id))  # type: ignore[attr-defined, arg-type]
+            entry.row_words = labels.get((models[entry.pk], entry.object_id))  # type: ignore[attr-defined, arg-type]
 
     def title_of(self, row: AuditEntry) -> str:
         return title_with_time(audit_title(row.verb, row.object_kind), row.at)

@@ -98,8 +98,8 @@ class ActionForm(forms.ModelForm):
 
     def _get_validation_exclusions(self) -> set[str]:
         excluded: set[str] = super()._get_validation_exclusions()  # type: ignore[misc]
-        every = {field.name for field in self.instance._meta.fields}
-        return excluded | (every if self.unvalidated_fields is None else self.unvalidated_fields)
+        all_fields = {field.name for field in self.instance._meta.fields}
+        return excluded | (all_fields if self.unvalidated_fields is None else self.unvalidated_fields)
 
     def changed_values(self, names: frozenset[str]) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
@@ -162,16 +162,16 @@ class HubAdmin(ModelAdmin):
     def get_urls(self) -> list[URLPattern]:
         """Return the screen's URLs, behind those of the rows' own pages and actions (`object_actions.row_page`)."""
         model = f"{self.opts.app_label}_{self.opts.model_name}"
-        named = {name: getattr(self, name) for name in dir(type(self)) if name.endswith("_view")}
-        pages = {name.removesuffix("_view"): each for name, each in named.items() if hasattr(each, "is_row_view")}
+        views = {name: getattr(self, name) for name in dir(type(self)) if name.endswith("_view")}
+        pages = {name.removesuffix("_view"): view for name, view in views.items() if hasattr(view, "is_row_view")}
         return [
             *(
                 path(
                     f"<path:object_id>/{name.replace('_', '-')}/",
-                    self.admin_site.admin_view(each),
+                    self.admin_site.admin_view(view),
                     name=f"{model}_{name}",
                 )
-                for name, each in pages.items()
+                for name, view in pages.items()
             ),
             *super().get_urls(),
         ]
@@ -198,19 +198,19 @@ class HubAdmin(ModelAdmin):
         return [list_column(self.model, name) for name in super().get_list_display(request)]
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:
-        return [list_filter(self.model, each) for each in super().get_list_filter(request)]
+        return [list_filter(self.model, name) for name in super().get_list_filter(request)]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         title, _icon = SCREENS[f"{self.opts.app_label}_{self.opts.model_name}"]
-        answer = super().changelist_view(request, {"title": title, **(extra_context or {})})
-        context = getattr(answer, "context_data", None) or {}
-        if (found := context.get("cl")) is not None:
-            found.result_list = list(found.result_list)
-            self.prepare_rows(request, found.result_list)
-            found.shown_count = shown_count(found.result_count)
-            text = ngettext("%(count)s selected", "All %(count)s selected", found.result_count)
-            context["selection_note_all"] = text % {"count": found.shown_count}
-        return answer
+        response = super().changelist_view(request, {"title": title, **(extra_context or {})})
+        context = getattr(response, "context_data", None) or {}
+        if (changelist := context.get("cl")) is not None:
+            changelist.result_list = list(changelist.result_list)
+            self.prepare_rows(request, changelist.result_list)
+            changelist.shown_count = shown_count(changelist.result_count)
+            text = ngettext("%(count)s selected", "All %(count)s selected", changelist.result_count)
+            context["selection_note_all"] = text % {"count": changelist.shown_count}
+        return response
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -218,10 +218,10 @@ class HubAdmin(ModelAdmin):
         """Search ids by the indexed id fields only, anything else by text."""
         key = as_uuid(search_term)
         if key is None:
-            found = super().get_search_results(request, queryset, search_term)
-            return cast(tuple[QuerySet[Any], bool], found)
-        either = Q.create([(name, key) for name in self.id_fields], connector=Q.OR)
-        return queryset.filter(either), False
+            result = super().get_search_results(request, queryset, search_term)
+            return cast(tuple[QuerySet[Any], bool], result)
+        condition = Q.create([(name, key) for name in self.id_fields], connector=Q.OR)
+        return queryset.filter(condition), False
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Run a list action; an invalid id gives a message instead of an error page."""
@@ -326,18 +326,20 @@ class ActionAdmin(HubAdmin):
     ) -> HttpResponse:
         view = super().changeform_view
         try:
-            answer: HttpResponse = view(request, object_id, form_url, extra_context)
+            response: HttpResponse = view(request, object_id, form_url, extra_context)
         except (DomainError, PolicyError) as error:
             request.action_error = error  # type: ignore[attr-defined]
-            answer = view(request, object_id, form_url, extra_context)
-        return answer
+            response = view(request, object_id, form_url, extra_context)
+        return response
 
 
 def excerpt(text: str | None, length: int = EXCERPT_LENGTH) -> str:
     """Return the beginning of a text on one line, isolated for bidirectional text."""
     line = " ".join((text or "")[:EXCERPT_SOURCE_LENGTH].split())
-    short = line if len(line) <= length and len(text or "") <= EXCERPT_SOURCE_LENGTH else f"{line[:length].rstrip()}…"
-    return format_html("<bdi>{}</bdi>", short) if short else gettext("(no text)")
+    shortened = (
+        line if len(line) <= length and len(text or "") <= EXCERPT_SOURCE_LENGTH else f"{line[:length].rstrip()}…"
+    )
+    return format_html("<bdi>{}</bdi>", shortened) if shortened else gettext("(no text)")
 
 
 def owner_label(actor: Actor) -> str:
@@ -379,9 +381,9 @@ def actor_title(actor: Actor) -> str:
     return f"{actor.agent_id} / \u2068{truncated(actor.user_id, 60)}\u2069"
 
 
-def title_with_time(what: Any, at: datetime) -> str:
+def title_with_time(label: Any, at: datetime) -> str:
     """Return a title for a row without a name: what it is and when it was created."""
-    return capfirst(gettext("%(what)s, %(time)s") % {"what": what, "time": short_time(at)})
+    return capfirst(gettext("%(what)s, %(time)s") % {"what": label, "time": short_time(at)})
 
 
 def short_time(at: datetime) -> str:
@@ -405,7 +407,7 @@ def shown_count(count: int) -> str:
 def page_urls() -> list[URLPattern]:
     """Return the URLs of all pages; people who lack one of a page's permissions get 403."""
 
-    def opened(page: Page) -> Callable[..., HttpResponse]:
+    def guarded(page: Page) -> Callable[..., HttpResponse]:
         def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not cast(Any, request.user).has_perms(page.needs):
                 raise PermissionDenied
@@ -413,9 +415,9 @@ def page_urls() -> list[URLPattern]:
 
         return view
 
-    return [path(page.address, admin.site.admin_view(opened(page)), name=page.name) for page in PAGES]
+    return [path(page.address, admin.site.admin_view(guarded(page)), name=page.name) for page in PAGES]
 
 
 def render_page(request: HttpRequest, template: str, *, title: Any, **context: Any) -> HttpResponse:
-    frame = admin.site.each_context(request)
-    return TemplateResponse(request, template, {**frame, "title": title, **context})
+    base_context = admin.site.each_context(request)
+    return TemplateResponse(request, template, {**base_context, "title": title, **context})

@@ -37,14 +37,14 @@ FUTURE: Final = {
 
 
 def full_time(moment: datetime) -> str:
-    """Return a moment in the person's zone, which it names."""
+    """Format a time in the user's time zone, which the text names."""
     return date_format(localtime(moment), "DATETIME_FORMAT")
 
 
 def relative_time(moment: datetime, at: datetime) -> str:
-    """Return a moment as its distance from `at`, such as `3 d`; the full time is its hint.
+    """Format a time relative to `at`, such as `3 d`, with the full time as tooltip.
 
-    The day stands behind it for style sheets to show where there are no hints.
+    The date follows in an element of its own, which style sheets show where there are no tooltips.
     """
     unit, count = rounded_age(moment, at)
     words = (PAST if count > 0 else FUTURE)[unit] % {"count": abs(count)} if count else gettext("just now")
@@ -63,7 +63,7 @@ def relative_time(moment: datetime, at: datetime) -> str:
 def column(
     description: Any, show: Callable[[Any], Any], *, ordering: Any = None, colours: Mapping[Any, str] | None = None
 ) -> Any:
-    """Return a display of a screen, which shows `show(row)`; with `colours` that is a value and its coloured label."""
+    """Return an admin display of `show(row)`; with `colours` it returns a value and its label, which is coloured."""
 
     def shown(screen: Any, row: Any) -> Any:
         return show(row)
@@ -75,7 +75,7 @@ def column(
 def label_displays(
     show: Callable[[Any], tuple[Any, Any]], colours: Mapping[Any, str], *, description: Any, ordering: Any = None
 ) -> tuple[Any, Any]:
-    """Return two displays of a value and its words: a coloured label for lists, the words alone for a row's page."""
+    """Return two displays of a value and its label: coloured for lists, as plain text for a row's page."""
     in_list = column(description, show, ordering=ordering, colours=colours)
     return in_list, column(description, lambda row: show(row)[1])
 
@@ -83,7 +83,7 @@ def label_displays(
 def choice_displays(
     field: str, labels: Mapping[Any, Any], colours: Mapping[str, str], *, description: Any
 ) -> tuple[Any, Any]:
-    """Return both displays of a field's value, which `labels` names."""
+    """Return the two displays of `label_displays` for a field, with its `labels` by value."""
 
     def show(row: Any) -> tuple[str, Any]:
         value = getattr(row, field)
@@ -94,7 +94,7 @@ def choice_displays(
 
 @cache
 def list_column(model: type[Model], name: Any) -> Any:
-    """Return a list's column; in place of a field, one that shows moments relative to now, and groups digits."""
+    """Return a list's column; of date and integer fields, a display with relative times and grouped digits."""
     try:
         field = model._meta.get_field(name)
     except (FieldDoesNotExist, TypeError, AttributeError):
@@ -129,8 +129,8 @@ class PeriodFilter(filters.RangeDateTimeFilter):
             queryset = queryset.filter(**{f"{self.parameter_name}__lte": last})
         return queryset
 
-    def _bound(self, which: str, default: str) -> datetime | None:
-        name = f"{self.parameter_name}_{which}"
+    def _bound(self, side: str, default: str) -> datetime | None:
+        name = f"{self.parameter_name}_{side}"
         day, time = (self.used_parameters.get(f"{name}_{part}") for part in (0, 1))
         try:  # also refuses a time with a zone of its own, which no field of the page sends
             moment = parse_datetime(f"{day}T{time or default}") if day else None
@@ -156,9 +156,9 @@ def choice_filter(
     choices: Callable[[], Iterable[tuple[str, Any]]],
     narrow: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None,
 ) -> type[filters.DropdownFilter]:
-    """Return a filter by one of some choices; by default of the rows whose field `parameter` holds the one chosen.
+    """Return a filter by one of some choices, by default of rows whose field `parameter` equals it.
 
-    `narrow` takes the rows and what was chosen, "" where that is nothing.
+    `narrow(rows, choice)` replaces that filter; `choice` is "" if none was made.
     """
 
     class ChoiceFilter(filters.DropdownFilter):
@@ -177,7 +177,7 @@ def choice_filter(
 
 @cache
 def list_filter(model: type[Model], name: Any) -> Any:
-    """Return a list's filter; for the name of a field, or of a path to one, with the filter that suits its type."""
+    """Return a list's filter; for a field's name, or a path to a field, with the filter class of its type."""
     if not isinstance(name, str):
         return name
     field: Any = get_fields_from_path(model, name)[-1]
@@ -186,4 +186,6 @@ def list_filter(model: type[Model], name: Any) -> Any:
     if field.choices:
         return name, filters.ChoicesDropdownFilter
     by_type = {BooleanField: filters.BooleanRadioFilter, DateTimeField: PeriodFilter}
-    return name, next((each for kind, each in by_type.items() if isinstance(field, kind)), filters.FieldTextFilter)
+    return name, next(
+        (filter_class for kind, filter_class in by_type.items() if isinstance(field, kind)), filters.FieldTextFilter
+    )

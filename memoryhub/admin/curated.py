@@ -81,8 +81,8 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         report_done(request, done[0], undo=done[1])
         if "_continue" in request.POST:
             # The way back leads to the list as it was narrowed.
-            kept = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
-            return HttpResponseRedirect(add_preserved_filters(kept, change_url(obj)))
+            filters = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
+            return HttpResponseRedirect(add_preserved_filters(filters, change_url(obj)))
         if "_addanother" in request.POST:
             return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_add"))
         return cast(HttpResponse, self.response_post_save_change(request, obj))
@@ -92,23 +92,24 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         for row in queryset.select_related("actor__agent"):
             self.delete_model(request, row)
 
-    def deleted_along(self, rows: Sequence[Any]) -> Mapping[Any, int]:
+    def related_counts(self, rows: Sequence[Any]) -> Mapping[Any, int]:
         return {}
 
     def get_deleted_objects(self, objs: Sequence[Any], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
         rows = list(objs)
-        needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        along = {what: number for what, number in self.deleted_along(rows).items() if number}
-        shown: list[Any] = [getattr(row, "name", str(row)) for row in rows]
-        if along:
+        missing_permissions = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
+        related = {name: number for name, number in self.related_counts(rows).items() if number}
+        titles: list[Any] = [getattr(row, "name", str(row)) for row in rows]
+        if related:
             text = _("%(what)s: %(number)d")
-            shown.append([text % {"what": what, "number": number} for what, number in along.items()])
-        return shown, {self.opts.verbose_name_plural: len(rows), **along}, needed, []
+            titles.append([text % {"what": name, "number": number} for name, number in related.items()])
+        return titles, {self.opts.verbose_name_plural: len(rows), **related}, missing_permissions, []
 
 
 def without_fields(fieldsets: Any, names: frozenset[str]) -> Any:
     return [
-        (title, {**rest, "fields": [name for name in rest["fields"] if name not in names]}) for title, rest in fieldsets
+        (title, {**options, "fields": [name for name in options["fields"] if name not in names]})
+        for title, options in fieldsets
     ]
 
 
@@ -170,17 +171,17 @@ class HistoryAdmin(EditorAdmin):
         to = submitted_number(request, "to") or row.version
         before = submitted_number(request, "from")
         before = to - 1 if before is None else before
-        was, now = self.text_at(row, before), self.text_at(row, to)
+        old_text, new_text = self.text_at(row, before), self.text_at(row, to)
         if before == 0:
-            was = was or ""
-        is_known = was is not None and now is not None
+            old_text = old_text or ""
+        has_texts = old_text is not None and new_text is not None
         first = submitted_number(request, "first") or 0
-        changes = differences(was or "", now or "", first=first) if is_known else None
+        changes = differences(old_text or "", new_text or "", first=first) if has_texts else None
         following = ""
         if changes is not None and changes.following is not None:
             following = address("compare", row, **{"from": before, "to": to, "first": changes.following})
         title = _("What changed from version %(one)d to version %(other)d") % {"one": before, "other": to}
-        texts = [{"number": each, "at": address("text", row, number=each)} for each in (before, to) if each]
+        texts = [{"number": number, "at": address("text", row, number=number)} for number in (before, to) if number]
         return self.subpage(
             request,
             row,
@@ -196,10 +197,10 @@ class HistoryAdmin(EditorAdmin):
         text = self.text_at(row, submitted_number(request, "number") or row.version)
         if text is None:
             raise Http404
-        answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+        response = HttpResponse(text, content_type="text/plain; charset=utf-8")
         if header := content_disposition_header(False, self.file_name_of(row, text)):
-            answer["Content-Disposition"] = header
-        return answer
+            response["Content-Disposition"] = header
+        return response
 
     @object_action()
     def restore_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
@@ -282,13 +283,13 @@ class WrittenTextAdmin(HistoryAdmin):
                 obj, expected_version=None, by=principal(request), reason=submitted_reason(request), now=clock()
             )
 
-    def deleted_along(self, rows: Sequence[Any]) -> Mapping[Any, int]:
+    def related_counts(self, rows: Sequence[Any]) -> Mapping[Any, int]:
         return {self.versions_name: self._versions(rows).count()}
 
     def _versions(self, rows: Sequence[Any]) -> QuerySet[Any]:
-        actors = [each.actor_id for each in rows]
-        whose = {"actor_id__in": actors, f"{self.version_field}__in": [each.pk for each in rows]}
-        return self.version_model._default_manager.filter(**whose)
+        actors = [row.actor_id for row in rows]
+        conditions = {"actor_id__in": actors, f"{self.version_field}__in": [row.pk for row in rows]}
+        return self.version_model._default_manager.filter(**conditions)
 
     shown_generator, written_by = choice_displays(
         "generator", GENERATORS, {"llm": "success", "extractive": "info"}, description=_("written by")
@@ -333,17 +334,17 @@ class WrittenTextAdmin(HistoryAdmin):
         rows = self._versions([row]).filter(number__lt=before).defer(self.stored_text)
         return [
             {
-                "number": each.number,
-                "verb": TEXT_VERBS.get(each.verb, each.verb),
-                "who": principal_name(each.who_name, each.who_kind),
-                "who_kind": PRINCIPAL_KINDS[each.who_kind],
-                "at": each.created_at,
-                "why": each.reason,
-                "is_current": each.number == row.version,
-                "note": ", ".join(filter(None, [str(GENERATORS[each.generator]), each.model])),
-                "diff_url": address("compare", row, **{"from": each.number - 1, "to": each.number}),
+                "number": version.number,
+                "verb": TEXT_VERBS.get(version.verb, version.verb),
+                "who": principal_name(version.who_name, version.who_kind),
+                "who_kind": PRINCIPAL_KINDS[version.who_kind],
+                "at": version.created_at,
+                "why": version.reason,
+                "is_current": version.number == row.version,
+                "note": ", ".join(filter(None, [str(GENERATORS[version.generator]), version.model])),
+                "diff_url": address("compare", row, **{"from": version.number - 1, "to": version.number}),
             }
-            for each in rows[:number]
+            for version in rows[:number]
         ]
 
     def text_at(self, row: Any, number: int) -> str | None:

@@ -169,28 +169,28 @@ class Curve(LinkedItem):
         is_moment = isinstance(self.rows.model._meta.get_field(self.by), DateTimeField)
         since = day_start(first, timezone.get_current_timezone()) if is_moment else first
         day = TruncDate(self.by) if is_moment else F(self.by)
-        found = self.rows.order_by().filter(**{f"{self.by}__gte": since})
-        summed = found.values(curve=Value(number), on=day).annotate(sum=self.value or CountRows("*"))
-        rows: QuerySet[Any] = summed.values_list("curve", "on", Cast("sum", FloatField()))
+        recent_rows = self.rows.order_by().filter(**{f"{self.by}__gte": since})
+        daily = recent_rows.values(curve=Value(number), on=day).annotate(sum=self.value or CountRows("*"))
+        rows: QuerySet[Any] = daily.values_list("curve", "on", Cast("sum", FloatField()))
         return rows
 
 
 def _chart_data(curves: Sequence[Curve], now: datetime) -> Iterator[dict[str, Any]]:
     """Yield the sum of each curve, and its days as data of unfold's bar chart; they are read by one statement."""
     today = timezone.localdate(now)
-    days = [today - timedelta(days=back) for back in range(CURVE_DAYS - 1, -1, -1)]
+    days = [today - timedelta(days=age) for age in range(CURVE_DAYS - 1, -1, -1)]
     statements = [curve.sums(number, days[0]) for number, curve in enumerate(curves)]
     rows = statements[0].union(*statements[1:], all=True) if statements else []
     sums = {(number, day): total or 0.0 for number, day, total in rows}
-    labels = [date_format(each, "MONTH_DAY_FORMAT") for each in days]
+    labels = [date_format(day, "MONTH_DAY_FORMAT") for day in days]
     for number, curve in enumerate(curves):
         values = [sums.get((number, day), 0.0) for day in days]
-        words = partial(number_format, decimal_pos=2 if curve.is_money else 0, force_grouping=True)
+        formatted = partial(number_format, decimal_pos=2 if curve.is_money else 0, force_grouping=True)
         dataset = {"data": values, "backgroundColor": "var(--color-primary-600)", "borderRadius": 2}
         yield {
             "title": curve.title,
-            "total": f"{words(sum(values))} USD" if curve.is_money else words(sum(values)),
-            "highest": words(max(values)),
+            "total": f"{formatted(sum(values))} USD" if curve.is_money else formatted(sum(values)),
+            "highest": formatted(max(values)),
             "href": curve.href,
             "data": json.dumps({"labels": labels, "datasets": [dataset]}),
         }
@@ -214,33 +214,33 @@ PANELS: Final[list[Panel]] = []
 
 def with_counts(tiles: Sequence[Tile]) -> list[Tile]:
     """Return the tiles with their counts, read by three statements."""
-    wanted = [each for tile in tiles for each in (tile.figure, tile.recent) if isinstance(each, QuerySet)]
-    figures = iter(_count_rows(wanted) if wanted else [])
+    querysets = [value for tile in tiles for value in (tile.figure, tile.recent) if isinstance(value, QuerySet)]
+    figures = iter(_count_rows(querysets) if querysets else [])
 
-    def known(figure: Any) -> Any:
+    def resolved(figure: Any) -> Any:
         return next(figures) if isinstance(figure, QuerySet) else figure
 
-    return [replace(tile, figure=known(tile.figure), recent=known(tile.recent)) for tile in tiles]
+    return [replace(tile, figure=resolved(tile.figure), recent=resolved(tile.recent)) for tile in tiles]
 
 
 @transaction.atomic
-def _count_rows(wanted: Sequence[QuerySet[Any]]) -> list[Count]:
-    compiled = [rows.order_by().values_list(Value(1)).query.sql_with_params() for rows in wanted]
+def _count_rows(querysets: Sequence[QuerySet[Any]]) -> list[Count]:
+    compiled = [rows.order_by().values_list(Value(1)).query.sql_with_params() for rows in querysets]
     with connection.cursor() as cursor:
         # Without workers each part of the plan tells of all of its rows.
         cursor.execute("SELECT set_config('max_parallel_workers_per_gather', '0', TRUE)")
         statement, values = _union_all(compiled)
         cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
         plan = cursor.fetchone()[0][0]["Plan"]
-        plans = plan["Plans"] if len(wanted) > 1 else [plan]
-        is_dear = [each["Total Cost"] > MAX_COUNT_COST for each in plans]
-        cheap = [each for each, dear in zip(compiled, is_dear, strict=True) if not dear]
+        plans = plan["Plans"] if len(querysets) > 1 else [plan]
+        is_expensive = [item["Total Cost"] > MAX_COUNT_COST for item in plans]
+        cheap = [item for item, expensive in zip(compiled, is_expensive, strict=True) if not expensive]
         if cheap:
             cursor.execute(*_union_all(cheap))
         exact = iter(cursor.fetchall() if cheap else [])
     return [
-        Count(int(each["Plans"][0]["Plan Rows"]), is_estimate=True) if dear else Count(next(exact)[0])
-        for each, dear in zip(plans, is_dear, strict=True)
+        Count(int(item["Plans"][0]["Plan Rows"]), is_estimate=True) if expensive else Count(next(exact)[0])
+        for item, expensive in zip(plans, is_expensive, strict=True)
     ]
 
 
@@ -314,23 +314,23 @@ def _disk_alarms() -> list[dict[str, str]]:
     return [{"sentence": sentence % words, "advice": advice}]
 
 
-def _with_row_labels(request: HttpRequest, happenings: Iterable[RecentAction]) -> list[RecentAction]:
+def _with_row_labels(request: HttpRequest, actions: Iterable[RecentAction]) -> list[RecentAction]:
     """Return the latest actions with labels of their rows, read by one statement for each model.
 
     An action without a row, or whose row is gone, has neither label nor link.
     """
-    latest = sorted(happenings, key=lambda each: each.at)[: -MAX_ACTIONS - 1 : -1]
-    words = row_labels(request, ((each.model, each.key) for each in latest))
-    found = [(each, words.get((each.model, str(each.key)))) for each in latest]
-    return [replace(each, words=text or "", key=text and each.key) for each, text in found]
+    latest = sorted(actions, key=lambda action: action.at)[: -MAX_ACTIONS - 1 : -1]
+    labels = row_labels(request, ((action.model, action.key) for action in latest))
+    labelled = [(action, labels.get((action.model, str(action.key)))) for action in latest]
+    return [replace(action, words=text or "", key=text and action.key) for action, text in labelled]
 
 
 def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add the panels that the user may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
     now, user = clock(), cast(Any, request.user)
-    offered = [each for panel in PANELS for each in panel(now)]
-    seen = [each for each in offered if user.has_perm(each.permission)]
-    tiles = with_counts([each for each in seen if isinstance(each, Tile)])
+    items = [item for panel in PANELS for item in panel(now)]
+    visible = [item for item in items if user.has_perm(item.permission)]
+    tiles = with_counts([item for item in visible if isinstance(item, Tile)])
     tiles.sort(key=lambda tile: not tile.is_waiting)
     waiting = [tile for tile in tiles if tile.is_waiting]
     may_review = may_open("review", request)
@@ -345,13 +345,13 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
         "background": [tile for tile in tiles if tile.section is Section.BACKGROUND],
         "contents": [tile for tile in tiles if tile.section is Section.HOLDINGS],
         "sentences": [
-            (each, not each.undo_permission or user.has_perm(each.undo_permission))
-            for each in seen
-            if isinstance(each, AutomaticEvent)
+            (item, not item.undo_permission or user.has_perm(item.undo_permission))
+            for item in visible
+            if isinstance(item, AutomaticEvent)
         ],
-        "curves": list(_chart_data([each for each in seen if isinstance(each, Curve)], now)),
+        "curves": list(_chart_data([item for item in visible if isinstance(item, Curve)], now)),
         "curve_options": CURVE_OPTIONS,
-        "events": _with_row_labels(request, (each for each in seen if isinstance(each, RecentAction))),
+        "events": _with_row_labels(request, (item for item in visible if isinstance(item, RecentAction))),
         "alarms": [*_disk_alarms(), *(tile.alarm for tile in tiles if tile.alarm is not None)],
         "providers": list(_providers(now, with_calls=user.has_perm(view_permission(LedgerEntry)))),
         "sees_anything": bool(tiles),

@@ -1,8 +1,8 @@
 """Differences between texts: words in one text or side by side, and the changed passages of long documents.
 
-Built on diff-match-patch, which stops at a deadline: what there was no time for counts as changed. Words and lines are
-encoded as single characters for it, so that no word is marked in part; for the same reason its own semantic clean-up,
-which moves single characters, is replaced by that of `word_spans`.
+Built on diff-match-patch, which stops at a deadline: the rest counts as changed. Words and lines are encoded as single
+characters for it, so that no word is marked in part; for the same reason `word_spans` replaces its semantic clean-up,
+which moves single characters.
 """
 
 import re
@@ -55,7 +55,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """The next part of a text, and whether another text shares its words."""
+    """The next part of a text, and whether the other text has its words too."""
 
     text: str
     is_shared: bool
@@ -66,17 +66,17 @@ def shared_words(text: str, other: str) -> list[Marked]:
     terms = analyse(other)
     parts: list[Marked] = []
     for match in _PARTS.finditer(text):
-        run = match[1]
-        if run is None:
+        unspaced = match[1]
+        if unspaced is None:
             word = match[0]
             own = analyse(word) if word[:1].isalnum() else None
             pieces = [(word, bool(own) and all(term in terms for term in own or ()))]
         else:
-            shared = [False] * len(run)
-            for at, pair in enumerate(map("".join, pairwise(run))):
+            shared = [False] * len(unspaced)
+            for index, pair in enumerate(map("".join, pairwise(unspaced))):
                 if pair in terms:
-                    shared[at] = shared[at + 1] = True
-            pieces = list(zip(run, _whole_words(run, shared), strict=True))
+                    shared[index] = shared[index + 1] = True
+            pieces = list(zip(unspaced, _whole_words(unspaced, shared), strict=True))
         for piece, is_shared in pieces:
             if parts and parts[-1].is_shared == is_shared:
                 parts[-1] = Marked(parts[-1].text + piece, is_shared)
@@ -91,8 +91,8 @@ NON_INITIAL_KANA: Final = "んンーゃゅょャュョ"
 
 def _whole_words(run: str, shared: Sequence[bool]) -> list[bool]:
     return [
-        is_shared or (place > 0 and shared[place - 1] and run[place] in NON_INITIAL_KANA)
-        for place, is_shared in enumerate(shared)
+        is_shared or (index > 0 and shared[index - 1] and run[index] in NON_INITIAL_KANA)
+        for index, is_shared in enumerate(shared)
     ]
 
 
@@ -104,18 +104,18 @@ def _compare_tokens(
     one: Sequence[str], other: Sequence[str], deadline: float
 ) -> Iterator[tuple[list[str], list[str], bool]]:
     """Yield the next tokens of both, and whether they differ; equal and different parts take turns."""
-    numbers: dict[str, int] = {}
+    codes: dict[str, int] = {}
 
-    def encoded(tokens: Sequence[str]) -> str:
-        return "".join(chr(FIRST_CODE + numbers.setdefault(token, len(numbers))) for token in tokens)
+    def encode(tokens: Sequence[str]) -> str:
+        return "".join(chr(FIRST_CODE + codes.setdefault(token, len(codes))) for token in tokens)
 
-    texts = encoded(one), encoded(other)
-    tokens = list(numbers)
+    texts = encode(one), encode(other)
+    tokens = list(codes)
     diffs = _diffs(*texts, deadline)
     _DIFFER.diff_cleanupMerge(diffs)
     pending: tuple[list[str], list[str]] = ([], [])
     for operation, text in diffs:
-        decoded = [tokens[ord(each) - FIRST_CODE] for each in text]
+        decoded = [tokens[ord(code) - FIRST_CODE] for code in text]
         if operation != _DIFFER.DIFF_EQUAL:
             pending[operation == _DIFFER.DIFF_INSERT].extend(decoded)
             continue
@@ -130,11 +130,11 @@ def _compare_tokens(
 def _diffs(one: str, other: str, deadline: float) -> _Diffs:
     if len(one) + len(other) <= ANCHORED_FROM:
         return _search(one, other, deadline)
-    begin = _DIFFER.diff_commonPrefix(one, other)
-    diffs: _Diffs = [(_DIFFER.DIFF_EQUAL, one[:begin])] if begin else []
-    one, other = one[begin:], other[begin:]
-    places = [(-1, -1), *_anchors(one, other), (len(one), len(other))]
-    for (a, b), (next_a, next_b) in pairwise(places):
+    prefix_length = _DIFFER.diff_commonPrefix(one, other)
+    diffs: _Diffs = [(_DIFFER.DIFF_EQUAL, one[:prefix_length])] if prefix_length else []
+    one, other = one[prefix_length:], other[prefix_length:]
+    anchors = [(-1, -1), *_anchors(one, other), (len(one), len(other))]
+    for (a, b), (next_a, next_b) in pairwise(anchors):
         diffs += _search(one[a + 1 : next_a], other[b + 1 : next_b], deadline)
         if next_a < len(one):
             diffs.append((_DIFFER.DIFF_EQUAL, one[next_a]))
@@ -146,32 +146,33 @@ def _search(one: str, other: str, deadline: float) -> _Diffs:
 
 
 def _anchors(one: str, other: str) -> list[tuple[int, int]]:
-    theirs = _unique(other)
-    rows: list[list[tuple[int, int]]] = []
-    before: dict[tuple[int, int], tuple[int, int] | None] = {}
-    ends: list[int] = []
-    for each, at in _unique(one).items():
-        if each not in theirs:
+    """Return the positions of characters that are unique in both texts and in the same order (patience diff)."""
+    other_positions = _unique(other)
+    piles: list[list[tuple[int, int]]] = []
+    predecessors: dict[tuple[int, int], tuple[int, int] | None] = {}
+    pile_ends: list[int] = []
+    for char, position in _unique(one).items():
+        if char not in other_positions:
             continue
-        pair = (at, theirs[each])
-        length = bisect_left(ends, pair[1])
-        before[pair] = rows[length - 1][-1] if length else None
-        if length == len(rows):
-            rows.append([pair])
-            ends.append(pair[1])
+        pair = (position, other_positions[char])
+        length = bisect_left(pile_ends, pair[1])
+        predecessors[pair] = piles[length - 1][-1] if length else None
+        if length == len(piles):
+            piles.append([pair])
+            pile_ends.append(pair[1])
         else:
-            rows[length].append(pair)
-            ends[length] = pair[1]
-    found, last = [], rows[-1][-1] if rows else None
+            piles[length].append(pair)
+            pile_ends[length] = pair[1]
+    anchors, last = [], piles[-1][-1] if piles else None
     while last is not None:
-        found.append(last)
-        last = before[last]
-    return found[::-1]
+        anchors.append(last)
+        last = predecessors[last]
+    return anchors[::-1]
 
 
 def _unique(text: str) -> dict[str, int]:
     counts = Counter(text)
-    return {each: at for at, each in enumerate(text) if counts[each] == 1}
+    return {char: position for position, char in enumerate(text) if counts[char] == 1}
 
 
 # Words
@@ -180,15 +181,15 @@ def _unique(text: str) -> dict[str, int]:
 def word_spans(one: str, other: str, deadline: float | None = None) -> list[Span]:
     """Return both texts in spans of words; of scripts without spaces, in spans of characters.
 
-    What is shared by chance between two differences counts as different too: a letter, a space, a particle.
+    Short shared parts between two differences (a letter, a space, a particle) count as different too.
     """
     deadline = page_deadline() if deadline is None else deadline
     compared = list(_compare_tokens(_WORDS.findall(one), _WORDS.findall(other), deadline))
     spans = []
-    for place, (mine, theirs, own) in enumerate(compared):
-        text, is_between = "".join(mine), 0 < place < len(compared) - 1
+    for index, (old_tokens, new_tokens, differs) in enumerate(compared):
+        text, is_between = "".join(old_tokens), 0 < index < len(compared) - 1
         is_chance = is_between and len(text.strip()) < MIN_SHARED_LENGTH
-        spans.append(Span(text, "".join(theirs), own or is_chance))
+        spans.append(Span(text, "".join(new_tokens), differs or is_chance))
     return _joined(spans)
 
 
@@ -196,8 +197,8 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in spans:
         if joined and joined[-1].own == span.own:
-            before = joined.pop()
-            span = Span(before.one + span.one, before.other + span.other, span.own)
+            previous = joined.pop()
+            span = Span(previous.one + span.one, previous.other + span.other, span.own)
         joined.append(span)
     return joined
 
@@ -233,24 +234,24 @@ def inline_diff(before: str, after: str, deadline: float | None = None) -> list[
 
 
 def _limited(runs: Sequence[Run]) -> Iterator[Run]:
-    """Yield the runs up to MAX_INLINE_LENGTH characters; of long ones that stayed, what is next to a change."""
+    """Yield the runs up to MAX_INLINE_LENGTH characters; of long unchanged ones, only the text next to a change."""
     shown: list[Run] = []
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         if run.kind != SAME or len(run.text) <= 2 * CONTEXT_LENGTH:
             shown.append(run)
             continue
-        if place > 0:
+        if index > 0:
             shown.append(Run(SAME, run.text[:CONTEXT_LENGTH]))
         shown.append(Run(CUT, "…"))
-        if place < len(runs) - 1:
+        if index < len(runs) - 1:
             shown.append(Run(SAME, run.text[-CONTEXT_LENGTH:]))
-    left = MAX_INLINE_LENGTH
+    remaining = MAX_INLINE_LENGTH
     for run in shown:
-        if len(run.text) > left:
-            yield Run(run.kind, run.text[:left])
+        if len(run.text) > remaining:
+            yield Run(run.kind, run.text[:remaining])
             yield Run(CUT, "…")
             return
-        left -= len(run.text)
+        remaining -= len(run.text)
         yield run
 
 
@@ -289,7 +290,7 @@ def side_by_side(one: str, other: str) -> list[Row] | None:
             rows[-1].append(span)
             continue
         # Each sentence with its end; the last one may be empty.
-        ends = [found.end() for found in _END.finditer(span.one)]
+        ends = [match.end() for match in _END.finditer(span.one)]
         first, *others = (span.one[begin:end] for begin, end in pairwise([0, *ends, len(span.one)]))
         rows[-1].append(Span(first, first, own=False))
         rows += [[Span(sentence, sentence, own=False)] for sentence in others]
@@ -344,47 +345,47 @@ class Differences:
 
 
 def differences(
-    one: str, other: str, *, first: int = 0, most: int = MAX_PAGE_LENGTH, seconds: float = TIME_LIMIT_SECONDS
+    one: str, other: str, *, first: int = 0, max_length: int = MAX_PAGE_LENGTH, seconds: float = TIME_LIMIT_SECONDS
 ) -> Differences:
-    """Return what changed from one text to another, from the change number `first` (from 0) on."""
+    """Return the changes from one text to another, from change number `first` (0-based) on."""
     deadline = page_deadline(seconds)
     groups = list(_groups(one.splitlines(keepends=True), other.splitlines(keepends=True), deadline))
     passages: list[Passage] = []
     used = 0
     for number, (line, spans) in enumerate(groups[first:], start=first):
-        if passages and used >= most:
+        if passages and used >= max_length:
             return Differences(passages, len(groups), first, number)
         words = [
-            each for span in spans for each in (word_spans(span.one, span.other, deadline) if span.own else [span])
+            part for span in spans for part in (word_spans(span.one, span.other, deadline) if span.own else [span])
         ]
         passages.append(Passage(line, *_sides(words, shorten=True)))
         used += passages[-1].size
     return Differences(passages, len(groups), first)
 
 
-def _groups(mine: Sequence[str], theirs: Sequence[str], deadline: float) -> Iterator[tuple[int, list[Span]]]:
+def _groups(old_lines: Sequence[str], new_lines: Sequence[str], deadline: float) -> Iterator[tuple[int, list[Span]]]:
     group: list[Span] = []
-    line, begins, size = 1, 1, 0
-    for one, other, own in _compare_tokens(mine, theirs, deadline):
-        if own:
+    line, start_line, size = 1, 1, 0
+    for one, other, differs in _compare_tokens(old_lines, new_lines, deadline):
+        if differs:
             group.append(Span("".join(one), "".join(other), own=True))
             size += len(group[-1].one) + len(group[-1].other)
         else:
             has_change = any(span.own for span in group)
             head, tail = one[:CONTEXT_LINES] if has_change else [], one[-CONTEXT_LINES:]
             if has_change and (len(one) > 2 * CONTEXT_LINES or size >= MAX_PASSAGE_LENGTH):
-                yield begins, [*group, _same(head)]
+                yield start_line, [*group, _same(head)]
                 group, size = [], 0
                 tail = tail if len(one) > 2 * CONTEXT_LINES else one[CONTEXT_LINES:]
             elif has_change:
                 head, tail = [], one
             if not group:
-                begins = line + len(one) - len(tail)
+                start_line = line + len(one) - len(tail)
             group.append(_same(tail))
             size += 2 * len(group[-1].one)
         line += len(other)
     if any(span.own for span in group):
-        yield begins, group
+        yield start_line, group
 
 
 def _same(lines: Sequence[str]) -> Span:
@@ -392,8 +393,8 @@ def _same(lines: Sequence[str]) -> Span:
 
 
 def _shortened(text: str, own: bool) -> Part:
-    longest = MAX_CHANGED_LENGTH if own else MAX_EQUAL_LENGTH
-    if len(text) <= longest:
+    max_length = MAX_CHANGED_LENGTH if own else MAX_EQUAL_LENGTH
+    if len(text) <= max_length:
         return Part(text, own)
-    half = longest // 2
+    half = max_length // 2
     return Part(text[:half], own, end=text[-half:], left_out=len(text) - 2 * half)

@@ -146,11 +146,11 @@ def text_values(max_length: int) -> Callable[[dict[str, Any]], None]:
     """Return a check that an object maps a few short names to texts."""
 
     def check(value: dict[str, Any]) -> None:
-        fits = len(value) <= MAX_NAMES and all(
+        is_valid = len(value) <= MAX_NAMES and all(
             0 < len(name) <= MAX_FIELD_NAME_LENGTH and isinstance(text, str) and 0 < len(text) <= max_length
             for name, text in value.items()
         )
-        if not fits:
+        if not is_valid:
             problem = _("At most %(most)d names, each with a text of at most %(longest)d characters.")
             raise ValidationError(problem, params={"most": MAX_NAMES, "longest": max_length})
 

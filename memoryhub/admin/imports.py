@@ -90,7 +90,7 @@ class UploadForm(forms.Form):
 
 
 def imports_view(request: HttpRequest) -> HttpResponse:
-    """List the imports, and take a new file: whole, or by the page's script in pieces."""
+    """List the imports, and accept a new file: whole, or in chunks by the page's script."""
     form = UploadForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -104,7 +104,9 @@ def imports_view(request: HttpRequest) -> HttpResponse:
                 return JsonResponse({"pieces": reverse("import_chunk", args=[row.pk]), "page": address})
             return HttpResponseRedirect(address)
     if "in_pieces" in request.POST:
-        return JsonResponse({"problems": [problem for each in form.errors.values() for problem in each]}, status=400)
+        return JsonResponse(
+            {"problems": [problem for errors in form.errors.values() for problem in errors]}, status=400
+        )
     rows = with_jobs(list(Import.objects.select_related("actor")[:MAX_LISTED]))
     listed = [
         {
@@ -138,7 +140,7 @@ def _append(row: Import, file: UploadedFile, offset: int = 0) -> Import:
 
 
 def chunk_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
-    """Take a piece of a file from the page's script; the last one orders the preview."""
+    """Append a chunk of a file, sent by the page's script; the last one enqueues the preview."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     row, offset = _row(import_id), submitted_number(request, "offset")
@@ -154,7 +156,7 @@ def chunk_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
 
 
 def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
-    """Show an import: what will come or came, how far it is, and what can be done next."""
+    """Show an import's preview or report, its progress, and the next actions."""
     row = _row(import_id)
     if request.method == "POST":
         verb = submitted_text(request, "verb")
@@ -178,7 +180,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
         ],
-        reasons=sorted(report.get("reasons", {}).items(), key=lambda each: -each[1])[:MAX_NOTES],
+        reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,
         may_undo=not is_open and row.undone_at is None and row.imported_at is not None,

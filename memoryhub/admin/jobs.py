@@ -165,7 +165,7 @@ class JobAdmin(DecisionAdmin):
         presets = [
             {
                 "title": title,
-                "count": sum(state.jobs.get(each, 0) for each in states),
+                "count": sum(state.jobs.get(job_state, 0) for job_state in states),
                 "query": f"?{query}",
                 "is_chosen": QueryDict(query) == request.GET,
             }
@@ -279,7 +279,7 @@ def background_status(state: JobsStatus) -> BackgroundStatus:
         words = gettext("No worker is there (the last was seen at %(time)s); the background may be down:")
         workers = words % {"time": full_time(state.last_seen_at)}
     counts = gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % {
-        each.value: state.jobs.get(each, 0) for each in State
+        job_state.value: state.jobs.get(job_state, 0) for job_state in State
     }
     return BackgroundStatus(state.health, f"{workers} {counts}", _advice(state))
 

@@ -88,11 +88,11 @@ class KeyForm(ActionForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "scopes" in self.fields:
-            scopes, offered = grantable_scopes(self.person), cast(Any, self.fields["scopes"])
-            offered.choices = [(scope.value, SCOPE_LABELS[scope]) for scope in scopes]
-            offered.initial = [value for value in offered.initial if value in scopes]
+            scopes, scopes_field = grantable_scopes(self.person), cast(Any, self.fields["scopes"])
+            scopes_field.choices = [(scope.value, SCOPE_LABELS[scope]) for scope in scopes]
+            scopes_field.initial = [value for value in scopes_field.initial if value in scopes]
             if len(scopes) < len(Scope):
-                offered.help_text = format_lazy("{} {}", offered.help_text, FEWER_SCOPES)
+                scopes_field.help_text = format_lazy("{} {}", scopes_field.help_text, FEWER_SCOPES)
         if "is_trusted" in self.fields and not may_trust(self.person):
             field = self.fields["is_trusted"]
             field.initial, field.help_text = False, NOT_TRUSTED
@@ -111,8 +111,8 @@ class KeyForm(ActionForm):
 
 def _in_state(rows: QuerySet[ApiKey], state: str) -> QuerySet[ApiKey]:
     usable = ApiKey.objects.usable(clock()).values("pk")
-    narrowed = {"usable": rows.filter(pk__in=usable), "closed": rows.exclude(pk__in=usable)}
-    return narrowed.get(state, rows)
+    rows_by_state = {"usable": rows.filter(pk__in=usable), "closed": rows.exclude(pk__in=usable)}
+    return rows_by_state.get(state, rows)
 
 
 StateFilter = choice_filter(
@@ -186,13 +186,13 @@ class KeyAdmin(ActionAdmin):
         question = _confirmation(list(ApiKey.objects.filter(pk__in=ids)))
         if page := confirmation_page(self, request, question, action="revoke", keys=ids):
             return page
-        closed = 0
+        revoked = 0
         for key in ApiKey.objects.filter(pk__in=ids):
             if revoke_key(key=key, reason=reason, by=principal(request), now=clock()):
-                closed += 1
+                revoked += 1
                 self.log_change(request, key, "revoke")
-        text = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", closed) % {"count": closed}
-        self.message_user(request, text, messages.SUCCESS if closed else messages.WARNING)
+        text = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", revoked) % {"count": revoked}
+        self.message_user(request, text, messages.SUCCESS if revoked else messages.WARNING)
         return None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -215,7 +215,7 @@ class KeyAdmin(ActionAdmin):
         return key
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
-        answer = render_page(
+        response = render_page(
             request,
             "admin/memoryhub/apikey/issued.html",
             title=_("The new key"),
@@ -224,8 +224,8 @@ class KeyAdmin(ActionAdmin):
             key_text=obj.issued_text,
             snippets=snippets(request, obj.issued_text, agent_ids=obj.agent_ids, user_id=obj.user_id),
         )
-        answer["Cache-Control"] = "no-store"
-        return answer
+        response["Cache-Control"] = "no-store"
+        return response
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         context.update(show_save_and_continue=False, show_save_and_add_another=False)

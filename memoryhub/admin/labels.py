@@ -1,6 +1,6 @@
-"""Translated names of models, fields and choices, of what is stored under a program's name, and of the audit trail.
+"""Translated labels of models, fields, choices, jobs, operations, outcomes, and audit entries.
 
-Models name their fields in English, as the API does; pages translate such a name.
+Models name their fields in English, as the API does; pages translate these names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -146,23 +146,23 @@ def parse_key(model: type[Model], text: object) -> Any:
         return None
 
 
-def row_labels(request: Any, named: Iterable[tuple[type[Model], object]]) -> dict[tuple[type[Model], str], str]:
+def row_labels(request: Any, objects: Iterable[tuple[type[Model], object]]) -> dict[tuple[type[Model], str], str]:
     """Return the labels of rows by model and key, read by one statement for each model that the user may see.
 
     Missing rows are left out.
     """
-    wanted: dict[type[Model], set[Any]] = {}
-    for model, key in named:
-        wanted.setdefault(model, set()).add(parse_key(model, key))
-    found: dict[tuple[type[Model], str], str] = {}
-    for model, keys in wanted.items():
+    keys_by_model: dict[type[Model], set[Any]] = {}
+    for model, key in objects:
+        keys_by_model.setdefault(model, set()).add(parse_key(model, key))
+    labels: dict[tuple[type[Model], str], str] = {}
+    for model, keys in keys_by_model.items():
         screen: Any = admin.site._registry[model]
         keys -= {None}
         if keys and screen.has_view_permission(request):
-            found |= {
+            labels |= {
                 (model, str(row.pk)): screen.label_of(row) for row in screen.get_queryset(request).filter(pk__in=keys)
             }
-    return found
+    return labels
 
 
 def kind_label(kind: str) -> str:

@@ -118,19 +118,19 @@ def run_object_action(
         raise PermissionDenied
     if row is None:
         return cast(HttpResponse, screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id))
-    to = change_url(row)
+    target = change_url(row)
     try:
         done = act(row, submitted_reason(request))
     except DomainError as error:
         screen.message_user(request, str(error), messages.ERROR)
     else:
         screen.log_change(request, row, done.logged or logged)
-        undo, back = done.undo, next_url(request)
-        if undo is not None and back is not None and f"{NEXT}=" not in undo:  # undoing returns there too
-            undo = f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: back})}"
+        undo, next_page = done.undo, next_url(request)
+        if undo is not None and next_page is not None and f"{NEXT}=" not in undo:  # undoing returns there too
+            undo = f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: next_page})}"
         report_done(request, done.message, undo=undo)
-        to = done.to or to
-    return HttpResponseRedirect(next_url(request) or to)
+        target = done.to or target
+    return HttpResponseRedirect(next_url(request) or target)
 
 
 def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> None:
@@ -140,7 +140,7 @@ def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> 
 
 def has_undo_message(request: HttpRequest) -> bool:
     """Return whether the page will show a message with an undo button."""
-    return any((each.extra_tags or "").startswith(UNDO) for each in messages.get_messages(request))
+    return any((message.extra_tags or "").startswith(UNDO) for message in messages.get_messages(request))
 
 
 def act_on_each(

@@ -40,10 +40,10 @@ class PaletteEntry:
 def palette(request: HttpRequest) -> HttpResponse:
     """Return links that match the query; called while the user types."""
     words = submitted_text(request, "s").strip()[:MAX_QUERY_LENGTH]
-    found = [*_screens(request, words), *_rows(request, words)] if words else []
-    answer = render(request, "admin/memoryhub/palette.html", {"found": found, "words": words})
-    answer["Cache-Control"] = "no-store"
-    return answer
+    entries = [*_screens(request, words), *_rows(request, words)] if words else []
+    response = render(request, "admin/memoryhub/palette.html", {"found": entries, "words": words})
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 def _screens(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
@@ -54,7 +54,7 @@ def _screens(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
 
 def _rows(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
     screens = {
-        f"{model._meta.app_label}_{model._meta.model_name}": each for model, each in admin.site._registry.items()
+        f"{model._meta.app_label}_{model._meta.model_name}": screen for model, screen in admin.site._registry.items()
     }
     for name in SEARCHED_SCREENS:
         screen = cast(HubAdmin, screens[name])

@@ -50,9 +50,9 @@ class PartsWidget(forms.MultiWidget):
 
     def decompress(self, value: Any) -> list[str]:
         if isinstance(value, Mapping):
-            held = {str(name): number for name, number in value.items()}
-            value = [held.get(name) for name in self.parts]
-        texts = ["" if each is None else str(each) for each in value or ()]
+            numbers = {str(name): number for name, number in value.items()}
+            value = [numbers.get(name) for name in self.parts]
+        texts = ["" if item is None else str(item) for item in value or ()]
         return (texts + [""] * len(self.parts))[: len(self.parts)]
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
@@ -60,9 +60,11 @@ class PartsWidget(forms.MultiWidget):
         inputs = (
             (
                 label,
-                each.render(name + suffix, text, {**self.attrs, **(attrs or {}), "id": f"id_{name}{suffix}"}, renderer),
+                widget.render(
+                    name + suffix, text, {**self.attrs, **(attrs or {}), "id": f"id_{name}{suffix}"}, renderer
+                ),
             )
-            for label, suffix, each, text in rows
+            for label, suffix, widget, text in rows
         )
         labelled = format_html_join("", '<label class="hub-value-part"><span>{}</span>{}</label>', inputs)
         return format_html('<div class="hub-value-parts">{}</div>', labelled)
@@ -138,8 +140,8 @@ def shown_value(check: Check, value: Any) -> str:
 def backticks_as_code(text: Any) -> SafeString:
     """Render the parts between backticks as code."""
     pieces = re.split("`([^`]*)`", str(text))
-    marked = (("<code>{}</code>" if place % 2 else "{}", piece) for place, piece in enumerate(pieces))
-    return SafeString("".join(format_html(frame, piece) for frame, piece in marked))
+    marked = (("<code>{}</code>" if index % 2 else "{}", piece) for index, piece in enumerate(pieces))
+    return SafeString("".join(format_html(template, piece) for template, piece in marked))
 
 
 def shown_range(check: Check) -> SafeString:
@@ -171,18 +173,18 @@ class PolicyForm(ActionForm):
         self.initial["expected_version"] = self.instance.version
         self.stored: dict[str, Any] = dict(self.instance.policy or {})
         agent, actor = self.layers()
-        self.default, self.below = effective_values(None, None), effective_values(agent, None)
+        self.default, self.inherited = effective_values(None, None), effective_values(agent, None)
         if actor is None:
-            self.below = self.default
-        self.held = effective_values(agent, actor)
+            self.inherited = self.default
+        self.effective = effective_values(agent, actor)
         for _policy, key, check in self._values():
-            value = self.held[key]
+            value = self.effective[key]
             initial = str(value).lower() if check.input is Input.SWITCH else value
             field = field_of(check, required=False, label=check.title, initial=initial)
             self.fields[FIELD + key] = field
             field.widget.attrs["aria-describedby"] = f"about_{key}"
             if key in self.stored:
-                label = format_lazy(_("Reset to: {value}"), value=shown_value(check, self.below[key]))
+                label = format_lazy(_("Reset to: {value}"), value=shown_value(check, self.inherited[key]))
                 self.fields[RESET + key] = forms.BooleanField(required=False, label=label, widget=UnfoldBooleanWidget())
 
     def layers(self) -> tuple[Agent | None, Actor | None]:
@@ -210,7 +212,7 @@ class PolicyForm(ActionForm):
             elif name in self.cleaned_data and self._was_sent(name):
                 value = self.cleaned_data[name]
                 value = value == "true" if check.input is Input.SWITCH and value else value
-                if value != self.held[key]:
+                if value != self.effective[key]:
                     self._override(overrides, key, check, value)
         return overrides
 
@@ -220,7 +222,7 @@ class PolicyForm(ActionForm):
 
     def _override(self, overrides: dict[str, Any], key: str, check: Check, value: Any) -> None:
         is_empty = value in EMPTY
-        if value == self.below[key] or (is_empty and not check.holds(value)):
+        if value == self.inherited[key] or (is_empty and not check.holds(value)):
             overrides.pop(key, None)
         elif check.holds(value):
             overrides[key] = value
@@ -256,8 +258,8 @@ class PolicyForm(ActionForm):
             "allowed": shown_range(check),
             "is_changed": key in self.stored,
             "default": shown_value(check, self.default[key]),
-            "value": shown_value(check, self.held[key]),
-            "of_agent": shown_value(check, self.below[key]) if self.below[key] != self.default[key] else "",
+            "value": shown_value(check, self.effective[key]),
+            "of_agent": shown_value(check, self.inherited[key]) if self.inherited[key] != self.default[key] else "",
             "reset": self[RESET + key] if key in self.stored else None,
         }
 

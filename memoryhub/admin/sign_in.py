@@ -50,7 +50,7 @@ class PasswordLogin(LoginView):
 
 @never_cache
 def login(request: HttpRequest) -> HttpResponse:
-    """Django's login page of the admin, whose logins take a second step where there is one."""
+    """Render Django's admin login page; logins continue with the second factor, if required."""
     if request.method == "GET" and has_permission(request):
         return HttpResponseRedirect(reverse("admin:index"))
     context = {
@@ -71,8 +71,8 @@ def login(request: HttpRequest) -> HttpResponse:
 
 
 def _with_next(request: HttpRequest, address: str) -> str:
-    wanted = request.GET.get(REDIRECT_FIELD_NAME)
-    return f"{address}?{urlencode({REDIRECT_FIELD_NAME: wanted})}" if wanted else address
+    next_url = request.GET.get(REDIRECT_FIELD_NAME)
+    return f"{address}?{urlencode({REDIRECT_FIELD_NAME: next_url})}" if next_url else address
 
 
 @never_cache
@@ -106,7 +106,7 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
         return _failed(request, error)
     purpose = state["data"]
     if purpose.get(CONNECT):
-        return _connect(request, identity, of=purpose[CONNECT])
+        return _connect(request, identity, account_id=purpose[CONNECT])
     if cast(Any, request.user).is_authenticated:
         logout(request)
     try:
@@ -119,10 +119,10 @@ def oidc_callback(request: HttpRequest) -> HttpResponse:
     return log_in(request, person, method="oidc", next_url=state.get("next") or reverse("admin:index"))
 
 
-def _connect(request: HttpRequest, identity: Any, *, of: str) -> HttpResponse:
-    """Connect the account that asked for it, if it is still logged in."""
+def _connect(request: HttpRequest, identity: Any, *, account_id: str) -> HttpResponse:
+    """Connect the account that began the flow, if it is still logged in."""
     person = cast(User, request.user)
-    if str(person.pk) == of and has_permission(request):
+    if str(person.pk) == account_id and has_permission(request):
         try:
             accounts.connect(person, identity, by=principal(request), now=clock())
             messages.success(request, gettext("Your account is connected."))
@@ -159,12 +159,12 @@ def second_step(request: HttpRequest) -> HttpResponse:
             return second_factor.finish_step(request, step)
         codes = [] if has_one else _set_up(request, person, form.cleaned_data["code"])
         if codes:
-            answer = second_factor.finish_step(request, step)
-            return _codes_page(request, codes, continue_url=answer["Location"])
+            response = second_factor.finish_step(request, step)
+            return _codes_page(request, codes, continue_url=response["Location"])
         form.add_error("code", _("This code is not right, or was used already."))
-    making = {} if has_one else secret_of(request, person)
+    setup = {} if has_one else secret_of(request, person)
     title = _("Enter a code") if has_one else _("Set up a second factor")
-    return _page(request, "second_step.html", title=title, form=form, has_one=has_one, **making)
+    return _page(request, "second_step.html", title=title, form=form, has_one=has_one, **setup)
 
 
 def _set_up(request: HttpRequest, person: User, code: str) -> list[str]:
@@ -182,7 +182,7 @@ def _set_up(request: HttpRequest, person: User, code: str) -> list[str]:
 
 
 def secret_of(request: HttpRequest, person: User) -> dict[str, Any]:
-    """Return what an app needs to make codes: as text, and as a picture for its camera."""
+    """Return the TOTP secret as text and as a QR code; it is kept in the session until it is confirmed."""
     from allauth.mfa.totp.internal.auth import generate_totp_secret
 
     secret = request.session.get(SECRET) or generate_totp_secret()
@@ -198,30 +198,30 @@ def own_sign_in(request: HttpRequest) -> HttpResponse:
     person, form = cast(User, request.user), CodeForm(request.POST or None)
     has_one = second_factor.has_second_factor(person)
     if request.method == "POST":
-        answer = _change(request, person, form, has_one=has_one)
-        if answer is not None:
-            return answer
+        response = _change(request, person, form, has_one=has_one)
+        if response is not None:
+            return response
     form.fields["code"].widget.attrs.pop("autofocus", None)
-    making = {} if has_one else secret_of(request, person)
+    setup = {} if has_one else secret_of(request, person)
     return render_page(
         request, "admin/memoryhub/sign_in/own.html", title=_("Sign-in"), form=form, has_one=has_one,
         codes_left=second_factor.codes_left(person), provider=settings.SIGN_IN.provider,
         is_required=settings.SIGN_IN.needs_second_factor, is_connected=accounts.is_connected(person),
-        asks_password=person.has_usable_password(), **making,
+        asks_password=person.has_usable_password(), **setup,
     )  # fmt: skip
 
 
 def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool) -> HttpResponse | None:
     """Apply the submitted change; None where the form has errors."""
-    what = submitted_text(request, "what")
-    if what == "disconnect":
+    change = submitted_text(request, "what")
+    if change == "disconnect":
         accounts.disconnect(person, by=principal(request), now=clock())
         return HttpResponseRedirect(reverse("own_sign_in"))
     if not form.is_valid():
         return None
     code = form.cleaned_data["code"]
     if not has_one:
-        # Whoever finds an open browser must not lock its owner out.
+        # Somebody at an unattended browser must not lock its owner out.
         password = request.POST.get("password", "")
         if person.has_usable_password() and not authenticate(
             request, username=person.get_username(), password=password
@@ -233,7 +233,7 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
             request.session[METHODS_KEY] = sorted({*request.session.get(METHODS_KEY, ()), "mfa"})
             return _codes_page(request, codes, continue_url=reverse("own_sign_in"))
     elif second_factor.verify_code(request, person, code):
-        if what == "renew":
+        if change == "renew":
             codes = second_factor.renew_codes(person, by=principal(request), now=clock())
             return _codes_page(request, codes, continue_url=reverse("own_sign_in"))
         second_factor.turn_off(person, by=principal(request), now=clock())
@@ -294,9 +294,9 @@ def _closed(request: HttpRequest) -> HttpResponse:
 def _page(request: HttpRequest, template: str, *, title: Any, status: int = 200, **context: Any) -> HttpResponse:
     """Render a page that needs no login; browsers must not store it."""
     values = {**admin.site.each_context(request), "title": title, **context}
-    answer = TemplateResponse(request, f"admin/memoryhub/sign_in/{template}", values, status=status)
-    answer["Cache-Control"] = "no-store"
-    return answer
+    response = TemplateResponse(request, f"admin/memoryhub/sign_in/{template}", values, status=status)
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 URLS = [

@@ -137,11 +137,11 @@ class LedgerAdmin(ReadOnlyAdmin):
     )
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        answer = super().changelist_view(request, extra_context)
-        listed = getattr(answer, "context_data", {}).get("cl")
-        if listed is not None:
-            answer.context_data.update(_totals(listed.queryset))
-        return answer
+        response = super().changelist_view(request, extra_context)
+        changelist = getattr(response, "context_data", {}).get("cl")
+        if changelist is not None:
+            response.context_data.update(_totals(changelist.queryset))
+        return response
 
 
 def _totals(listed: Any) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _totals(listed: Any) -> dict[str, Any]:
 
 
 def cap_labels() -> dict[str, str]:
-    found = {}
+    labels = {}
     for agent in capped_agents():
         policy = effective_policy(BudgetPolicy, agent, None)
         parts = []
@@ -178,8 +178,8 @@ def cap_labels() -> dict[str, str]:
             parts.append(f"{policy.daily_spend_cap} USD")
         if policy.daily_token_cap is not None:
             parts.append(token_count_label(policy.daily_token_cap))
-        found[agent.agent_id] = ", ".join(parts) or "-"
-    return found
+        labels[agent.agent_id] = ", ".join(parts) or "-"
+    return labels
 
 
 def token_count_label(number: int) -> str:
@@ -281,8 +281,8 @@ def _days_query(first: date, last: date) -> str:
 
 def _period(request: HttpRequest) -> tuple[PeriodForm, date, date]:
     first, last = _last_days(DAYS)
-    asked = {name: request.GET[name] for name in ("first", "last") if name in request.GET}
-    form = PeriodForm({"first": first.isoformat(), "last": last.isoformat(), **asked})
+    submitted = {name: request.GET[name] for name in ("first", "last") if name in request.GET}
+    form = PeriodForm({"first": first.isoformat(), "last": last.isoformat(), **submitted})
     if form.is_valid():
         return form, form.cleaned_data["first"], form.cleaned_data["last"]
     return form, first, last
@@ -305,7 +305,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         form=form,
         periods=list(_periods()),
         total=_amount(
-            sum((rounded(each["dollars"]) for each in agents), Decimal()) if is_whole else spent.cost, spent.tokens
+            sum((rounded(agent["dollars"]) for agent in agents), Decimal()) if is_whole else spent.cost, spent.tokens
         ),
         bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
@@ -320,17 +320,17 @@ def spending(request: HttpRequest) -> HttpResponse:
 
 
 def _periods() -> Iterator[dict[str, Any]]:
-    this = localdate(clock()).replace(day=1)
-    before = this - timedelta(days=1)
-    yield {"title": _("this month"), "query": _days_query(this, localdate(clock()))}
-    yield {"title": _("last month"), "query": _days_query(before.replace(day=1), before)}
+    month_start = localdate(clock()).replace(day=1)
+    previous_month_end = month_start - timedelta(days=1)
+    yield {"title": _("this month"), "query": _days_query(month_start, localdate(clock()))}
+    yield {"title": _("last month"), "query": _days_query(previous_month_end.replace(day=1), previous_month_end)}
     for days in PERIODS:
         text = ngettext("the last %(days)d day", "the last %(days)d days", days)
         yield {"title": text % {"days": days}, "query": _days_query(*_last_days(days))}
 
 
 def _period_query(first: date, last: date, zone: tzinfo) -> str:
-    """Return the filter of the list of calls that shows the same days, in the person's own zone."""
+    """Return the list filter of calls of the same days, in the user's time zone."""
     ends = {"from": day_start(first, zone), "to": day_end(last, zone) - timedelta(microseconds=1)}
     parts: dict[str, Any] = {}
     for name, moment in ends.items():
@@ -340,14 +340,14 @@ def _period_query(first: date, last: date, zone: tzinfo) -> str:
 
 
 def _summed(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """Return the sums of rows by one of their columns, in their order; an amount counts as it is shown."""
+    """Return sums of rows grouped by a column, in order of appearance; amounts are rounded as displayed."""
     sums: dict[Any, dict[str, Any]] = {}
     for row in rows:
-        seen = sums.setdefault(row[name], dict.fromkeys(SUMMED_COLUMNS, 0) | {name: row[name], "dollars": None})
+        total = sums.setdefault(row[name], dict.fromkeys(SUMMED_COLUMNS, 0) | {name: row[name], "dollars": None})
         for figure in SUMMED_COLUMNS:
-            seen[figure] += row[figure]
+            total[figure] += row[figure]
         if row["dollars"] is not None:
-            seen["dollars"] = (seen["dollars"] or 0) + rounded(row["dollars"])
+            total["dollars"] = (total["dollars"] or 0) + rounded(row["dollars"])
     return list(sums.values())
 
 
@@ -370,18 +370,18 @@ def totals_csv(request: HttpRequest) -> HttpResponse:
     form, first, last = _period(request)
     if not form.is_valid():
         return HttpResponse(status=400, content=_("The days cannot be used."))
-    answer = HttpResponse(content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = f'attachment; filename="spending-{first}-{last}.csv"'
-    writer = csv.writer(answer)
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="spending-{first}-{last}.csv"'
+    writer = csv.writer(response)
     writer.writerow(COLUMNS)
     zone = get_current_timezone()
     for row in by_day(between(first, last, zone), zone, "agent_id")[:MAX_CSV_LINES]:
         cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
         agent = row["agent_id"]
         # No name may be a formula of a spreadsheet.
-        harmless = f"'{agent}" if agent.startswith(("=", "+", "-", "@")) else agent
-        writer.writerow([row["day"], harmless, row["calls"], row["failures"], row["read"], row["written"], cost])
-    return answer
+        escaped = f"'{agent}" if agent.startswith(("=", "+", "-", "@")) else agent
+        writer.writerow([row["day"], escaped, row["calls"], row["failures"], row["read"], row["written"], cost])
+    return response
 
 
 def _amount(cost: Decimal | None, tokens: int) -> str:
@@ -396,9 +396,9 @@ def _bars(days: list[dict[str, Any]], *, until: date) -> list[dict[str, Any]]:
     """
     if not days:
         return []
-    known, newest = {day["day"]: day for day in days}, max(until, days[0]["day"])
-    every = (newest - timedelta(days=ago) for ago in range((newest - days[-1]["day"]).days + 1))
-    days = [known.get(day, {"day": day, "dollars": None, "read": 0, "written": 0}) for day in every]
+    days_by_date, newest = {day["day"]: day for day in days}, max(until, days[0]["day"])
+    all_days = (newest - timedelta(days=age) for age in range((newest - days[-1]["day"]).days + 1))
+    days = [days_by_date.get(day, {"day": day, "dollars": None, "read": 0, "written": 0}) for day in all_days]
     costs = [float(day["dollars"] or 0) for day in days]
     lengths = costs if any(costs) else [float(day["read"] + day["written"]) for day in days]
     longest = max(lengths) or 1.0

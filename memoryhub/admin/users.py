@@ -165,7 +165,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
         rows: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
         return rows
 
-    # Nobody raises himself, or takes over somebody who has more rights.
+    # Nobody grants himself permissions, or changes an account with more permissions.
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         may = bool(super().has_change_permission(request, obj))
@@ -176,8 +176,8 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
         return may and (obj is None or (obj.pk != request.user.pk and may_manage(request.user, obj)))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        fixed = tuple(super().get_readonly_fields(request, obj))
-        return fixed if cast(Any, request.user).is_superuser else (*fixed, "is_superuser")
+        readonly = tuple(super().get_readonly_fields(request, obj))
+        return readonly if cast(Any, request.user).is_superuser else (*readonly, "is_superuser")
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
         if db_field.name == "groups":
@@ -189,8 +189,8 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         if obj is None:
-            may_give = set(grantable_groups(request.user).values_list("name", flat=True))
-            form.roles = [role for role in ROLES if role in may_give]
+            grantable = set(grantable_groups(request.user).values_list("name", flat=True))
+            form.roles = [role for role in ROLES if role in grantable]
         return form
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -288,13 +288,13 @@ class FailedLoginAdmin(HubAdmin):
 
 def own_password(request: HttpRequest) -> HttpResponse:
     with transaction.atomic():
-        answer: HttpResponse = admin.site.password_change(request)
-        if request.method == "POST" and answer.status_code == 302:
+        response: HttpResponse = admin.site.password_change(request)
+        if request.method == "POST" and response.status_code == 302:
             details = {"fields": ["Password"]}
             audit.record(
                 by=principal(request), verb="update", row=cast(User, request.user), details=details, now=clock()
             )
-    return answer
+    return response
 
 
 def own_sessions(request: HttpRequest) -> HttpResponse:
@@ -303,7 +303,7 @@ def own_sessions(request: HttpRequest) -> HttpResponse:
         return render_page(request, "admin/memoryhub/own_sessions.html", title=_("Sign out everywhere else"))
     person, now = cast(User, request.user), clock()
     with transaction.atomic():
-        ended = end_sessions(person, but=request.session.session_key, now=now)
+        ended = end_sessions(person, except_key=request.session.session_key, now=now)
         details = {"fields": ["Sessions"], "ended": ended}
         audit.record(by=principal(request), verb="update", row=person, details=details, now=now)
     text = ngettext("%(count)d other session was ended.", "%(count)d other sessions were ended.", ended) % {
@@ -329,11 +329,11 @@ def own_time_zone(request: HttpRequest) -> HttpResponse:
             browser=browser_zone(request),
             now=clock(),
         )
-    zone, answer = submitted_text(request, "time_zone"), HttpResponseRedirect(reverse("time_zone"))
+    zone, response = submitted_text(request, "time_zone"), HttpResponseRedirect(reverse("time_zone"))
     if not is_zone(zone):
-        answer.delete_cookie(TIME_ZONE_COOKIE)
-        return answer
-    answer.set_cookie(
+        response.delete_cookie(TIME_ZONE_COOKIE)
+        return response
+    response.set_cookie(
         TIME_ZONE_COOKIE,
         zone,
         max_age=COOKIE_SECONDS,
@@ -341,7 +341,7 @@ def own_time_zone(request: HttpRequest) -> HttpResponse:
         samesite="Lax",
         secure=settings.SESSION_COOKIE_SECURE,
     )
-    return answer
+    return response
 
 
 PAGES = [
@@ -355,7 +355,7 @@ VALIDITY_CHOICES = ((1, _("a day")), (7, _("a week")), (30, _("a month")))
 
 
 def unregister_allauth() -> None:
-    """Take django-allauth's own screens out of the admin: they show identities and secrets, and change them."""
+    """Unregister django-allauth's own screens, which show and change identities and secrets."""
     for model in list(admin.site._registry):
         if model._meta.app_label in ("account", "socialaccount", "mfa"):
             admin.site.unregister(model)
@@ -377,8 +377,8 @@ class InvitationForm(ActionForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "role" in self.fields:
-            given = set(grantable_groups(self.person).values_list("name", flat=True))
-            choices = [(name, ROLE_LABELS[name]) for name in ROLES if name in given]
+            grantable = set(grantable_groups(self.person).values_list("name", flat=True))
+            choices = [(name, ROLE_LABELS[name]) for name in ROLES if name in grantable]
             cast(Any, self.fields["role"]).choices = choices
             self.fields["role"].initial = CURATOR
 
@@ -423,7 +423,7 @@ class InvitationAdmin(ActionAdmin):
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         link = request.build_absolute_uri(reverse("invitation", args=[obj.token]))
-        answer = render_page(
+        response = render_page(
             request,
             "admin/memoryhub/sign_in/invited.html",
             title=_("The invitation"),
@@ -431,8 +431,8 @@ class InvitationAdmin(ActionAdmin):
             original=obj,
             link=link,
         )
-        answer["Cache-Control"] = "no-store"
-        return answer
+        response["Cache-Control"] = "no-store"
+        return response
 
     @transaction.atomic
     def delete_model(self, request: HttpRequest, obj: Invitation) -> None:

@@ -1,8 +1,8 @@
 """Accounts created by invitation, or by the first sign-in at the OpenID provider.
 
-An e-mail address never says whose account it is: an account belongs to the issuer's name for a person (`sub`), which
-is kept when the account is made, or when somebody who is logged in connects it. The provider's groups give a role at
-each sign-in and take it back; what a person gave by hand stays.
+Accounts are never matched by e-mail address, only by the issuer's subject (`sub`), which is stored when the account is
+created, or when a logged-in user connects it. At each sign-in the provider's groups grant or revoke a role; groups that
+were granted by hand stay.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def invite(
 ) -> tuple[Invitation, str]:
     """Create an invitation to an account with a role; return it and the token of its link, which is shown once.
 
-    Raises Forbidden for a role that holds more than the inviter may do.
+    Raises Forbidden for a role with permissions that the inviter lacks.
     """
     if not grantable_groups(inviter).filter(name=role).exists():
         raise Forbidden(_("You may only give a role that holds no more than your own rights."))
@@ -83,11 +83,11 @@ def accept_by_password(token: str, *, username: str, password: str, now: datetim
 def sign_in(identity: "Identity", *, roles: Mapping[str, str], invitation: str = "", now: datetime) -> User | None:
     """Return the account of a provider's identity, created on first sign-in; None: no access.
 
-    A new account takes a group that gives a role, or an invitation. The role of a group is taken back at the next
-    sign-in without the group; an account without any right left is closed, and its sessions end.
+    A new account needs a group with a role, or an invitation. A group's role is revoked at the next sign-in without the
+    group; an account without any permission loses access, and its sessions end.
     """
     role = next((role for group, role in roles.items() if group in identity.groups), None)
-    with connection.cursor() as cursor:  # two first sign-ins at once, of a double click, make one account
+    with connection.cursor() as cursor:  # two concurrent first sign-ins create one account
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{identity.issuer} {identity.subject}"]
         )
@@ -117,7 +117,7 @@ def sign_in(identity: "Identity", *, roles: Mapping[str, str], invitation: str =
 
 @transaction.atomic
 def connect(person: User, identity: "Identity", *, by: Principal, now: datetime) -> None:
-    """Let a person who is logged in sign in by the provider from now on; raises IdentityTaken."""
+    """Connect a logged-in user's account to a provider's identity; raises IdentityTaken."""
     if _links(identity).exists() or is_connected(person):
         raise IdentityTaken(_("This account, or another one, is connected already."))
     SocialAccount.objects.create(user=person, provider=identity.issuer, uid=identity.subject, extra_data={})
@@ -126,46 +126,46 @@ def connect(person: User, identity: "Identity", *, by: Principal, now: datetime)
 
 @transaction.atomic
 def disconnect(person: User, *, by: Principal, now: datetime) -> bool:
-    """Forget how a person signs in by the provider; refused where there is no password, which would lock them out."""
+    """Disconnect an account from the provider; return False without a password, which would lock the user out."""
     if not person.has_usable_password():
         return False
-    forgotten = SocialAccount.objects.filter(user=person).delete()[0]
-    if forgotten:
+    deleted = SocialAccount.objects.filter(user=person).delete()[0]
+    if deleted:
         _record_link(person, False, by=by, now=now)
-    return bool(forgotten)
+    return bool(deleted)
 
 
 def is_connected(person: User) -> bool:
     return bool(SocialAccount.objects.filter(user=person).exists())
 
 
-def free_username(wanted: str) -> str:
+def free_username(requested: str) -> str:
     """Return an unused username (compared without case) close to the wanted one."""
-    plain = re.sub(r"[^\w.@+-]+", "-", unicodedata.normalize("NFKC", wanted))[:140] or "person"
-    name, number = plain, 1
+    base = re.sub(r"[^\w.@+-]+", "-", unicodedata.normalize("NFKC", requested))[:140] or "person"
+    name, number = base, 1
     while User.objects.filter(username__iexact=name).exists():
         number += 1
-        name = f"{plain}-{number}"
+        name = f"{base}-{number}"
     return name
 
 
 def _sync_group_role(link: SocialAccount, role: str | None, *, now: datetime) -> None:
     """Grant the role of the provider's groups and revoke the one they granted before."""
-    person, before = link.user, link.extra_data.get("role")
-    held = set(person.groups.values_list("name", flat=True))
-    is_taken, is_given = before not in (None, role), role is not None and role not in held
-    if not is_taken and not is_given:
+    person, previous_role = link.user, link.extra_data.get("role")
+    current_groups = set(person.groups.values_list("name", flat=True))
+    revokes, grants = previous_role not in (None, role), role is not None and role not in current_groups
+    if not revokes and not grants:
         return
-    if is_taken:
-        person.groups.remove(*Group.objects.filter(name=before))
+    if revokes:
+        person.groups.remove(*Group.objects.filter(name=previous_role))
         link.extra_data = {}
         end_sessions(person, now=now)
-    if is_given:
+    if grants:
         person.groups.add(Group.objects.get(name=role))
         link.extra_data = {"role": role}
     person.is_staff = person.is_superuser or person.groups.exists() or person.user_permissions.exists()
     person.save(update_fields=["is_staff"])
-    details = {"fields": ["groups"], "role": role, "before": before}
+    details = {"fields": ["groups"], "role": role, "before": previous_role}
     audit.record(by=LOGIN, verb="update", row=person, details=details, now=now)
 
 

@@ -99,11 +99,10 @@ def update_agent(
 def set_actor_policy(
     *, actor: Actor, policy: Mapping[str, Any], expected_version: int | None = None, by: Principal, now: datetime
 ) -> Actor:
-    """Replace what a user overrides.
+    """Replace a user's policy overrides.
 
-    Raises VersionMismatch, UnknownRow where the user was erased meanwhile, PolicyError for overrides
-    that cannot be used, and Forbidden for an untrusted key, or one that lacks the scope `admin` and would
-    change what only an operator decides: the prompt, and whom to trust.
+    Raises VersionMismatch, UnknownRow if the user was erased meanwhile, PolicyError for invalid values, Forbidden for
+    an untrusted key, or one without the scope `admin` that would change an operator's value: the prompt, or trust.
     """
     locked = Actor.objects.select_for_update(of=["self"]).select_related("agent").filter(pk=actor.pk).first()
     if locked is None:
@@ -119,19 +118,19 @@ def set_actor_policy(
     return actor
 
 
-def _permitted_overrides(by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the overrides that `by` may set: what only an operator decides stays as it is for others."""
+def _permitted_overrides(by: Principal, current: Mapping[str, Any], requested: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the overrides to store; without the scope `admin`, an operator's values stay and may not be changed."""
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change policies."))
     if Scope.ADMIN in by.scopes:
-        return wanted
-    kept = {key: current[key] for key in operator_keys() & set(current)}
-    refused = sorted(key for key in operator_keys() & set(wanted) if wanted[key] != kept.get(key))
+        return requested
+    operator_values = {key: current[key] for key in operator_keys() & set(current)}
+    refused = sorted(key for key in operator_keys() & set(requested) if requested[key] != operator_values.get(key))
     if refused:
         raise Forbidden(
             format_lazy(_("Only a key with the scope `admin` may change {names}."), names=", ".join(refused))
         )
-    return {**kept, **wanted}
+    return {**operator_values, **requested}
 
 
 @transaction.atomic
@@ -173,9 +172,9 @@ def revoke_key(*, key: ApiKey, reason: str = "", by: Principal, now: datetime) -
 
 @transaction.atomic
 def retry_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now: datetime) -> int:
-    """Put jobs that failed or are dead back into the queue, with three attempts more; return how many.
+    """Put failed and dead jobs back into the queue, with three more attempts; return their number.
 
-    Others among them stay as they are.
+    Other jobs are left unchanged.
     """
     jobs = Job.objects.ended_badly().filter(pk__in=job_ids).order_by("pk").select_for_update()
     ids = list(jobs.values_list("pk", flat=True))
@@ -188,10 +187,10 @@ def retry_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now:
 
 @transaction.atomic
 def cancel_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now: datetime) -> int:
-    """Take jobs out of the queue that wait in it, as failed; return how many. `retry_jobs` takes it back.
+    """Set queued jobs to failed; return their number. `retry_jobs` undoes it.
 
-    Those that a worker has begun stay as they are. An excused attempt is counted, so that a job sent back later does
-    not claim to be the one of its key that was never begun.
+    Running jobs are left unchanged. An excused attempt is counted, so that a retried job does not take the place of its
+    key's one waiting job without attempts.
     """
     jobs = Job.objects.filter(pk__in=job_ids, state=State.QUEUED).order_by("pk").select_for_update()
     ids = list(jobs.values_list("pk", flat=True))

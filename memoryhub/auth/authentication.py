@@ -44,15 +44,15 @@ def usable_key(text: str, *, now: datetime) -> ApiKey | None:
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Bearer keys. Every failure looks the same, so that nothing is learnt from trying."""
+    """Bearer keys. All failures look the same, so that guessing reveals nothing."""
 
     def authenticate(self, request: Request | HttpRequest) -> tuple[Principal, ApiKey] | None:
-        words = get_authorization_header(request).split()  # type: ignore[arg-type]
-        if not words or words[0].lower() != b"bearer":
+        parts = get_authorization_header(request).split()  # type: ignore[arg-type]
+        if not parts or parts[0].lower() != b"bearer":
             return None
-        if len(words) != 2:
+        if len(parts) != 2:
             raise AuthenticationFailed("The header must be `Authorization: Bearer <key>`.")
-        key = usable_key(words[1].decode("latin-1"), now=datetime.now(UTC))
+        key = usable_key(parts[1].decode("latin-1"), now=datetime.now(UTC))
         if key is None:
             raise AuthenticationFailed("This key is unknown, expired or revoked.")
         return key.principal(), key
@@ -73,7 +73,7 @@ class HasScope(BasePermission):
             raise NotAuthenticated("Send a key: `Authorization: Bearer <key>`.")
         if request.method == "OPTIONS":
             return bool(principal.scopes)
-        method = "GET" if request.method == "HEAD" else request.method  # its headers tell of the same row
+        method = "GET" if request.method == "HEAD" else request.method  # HEAD reads the same row
         needed: Scope | None = getattr(view, "scopes", {}).get(method)
         if needed is None:
             # No such method: let the view answer 405 rather than calling it forbidden.
@@ -100,21 +100,20 @@ class Window:
     def __bytes__(self) -> bytes:
         return self._numbers.tobytes()
 
-    def count(self, now: float, most: int) -> float:
-        """Count a call and return 0; where there were `most` in the last minute, return the seconds to wait instead."""
+    def count(self, now: float, limit: int) -> float:
+        """Count a call and return 0; after `limit` calls in the last minute, return the seconds to wait instead."""
         *calls, latest = self._numbers
         if latest > now + MAX_CLOCK_SKEW_SECONDS:
             calls, latest = [0] * WINDOW_SECONDS, 0
-        second = max(int(now), latest)  # a clock that was set back forgets nothing
-        for passed in range(max(latest + 1, second - WINDOW_SECONDS + 1), second + 1):
-            calls[passed % WINDOW_SECONDS] = 0
+        second = max(int(now), latest)  # a clock that was set back resets no counts
+        for stale_second in range(max(latest + 1, second - WINDOW_SECONDS + 1), second + 1):
+            calls[stale_second % WINDOW_SECONDS] = 0
         wait = 0.0
-        if sum(calls) < most:
+        if sum(calls) < limit:
             calls[second % WINDOW_SECONDS] += 1
         else:
-            oldest = next(
-                each for each in range(second - WINDOW_SECONDS + 1, second + 1) if calls[each % WINDOW_SECONDS]
-            )
+            window = range(second - WINDOW_SECONDS + 1, second + 1)
+            oldest = next(counted for counted in window if calls[counted % WINDOW_SECONDS])
             wait = max(oldest + WINDOW_SECONDS - now, 0.001)
         self._numbers = array("q", [*calls, second])
         return wait
@@ -129,16 +128,16 @@ class CallCounter:
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def count(self, caller: str, *, now: float, most: int) -> float:
+    def count(self, caller: str, *, now: float, limit: int) -> float:
         """As `Window.count`. `caller` is the name of a file where there is a folder."""
         if self._folder is None:
             with self._lock:
-                return self._windows[caller].count(now, most)
+                return self._windows[caller].count(now, limit)
         descriptor = os.open(self._folder / caller, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             window = Window(os.read(descriptor, WINDOW_BYTES))
-            wait = window.count(now, most)
+            wait = window.count(now, limit)
             os.pwrite(descriptor, bytes(window), 0)
         finally:
             os.close(descriptor)
@@ -163,8 +162,8 @@ class KeyRateThrottle(SimpleRateThrottle):
         principal: object = request.user
         if not isinstance(principal, Principal):
             return True
-        most, _duration = self.parse_rate(self.rate)
-        self._seconds = call_counter().count(str(principal.pk), now=time.monotonic(), most=most or 0)
+        limit, _duration = self.parse_rate(self.rate)
+        self._seconds = call_counter().count(str(principal.pk), now=time.monotonic(), limit=limit or 0)
         return not self._seconds
 
     def wait(self) -> float:

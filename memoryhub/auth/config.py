@@ -1,4 +1,4 @@
-"""Configuration of how people sign in, from the environment.
+"""Configuration of sign-in, from the environment.
 
 No Django here: `settings.py` keeps the result of `SignInConfig.from_env(os.environ)` as `settings.SIGN_IN`.
 """
@@ -23,7 +23,7 @@ EXAMPLE: Final = '{"memory-admins": "administrator", "memory-team": "curator"}'
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An OpenID provider, and what its groups mean here."""
+    """An OpenID provider, and the roles of its groups."""
 
     issuer: str
     client_id: str
@@ -93,7 +93,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _roles(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return group → role; whether there are such roles is for `memoryhub.auth.roles` to say."""
+    """Return roles by group."""
     raw = environ.get(f"{PREFIX}ROLES", "").strip()
     try:
         roles = json.loads(raw) if raw else {}

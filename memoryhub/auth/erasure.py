@@ -1,8 +1,8 @@
 """Erase a user everywhere (SPEC M11).
 
-Walks every model through Django's app registry, so that no app can be forgotten: whatever has an
-`actor_id` is deleted, and what is about the user without one is listed in this file. One table keeps its rows and
-loses the actor, by its foreign key: the ledger, whose figures belong to the agent's accounts.
+Walks all models by Django's app registry, so that no app can be forgotten: rows with an `actor_id` are deleted; tables
+about the user without one are listed in this file. The ledger keeps its rows, which are the agent's accounts, and loses
+the actor (`on_delete=SET_NULL`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ from memoryhub.tenancy.models import Actor, Agent
 
 
 class OwnerCannotBeErased(DomainError):
-    """The user is the one an agent in owner mode files everything under."""
+    """The user is the owner of an agent in owner mode."""
 
     code = "owner_cannot_be_erased"
 
@@ -73,14 +73,14 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
     """
     actor = _actor_to_erase(agent_id, user_id, by)
     key = actor.pk
-    files = [path for named in FILE_SOURCES for path in named(key)]
+    files = [path for list_files in FILE_SOURCES for path in list_files(key)]
     for path in files:
         transaction.on_commit(partial(path.unlink, missing_ok=True))
     erased, anonymised = dict[str, int](), dict[str, int]()
     erased[LogEntry._meta.db_table] = _delete_log_entries(key)
     for model in actor_models():
-        stays = getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
-        if stays:
+        is_anonymised = getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
+        if is_anonymised:
             anonymised[model._meta.db_table] = model._default_manager.filter(actor_id=key).update(actor=None)
         else:
             erased[model._meta.db_table] = _delete_rows(model, key)
@@ -118,7 +118,7 @@ def _nonzero(rows: dict[str, int]) -> dict[str, int]:
 
 
 def vacuum_tables(names: Iterable[str]) -> None:
-    """Vacuum tables of ours, so that PostgreSQL reuses the space of deleted rows; outside a transaction."""
+    """Vacuum those of the tables that belong to this project; call it outside a transaction."""
     known = {model._meta.db_table for model in apps.get_models() if model._meta.managed}
     with connection.cursor() as cursor:
         for name in sorted(known.intersection(names)):
@@ -145,10 +145,10 @@ def _delete_rows(model: type[models.Model], key: UUID) -> int:
 
 
 def _delete_log_entries(key: UUID) -> int:
-    """Delete the entries of the admin's log about the actor and its rows; return how many."""
+    """Delete the entries of the admin's log about the actor and its rows; return their number."""
     deleted = 0
-    every: list[type[models.Model]] = [*actor_models(), Actor]
-    for model in every:
+    logged_models: list[type[models.Model]] = [*actor_models(), Actor]
+    for model in logged_models:
         if isinstance(model._meta.pk, models.CompositePrimaryKey):  # the admin has no pages of such rows
             continue
         # By model as well as by key: some keys are small numbers, which accounts have too.
@@ -160,19 +160,19 @@ def _delete_log_entries(key: UUID) -> int:
 
 
 def _delete_keys(agent_id: str, user_id: str) -> int:
-    """Delete the keys bound to this agent's user; those that also open other agents lose this agent only.
+    """Delete the keys bound to this agent's user, or remove the agent from keys that are also for others.
 
-    A key for all agents stays while the user lives on with another one.
+    A key for all agents stays while another agent has the user.
     """
     keys = ApiKey.objects.filter(user_id=user_id)
-    only_here = Q(agent_ids=[agent_id])
+    only_this_agent = Q(agent_ids=[agent_id])
     if not Actor.objects.filter(user_id=user_id).exclude(agent_id=agent_id).exists():
-        only_here |= Q(agent_ids=None)
-    going = [str(pk) for pk in keys.filter(only_here).values_list("pk", flat=True)]
-    # What people call such a key often names its user.
-    AuditEntry.objects.filter(who_kind=PrincipalKind.KEY, who_id__in=going).update(who_name="")
-    keys.filter(only_here).delete()
+        only_this_agent |= Q(agent_ids=None)
+    deleted_ids = [str(pk) for pk in keys.filter(only_this_agent).values_list("pk", flat=True)]
+    # Names of such keys often contain the user's name.
+    AuditEntry.objects.filter(who_kind=PrincipalKind.KEY, who_id__in=deleted_ids).update(who_name="")
+    keys.filter(only_this_agent).delete()
     for key in keys.filter(agent_ids__contains=[agent_id]):
         key.agent_ids = [other for other in key.agent_ids or [] if other != agent_id]
         key.save(update_fields=["agent_ids"])
-    return len(going)
+    return len(deleted_ids)

@@ -1,7 +1,7 @@
 """Login stages (django-allauth) and lockout after wrong passwords (django-axes).
 
-Added here: the lockout page, audit entries, and logins one at a time, since parallel guesses would all be tried before
-the first is counted. Wrong codes of a second factor count as wrong passwords. The only stage is the second factor.
+Added here: the lockout page, audit entries, and serialized logins, since parallel guesses would all be tried before the
+first is counted. Wrong codes of a second factor count as wrong passwords. The only stage is the second factor.
 """
 
 import fcntl
@@ -54,7 +54,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return ["memoryhub.auth.second_factor.SecondFactorStage"]
 
     def login(self, request: HttpRequest, user: Any) -> None:
-        methods = proven_methods(request, user)  # a session of somebody else ends here, with all it held
+        methods = proven_methods(request, user)  # read before `begin_session`, which flushes another user's session
         begin_session(request, user, backend=BACKEND)
         request.session[METHODS_KEY] = sorted(methods)
 
@@ -84,14 +84,14 @@ def proven_methods(request: HttpRequest, person: Any) -> set[str]:
     return {record["method"] for record in get_authentication_records(request, person)}
 
 
-def end_sessions(person: User, *, but: str | None = None, now: datetime) -> int:
-    """End a person's sessions, all or but one; return how many."""
-    theirs = [
+def end_sessions(person: User, *, except_key: str | None = None, now: datetime) -> int:
+    """End a user's sessions except that of `except_key`; return their number."""
+    session_keys = [
         session.pk
-        for session in Session.objects.filter(expire_date__gt=now).exclude(pk=but).iterator()
+        for session in Session.objects.filter(expire_date__gt=now).exclude(pk=except_key).iterator()
         if session.get_decoded().get(SESSION_KEY) == str(person.pk)
     ]
-    return int(Session.objects.filter(pk__in=theirs).delete()[0])
+    return int(Session.objects.filter(pk__in=session_keys).delete()[0])
 
 
 class LoginAttempts(AxesDatabaseHandler):
@@ -102,7 +102,7 @@ class LoginAttempts(AxesDatabaseHandler):
         super().user_login_failed(sender, credentials, request, **kwargs)
         if was_locked or not request.axes_locked_out:
             return
-        # The name that was typed is not kept, for it may be a password. That of an account is known from its key.
+        # The submitted name is not stored, as it may be a password; accounts are named by their primary keys.
         account = User.objects.filter(username=credentials.get("username")).values_list("pk", flat=True)
         audit.record_each(
             by=LOGIN,
@@ -114,7 +114,7 @@ class LoginAttempts(AxesDatabaseHandler):
         )
 
     def reset_user_attempts(self, request: Any, credentials: dict[str, Any] | None = None) -> int:
-        """Forget this account's failures from this address; those of others there may be guesses of the same person."""
+        """Delete this account's failures from this address; others from there may be guesses of the same attacker."""
         name = (credentials or {}).get("username")
         rows = FailedLogin.objects.filter(username=name, ip_address=request.axes_ip_address)
         return int(rows.delete()[0])
@@ -135,10 +135,10 @@ def serialize_logins(get_response: Callable[[HttpRequest], HttpResponse]) -> Cal
             return get_response(request)
         environment = settings.ENVIRONMENT
         folder = environment.shared_folder if environment.is_web else None
-        with _LOGIN_LOCK, ExitStack() as held:  # of all threads, and of all processes of the web server
+        with _LOGIN_LOCK, ExitStack() as stack:  # of all threads, and of all processes of the web server
             if folder is not None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock = held.enter_context((folder / LOCK_FILE).open("w"))
+                lock = stack.enter_context((folder / LOCK_FILE).open("w"))
                 fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
             return get_response(request)
 
@@ -147,11 +147,11 @@ def serialize_logins(get_response: Callable[[HttpRequest], HttpResponse]) -> Cal
 
 @transaction.atomic
 def unlock(*, username: str, address: str, by: Principal, now: datetime) -> int:
-    """Forget failed logins of an account, an address, or, without either, all; return how many rows there were."""
-    wanted: Mapping[str, str] = {"username": username, "ip_address": address}
-    rows = FailedLogin.objects.filter(**{name: value for name, value in wanted.items() if value})
-    forgotten = int(rows.delete()[0])
-    if forgotten:
+    """Delete failed logins of an account, an address, or, without either, all; return the number of rows."""
+    conditions: Mapping[str, str] = {"username": username, "ip_address": address}
+    rows = FailedLogin.objects.filter(**{name: value for name, value in conditions.items() if value})
+    deleted = int(rows.delete()[0])
+    if deleted:
         account = User.objects.filter(username=username).values_list("pk", flat=True) if username else None
         details = {"address": address} if address else {}
         audit.record_each(
@@ -162,4 +162,4 @@ def unlock(*, username: str, address: str, by: Principal, now: datetime) -> int:
             details=details,
             now=now,
         )
-    return forgotten
+    return deleted

@@ -83,7 +83,7 @@ class ApiKey(models.Model):
 
 
 class FailedLogin(AccessAttempt):
-    """Wrong passwords of one account from one address and browser since the lock's time began."""
+    """Wrong passwords of one account from one address and browser within the lockout period."""
 
     class Meta:
         app_label = "memoryhub"
@@ -141,7 +141,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["-at", "-id"], name="audit_newest_first"),
             models.Index(fields=["agent_id", "user_id"], name="audit_of_user"),
             models.Index(fields=["object_kind", "object_id"], name="audit_of_object"),
-            # People do little beside keys and jobs: what they did last is found without reading the others.
+            # Few entries are of people: their latest ones are read without those of keys and jobs.
             models.Index(fields=["-at", "-id"], name="audit_of_people", condition=Q(who_kind="curator")),
         ]
 
@@ -158,7 +158,7 @@ class AuditEntry(models.Model):
 
 
 class NumberedVersion(ActorRow):
-    """Base of the versions of an actor's rows: who made each, when and why."""
+    """Base of the versions of an actor's rows, with principal, time and reason."""
 
     number = models.PositiveIntegerField()
     who_kind = models.CharField(max_length=10, choices=PRINCIPAL_KIND_CHOICES)

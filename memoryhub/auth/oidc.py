@@ -1,8 +1,8 @@
 """Sign-in by OpenID Connect: the code flow of django-allauth (state, PKCE, exchange), with ID tokens checked in full.
 
-django-allauth skips the signature of a token that came straight from the provider, asks for no nonce, and takes the
-issuer from whatever the provider's own description says. Here all of it is checked. The modules that speak HTTP and
-cryptography are loaded by the first sign-in.
+django-allauth skips the signature of a token that came straight from the provider, uses no nonce, and takes the issuer
+from the provider's own discovery document. All of these are checked here. This module, with its HTTP and cryptography
+libraries, is imported by the first sign-in.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from memoryhub.auth.config import Provider
 from memoryhub.db_pool import return_connection
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures by a key pair alone: the client's secret signs nothing, and "none" is no signature."""
+"""Asymmetric signatures only; neither HMAC with the client's secret nor "none"."""
 
 LEEWAY_SECONDS: Final = 60
 CACHE_SECONDS: Final = 600
@@ -66,14 +66,14 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
     """Adapter with the one provider from the environment instead of the database."""
 
     def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
-        known = configured_provider()
+        config = configured_provider()
         app = SocialApp(
             provider=OpenIDConnectProvider.id,
-            provider_id=known.issuer,
-            name=known.name,
-            client_id=known.client_id,
-            secret=known.client_secret,
-            settings={"oauth_pkce_enabled": True, "scope": list(known.scopes)},
+            provider_id=config.issuer,
+            name=config.name,
+            client_id=config.client_id,
+            secret=config.client_secret,
+            settings={"oauth_pkce_enabled": True, "scope": list(config.scopes)},
         )
         return CodeFlow(request, app=app)
 
@@ -82,17 +82,17 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
 
 
 class CodeFlow(OpenIDConnectProvider):
-    """The redirect to the provider; what comes back must have the nonce that goes along."""
+    """The redirect to the provider, with a nonce that the ID token must contain."""
 
     def get_oauth2_adapter(self, request: HttpRequest) -> "OIDCAdapter":
         return OIDCAdapter(request, self.app.provider_id)
 
     def begin(self, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
         nonce = secrets.token_urlsafe(32)
-        answer: HttpResponse = self.redirect(
+        response: HttpResponse = self.redirect(
             self.request, "login", next_url, dict(purpose), auth_params={"nonce": nonce}, nonce=nonce
         )
-        return answer
+        return response
 
 
 class OIDCAdapter(OpenIDConnectOAuth2Adapter):
@@ -106,14 +106,14 @@ class OIDCAdapter(OpenIDConnectOAuth2Adapter):
 
 def discovery_document(issuer: str, *, refresh: bool = False) -> dict[str, Any]:
     """Return the provider's discovery document; raises SignInFailed for another issuer or a missing endpoint."""
-    found = _cached_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration", refresh=refresh)
-    if found.get("issuer") != issuer:
-        raise SignInFailed(f"its description names the issuer {found.get('issuer')!r}, not {issuer!r}")
-    wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-    lacking = [name for name in wanted if not isinstance(found.get(name), str)]
-    if lacking:
-        raise SignInFailed(f"its description lacks {', '.join(lacking)}")
-    return found
+    document = _cached_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration", refresh=refresh)
+    if document.get("issuer") != issuer:
+        raise SignInFailed(f"its description names the issuer {document.get('issuer')!r}, not {issuer!r}")
+    required = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    missing = [name for name in required if not isinstance(document.get(name), str)]
+    if missing:
+        raise SignInFailed(f"its description lacks {', '.join(missing)}")
+    return document
 
 
 def signing_keys(url: str, *, refresh: bool = False) -> list[Any]:
@@ -125,46 +125,46 @@ def signing_keys(url: str, *, refresh: bool = False) -> list[Any]:
 
 def signing_key(url: str, key_id: str | None) -> Any:
     """Return a signing key by its id, or the only one; an unknown id fetches the keys again."""
-    for is_last in (False, True):
-        keys = signing_keys(url, refresh=is_last)
-        matching = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
-        if matching:
-            return matching[0]
+    for refresh in (False, True):
+        keys = signing_keys(url, refresh=refresh)
+        matches = [key for key in keys if key.key_id == key_id or (key_id is None and len(keys) == 1)]
+        if matches:
+            return matches[0]
     raise SignInFailed("the ID token is signed by a key that the provider does not publish")
 
 
 def _cached_json(url: str, *, refresh: bool) -> dict[str, Any]:
-    """Return the JSON object at an address, cached for ten minutes unless `anew`."""
+    """Return the JSON object at a URL, cached for ten minutes unless `refresh`."""
     key = f"oidc:{hashlib.sha256(url.encode()).hexdigest()}"
-    found: dict[str, Any] | None = None if refresh else cache.get(key)
-    if found is None:
-        found = fetch_json(url)
-        cache.set(key, found, CACHE_SECONDS)
-    return found
+    document: dict[str, Any] | None = None if refresh else cache.get(key)
+    if document is None:
+        document = fetch_json(url)
+        cache.set(key, document, CACHE_SECONDS)
+    return document
 
 
 def fetch_json(url: str, **headers: str) -> dict[str, Any]:
-    """Return the JSON object at an address; raises SignInFailed without what the answer held."""
+    """Return the JSON object at a URL; raises SignInFailed, whose message has nothing of the response's body."""
     return_connection()
     try:
-        with requests.get(url, headers=headers, timeout=5, stream=True) as answer:
-            answer.raise_for_status()
-            body = answer.raw.read(MAX_RESPONSE_BYTES, decode_content=True)
-        found = json.loads(body)
+        with requests.get(url, headers=headers, timeout=5, stream=True) as response:
+            response.raise_for_status()
+            body = response.raw.read(MAX_RESPONSE_BYTES, decode_content=True)
+        document = json.loads(body)
     except (requests.RequestException, OSError, ValueError) as error:
         raise SignInFailed(f"{url} does not answer as it should ({type(error).__name__})") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SignInFailed(f"{url} does not answer with a JSON object")
-    return found
+    return document
 
 
 def begin(request: HttpRequest, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
     """Return the redirect to the provider. `purpose` is stored in the session and returned by `finish`."""
     flow = SocialAccountAdapter(request).get_provider(request, "")
-    answer: HttpResponse = flow.begin(next_url=next_url, purpose=purpose)
-    if not isinstance(answer, HttpResponseRedirect):
+    response: HttpResponse = flow.begin(next_url=next_url, purpose=purpose)
+    if not isinstance(response, HttpResponseRedirect):
         raise SignInFailed("the provider's address cannot be used")
-    return answer
+    return response
 
 
 def finish(request: HttpRequest) -> tuple[Identity, dict[str, Any]]:
@@ -179,13 +179,13 @@ def finish(request: HttpRequest) -> tuple[Identity, dict[str, Any]]:
     endpoints = flow.get_oauth2_adapter(request)
     try:
         client = endpoints.get_client(request, flow.app)
-        answer = client.get_access_token(request.GET["code"], pkce_code_verifier=state["pkce_code_verifier"])
+        token_response = client.get_access_token(request.GET["code"], pkce_code_verifier=state["pkce_code_verifier"])
     except (OAuth2Error, requests.RequestException, ValueError, KeyError) as error:
         raise SignInFailed(f"the code was not exchanged ({type(error).__name__})") from error
     claims = verified_claims(
-        answer.get("id_token"), provider, nonce=state["nonce"], keys_at=endpoints.openid_config["jwks_uri"]
+        token_response.get("id_token"), provider, nonce=state["nonce"], keys_at=endpoints.openid_config["jwks_uri"]
     )
-    return _identity(claims, provider, endpoints.openid_config, answer["access_token"]), state
+    return _identity(claims, provider, endpoints.openid_config, token_response["access_token"]), state
 
 
 def verified_claims(token: Any, provider: Provider, *, nonce: str, keys_at: str) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def _identity(claims: dict[str, Any], provider: Provider, config: Mapping[str, A
         if userinfo.get("sub") != claims["sub"]:
             raise SignInFailed("the userinfo endpoint speaks of somebody else")
         groups, claims = claim_at(userinfo, provider.groups_claim), {**userinfo, **claims}
-    listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+    names = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
     email = _text(claims, "email")
     return Identity(
         issuer=provider.issuer,
@@ -232,7 +232,7 @@ def _identity(claims: dict[str, Any], provider: Provider, config: Mapping[str, A
         email=email,
         first_name=_text(claims, "given_name")[:150],
         last_name=_text(claims, "family_name")[:150],
-        groups=frozenset(each for each in listed if isinstance(each, str)),
+        groups=frozenset(name for name in names if isinstance(name, str)),
     )
 
 
@@ -240,10 +240,10 @@ def claim_at(claims: Mapping[str, Any], name: str) -> Any:
     """Return a claim by its name, or by a path with dots (`realm_access.roles`)."""
     if name in claims:
         return claims[name]
-    found: Any = claims
+    value: Any = claims
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def _text(claims: Mapping[str, Any], name: str) -> str:

@@ -1,7 +1,7 @@
 """Roles of the admin's users, and the rules that prevent privilege escalation: nobody grants rights they lack.
 
-The table is the truth: after every `migrate` each role's group holds exactly what it says, so a permission that a later
-release brings is granted without anybody thinking of it. Whoever needs something else makes a group of another name.
+The table decides: after every `migrate` each role's group has exactly its permissions, so those that a later release
+adds are granted automatically. For other permissions, create a group of another name.
 """
 
 import logging
@@ -25,25 +25,25 @@ ADMINISTRATOR: Final = "administrator"
 
 @dataclass(frozen=True)
 class Grant:
-    """Permissions by verbs and models of an app (None: all), and single ones besides."""
+    """Permissions by verbs and models of an app (None: all), plus `extra` codenames."""
 
     verbs: frozenset[str] | None = None
     models: frozenset[str] | None = None
-    besides: frozenset[str] = frozenset()
+    extra: frozenset[str] = frozenset()
 
     def covers(self, codename: str) -> bool:
-        if codename in self.besides:
+        if codename in self.extra:
             return True
         verb, _, model = codename.partition("_")
         return (self.verbs is None or verb in self.verbs) and (self.models is None or model in self.models)
 
 
 EVERYTHING: Final = Grant()
-SESSION_READER: Final = Grant(verbs=frozenset({"view"}), besides=frozenset({"add_receipt", "change_session"}))
+SESSION_READER: Final = Grant(verbs=frozenset({"view"}), extra=frozenset({"add_receipt", "change_session"}))
 """View everything, store the receipt of a tried context, and end sessions."""
 
 
-def read(*models: str) -> Grant:
+def view_only(*models: str) -> Grant:
     return Grant(verbs=frozenset({"view"}), models=frozenset(models))
 
 
@@ -53,7 +53,7 @@ ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(
             "strength": EVERYTHING,
             "summaries": EVERYTHING,
             "conversations": SESSION_READER,
-            "memoryhub": read("agent", "actor"),
+            "memoryhub": view_only("agent", "actor"),
         },
         ADMINISTRATOR: {
             "strength": EVERYTHING,
@@ -78,9 +78,9 @@ ROLES_MIGRATION: Final = ("memoryhub", "0002_roles")
 def apply_roles(
     sender: Any, using: str = "default", apps: Any = installed, plan: Iterable[Any] = (), **kwargs: Any
 ) -> None:
-    """Make the roles' groups hold what the table says of one app; Django calls it after `migrate`, for each app.
+    """Set the permissions of the roles' groups for one app (`post_migrate` receiver).
 
-    It follows Django's own receiver, which has made the app's permissions by then. `plan` is what this migrate ran.
+    Runs after Django's own receiver, which creates the app's permissions. `plan` lists the migrations that were run.
     """
     try:
         groups, permissions = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
@@ -88,18 +88,18 @@ def apply_roles(
         return
     if not router.allow_migrate_model(using, groups):
         return
-    of_app = {
+    codenames = {
         row.pk: row.codename for row in permissions.objects.using(using).filter(content_type__app_label=sender.label)
     }
-    takes_over = any((step.app_label, step.name) == ROLES_MIGRATION for step, _ in plan)
+    creates_roles = any((step.app_label, step.name) == ROLES_MIGRATION for step, _ in plan)
     for role in ROLES:
         group, _ = groups.objects.using(using).get_or_create(name=role)
-        wanted = {pk for pk, codename in of_app.items() if is_granted(role, sender.label, codename)}
-        held = set(group.permissions.filter(pk__in=of_app).values_list("pk", flat=True))
-        lost, gained = held - wanted, wanted - held
-        if lost or (takes_over and gained and group.user_set.exists()):
-            # Somebody made the group by hand, and its members' rights change.
-            names = [", ".join(sorted(of_app[pk] for pk in pks)) or "nothing" for pks in (lost, gained)]
+        granted = {pk for pk, codename in codenames.items() if is_granted(role, sender.label, codename)}
+        current = set(group.permissions.filter(pk__in=codenames).values_list("pk", flat=True))
+        lost, gained = current - granted, granted - current
+        if lost or (creates_roles and gained and group.user_set.exists()):
+            # The group was created by hand, and its members' permissions change.
+            names = [", ".join(sorted(codenames[pk] for pk in pks)) or "nothing" for pks in (lost, gained)]
             log.warning(
                 "the group %s is a role of the server: of %s it lost %s and gained %s", role, sender.label, *names
             )
@@ -110,13 +110,15 @@ def apply_roles(
 def roles_out_of_sync() -> list[str]:
     """Return the roles whose group is missing or differs from the table."""
     groups, permissions = installed.get_model("auth", "Group"), installed.get_model("auth", "Permission")
-    every = list(permissions.objects.values_list("pk", "content_type__app_label", "codename"))
-    held: dict[str, set[int]] = {role: set() for role in ROLES}
+    all_permissions = list(permissions.objects.values_list("pk", "content_type__app_label", "codename"))
+    current: dict[str, set[int]] = {role: set() for role in ROLES}
     rows = groups.objects.filter(name__in=ROLES).values_list("name", "permissions")
     for name, permission in rows:
-        held[name] |= {permission} - {None}
-    wanted = {role: {pk for pk, app, codename in every if is_granted(role, app, codename)} for role in ROLES}
-    return [role for role in ROLES if held[role] != wanted[role]]
+        current[name] |= {permission} - {None}
+    expected = {
+        role: {pk for pk, app, codename in all_permissions if is_granted(role, app, codename)} for role in ROLES
+    }
+    return [role for role in ROLES if current[role] != expected[role]]
 
 
 def _permissions(app_label: str, verb: str, *models: str) -> frozenset[str]:

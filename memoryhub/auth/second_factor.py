@@ -1,6 +1,6 @@
-"""The second factor: one-time codes of an app (TOTP), recovery codes, and the step of a login that asks for one.
+"""The second factor: one-time codes of an app (TOTP), recovery codes, and the login stage that verifies one.
 
-django-allauth keeps and checks them. A wrong code counts as a wrong password: the same lock holds.
+django-allauth stores and verifies them. A wrong code counts as a wrong password towards the same lockout.
 """
 
 import base64
@@ -74,19 +74,19 @@ class SecondFactorStage(LoginStage):
 
     def handle(self) -> tuple[HttpResponse | None, bool]:
         person = self.login.user
-        is_asked = has_second_factor(person) or needs_second_factor(proven_methods(self.request, person))
-        return (HttpResponseRedirect(reverse(self.urlname)) if is_asked else None), True
+        is_required = has_second_factor(person) or needs_second_factor(proven_methods(self.request, person))
+        return (HttpResponseRedirect(reverse(self.urlname)) if is_required else None), True
 
 
 def pending_step(request: HttpRequest) -> Any:
-    """Return the step of a login that waits for its second factor; None where there is none."""
+    """Return the pending second-factor stage of a login, or None."""
     return LoginStageController.enter(request, SecondFactorStage.key)
 
 
 def finish_step(request: HttpRequest, step: Any) -> HttpResponse:
     record_authentication(request, step.login.user, "mfa")
-    answer: HttpResponse = step.exit()
-    return answer
+    response: HttpResponse = step.exit()
+    return response
 
 
 def needs_second_factor(methods: set[str]) -> bool:
@@ -110,27 +110,27 @@ def codes_left(person: Any) -> int:
 
 def verify_code(request: HttpRequest, person: User, code: str) -> bool:
     """Verify a code, which must be unused. Wrong ones count towards the lockout, as passwords do."""
-    who = {"username": person.get_username()}
-    if not AxesProxyHandler.is_allowed(request, who):
+    credentials = {"username": person.get_username()}
+    if not AxesProxyHandler.is_allowed(request, credentials):
         request.axes_locked_out = True  # type: ignore[attr-defined]  # the middleware answers with the lock's page
         return False
     if _validate_code(person, code):
         return True
-    user_login_failed.send(sender=__name__, credentials=who, request=request)
+    user_login_failed.send(sender=__name__, credentials=credentials, request=request)
     return False
 
 
 @transaction.atomic
 def set_up(person: User, *, secret: str, code: str, session_key: str | None, by: Principal, now: datetime) -> list[str]:
-    """Turn the second factor on and return the recovery codes; none where the code is not the app's, or one is on.
+    """Turn the second factor on and return the recovery codes; an empty list if the code is wrong or one is on already.
 
-    The person's other sessions end: they were begun without it.
+    Ends the user's other sessions, which were begun without it.
     """
     User.objects.select_for_update().get(pk=person.pk)
     if has_second_factor(person) or not validate_totp_code(secret, code):
         return []
     TOTP.activate(person, secret)
-    end_sessions(person, but=session_key, now=now)
+    end_sessions(person, except_key=session_key, now=now)
     return _new_codes(person, by=by, changed=SECOND_FACTOR, now=now)
 
 
@@ -141,13 +141,13 @@ def renew_codes(person: User, *, by: Principal, now: datetime) -> list[str]:
 
 @transaction.atomic
 def turn_off(person: User, *, by: Principal, reason: str = "", now: datetime) -> bool:
-    """Forget a person's second factor and recovery codes; return whether there were any."""
-    forgotten = Authenticator.objects.filter(user=person).delete()[0]
-    if forgotten:
+    """Delete a user's second factor and recovery codes; return whether there were any."""
+    deleted = Authenticator.objects.filter(user=person).delete()[0]
+    if deleted:
         audit.record(
             by=by, verb="update", row=person, reason=reason, details={"fields": [SECOND_FACTOR], "on": False}, now=now
         )
-    return bool(forgotten)
+    return bool(deleted)
 
 
 def _new_codes(person: User, *, by: Principal, changed: str, now: datetime) -> list[str]:

@@ -24,7 +24,7 @@ from memoryhub.prepared import PreparedQuery, prepared_cursor
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 
-# The weakest lock that keeps the row from going; the ORM has no word for it.
+# The weakest lock that prevents deletion; the ORM does not offer it.
 LOCK_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
 
 ACTORS = PreparedQuery(lambda: Actor.objects.order_by().select_related("agent"))
@@ -34,12 +34,12 @@ Row = TypeVar("Row", bound=models.Model)
 
 
 class UnknownRow(DomainError, LookupError):
-    """No such row, or none that the key may see: the two must look alike from outside."""
+    """No such row, or none that the key may see; both must be indistinguishable to the caller."""
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """The actor a read is about; agent and actor are None where nothing was ever written."""
+    """Agent and user of a read; `agent` and `actor` are None if nothing was ever written."""
 
     agent_id: str
     user_id: str
@@ -56,26 +56,25 @@ class Tenant:
 
     @property
     def readable_actor_ids(self) -> list[UUID]:
-        """Return the actor and its agent's own actor: whose memories a search may read in full (SPEC M2)."""
+        """Return the actors whose memories a search may read in full: this one and the agent's own (SPEC M2)."""
         return list(dict.fromkeys([self.actor_id, actor_id(self.agent_id)]))
 
     @cached_property
     def agent_ids(self) -> list[str]:
-        """Return all agents, whose shared memories a search may read: once a call, for each of its searches."""
+        """Return all agents, whose shared memories a search may read; cached for the searches of one call."""
         return AGENT_IDS.rows(Q())
 
 
 def tenant_for_reading(principal: Principal, agent_id: str, user_id: str | None) -> Tenant:
-    """Return the actor that a read is about; raises Forbidden where the key may not touch it."""
+    """Return agent and user of a read; raises Forbidden if the key may not access them."""
     agent, user, actor = _look_up(principal, agent_id, user_id)
     return Tenant(agent_id=agent_id, user_id=user, agent=agent, actor=actor)
 
 
 def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, *, now: datetime) -> Actor:
-    """Return the actor that a write is filed under, made on first use.
+    """Return the actor of a write, created on first use.
 
-    Raises Forbidden where the key may not touch the agent or the user, or names an unknown agent
-    without being allowed to touch all.
+    Raises Forbidden if the key may not access the agent or the user, or may not create an unknown agent.
     """
     agent, user, actor = _look_up(principal, agent_id, user_id)
     if actor is not None:
@@ -93,7 +92,7 @@ def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, 
 def _look_up(principal: Principal, agent_id: str, requested: str | None) -> tuple[Agent | None, str, Actor | None]:
     """Return agent, user and actor of a call, as far as they exist; raises Forbidden.
 
-    The user is the one named, else that of the key; an agent in owner mode has only one. One query where all exist.
+    The user is the requested one, else the key's; of an agent in owner mode, its owner. One query if all exist.
     """
     principal.check_agent(agent_id)
     user = principal.user_id if requested is None and principal.user_id is not None else requested or ""
@@ -107,17 +106,17 @@ def _look_up(principal: Principal, agent_id: str, requested: str | None) -> tupl
 
 
 def ensure_actor(agent: Agent, user_id: str) -> Actor:
-    """Return the agent's actor for a user, made where it is missing; eight threads make one."""
+    """Get or create the agent's actor for a user; safe under concurrency."""
     key = actor_id(agent.agent_id, user_id)
     Actor.objects.bulk_create([Actor(id=key, agent=agent, user_id=user_id)], ignore_conflicts=True)
     return Actor.objects.select_related("agent").get(id=key)
 
 
 def hold(actor_id: UUID) -> None:
-    """Keep an actor from being erased until the transaction ends; raises UnknownRow where it is gone.
+    """Lock an actor against erasure until the transaction ends; raises UnknownRow if it is gone.
 
-    Every write takes this first. Without it a writer would lock its rows and then, for the foreign key,
-    the actor, while an erasure locks the actor and then the rows: each would wait for the other.
+    Every write takes this lock first. Otherwise a writer would lock its rows and then, for the foreign key, the actor,
+    while an erasure locks the actor and then the rows: a deadlock.
     """
     with prepared_cursor() as cursor:
         cursor.execute(LOCK_ACTOR, [actor_id])
@@ -128,29 +127,29 @@ def hold(actor_id: UUID) -> None:
 def resolve(rows: type[Row] | models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
     """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
 
-    The only look-up by a bare id, beside `resolve_many`: it filters by the agents and the user of the key. `rows` is a
-    model, or some of its rows.
+    The only look-up by a bare id besides `resolve_many`: it filters by the key's agents and user. `rows` is a model or
+    a queryset.
     """
-    where = Q(pk=row_id) & _seen_by(principal)
+    where = Q(pk=row_id) & _visible_to(principal)
     if isinstance(rows, models.QuerySet):
         model, row = rows.model, _with_owner(rows).filter(where).first()
     else:
-        model, row = rows, _rows_of(rows).first(where)
+        model, row = rows, _prepared_rows(rows).first(where)
     if row is None:
         raise UnknownRow(format_lazy(_("No {kind} {id}."), kind=_(model._meta.verbose_name_raw), id=row_id))
     return row
 
 
 def resolve_many(rows: models.QuerySet[Row], principal: Principal, row_ids: Iterable[UUID]) -> list[Row]:
-    return list(seen_by(rows.filter(pk__in=list(row_ids)), principal))
+    return list(visible_to(rows.filter(pk__in=list(row_ids)), principal))
 
 
-def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet[Row]:
-    """Narrow rows to those of the agents and the user of a key, their actors and agents loaded."""
-    return _with_owner(rows).filter(_seen_by(principal))
+def visible_to(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet[Row]:
+    """Filter rows to those of a key's agents and user, with actors and agents loaded."""
+    return _with_owner(rows).filter(_visible_to(principal))
 
 
-def _seen_by(principal: Principal) -> Q:
+def _visible_to(principal: Principal) -> Q:
     where = Q() if principal.agent_ids is None else Q(actor__agent_id__in=principal.agent_ids)
     return where if principal.user_id is None else where & Q(actor__user_id=principal.user_id)
 
@@ -160,5 +159,5 @@ def _with_owner(rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
 
 
 @cache
-def _rows_of(model: type[Row]) -> PreparedQuery[Row]:
+def _prepared_rows(model: type[Row]) -> PreparedQuery[Row]:
     return PreparedQuery(lambda: _with_owner(model._default_manager.order_by()))

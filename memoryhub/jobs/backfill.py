@@ -1,7 +1,7 @@
 """Backfilling (`manage.py backfill`): jobs for messages that were stored before anything could process them.
 
-The sources that apps register name the missing jobs; they are run here as a worker would run them, one after the
-other. A job's row and its cursor keep its progress, so a run may be stopped and repeated.
+Apps register sources, which yield the missing jobs; these are run here as by a worker, one after the other. A job's row
+and its cursor store the progress, so a run may be stopped and repeated.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from memoryhub.jobs.queue import Order, enqueue, offer_of
 MAX_ROUNDS: Final = 10_000
 """Highest number of follow-up jobs of the same kind for one piece."""
 GOES_ON_WITHIN: Final = timedelta(seconds=1)
-"""A job that is due again so soon is only cut into parts; any other waits for something."""
+"""A job that is due again so soon is processed in parts; others wait for something."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Piece:
-    """One job that is missing, for how many messages or texts, and what is to be done before."""
+    """One missing job, the number of messages or texts it is for, and a function to call before it."""
 
     actor_id: UUID
     order: Order
@@ -53,7 +53,7 @@ class BackfillResult(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a piece, and why; `elsewhere` means that a worker has it."""
+    """Result of a piece, with the reason; `elsewhere` means that a worker has it."""
 
     result: BackfillResult
     reason: str = ""
@@ -67,25 +67,25 @@ SOURCES: Final[dict[str, Source]] = {}
 
 
 def run_piece(piece: Piece) -> Outcome:
-    """Do what is missing, with all that it leaves to further jobs of its like; what a worker has is left to them."""
+    """Run a missing job and its follow-ups of the same key; a job that a worker has claimed is left to it."""
     piece.prepare()
     order, worker = piece.order, new_id()
     job_id: UUID | None = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
     for _ in range(MAX_ROUNDS):
         if job_id is None:
             return Outcome(BackfillResult.DONE)
-        before = _look(piece, job_id)
+        before = _current_job(piece, job_id)
         offered = offer_of(job_id)
         if before is None or offered is None:
             return Outcome(BackfillResult.ELSEWHERE)
         run(offered, worker)
-        job = _look(piece, job_id)
+        job = _current_job(piece, job_id)
         if job is None or job.attempts != before.attempts + 1 or job.state == State.RUNNING:
             return Outcome(BackfillResult.ELSEWHERE)
         if job.state == State.DONE:
-            alike = Job.objects.filter(actor_id=piece.actor_id, kind=order.kind, key=order.key)
-            rest = alike.filter(state=State.QUEUED, attempts=0)
-            job_id = rest.values_list("pk", flat=True).first()
+            same_key = Job.objects.filter(actor_id=piece.actor_id, kind=order.kind, key=order.key)
+            follow_ups = same_key.filter(state=State.QUEUED, attempts=0)
+            job_id = follow_ups.values_list("pk", flat=True).first()
         elif job.state != State.QUEUED:
             return Outcome(BackfillResult.FAILED, job.error)
         elif job.due_at > timezone.now() + GOES_ON_WITHIN:
@@ -93,5 +93,5 @@ def run_piece(piece: Piece) -> Outcome:
     return Outcome(BackfillResult.WAITS, f"It was not finished in {MAX_ROUNDS:,} rounds; run the backfill again.")
 
 
-def _look(piece: Piece, job_id: UUID) -> Job | None:
+def _current_job(piece: Piece, job_id: UUID) -> Job | None:
     return Job.objects.filter(pk=job_id, actor_id=piece.actor_id).first()

@@ -1,7 +1,7 @@
-"""The context of a running job, which its function is called with, and the statements that move jobs.
+"""The context that a job's function is called with, and the SQL statements of the queue.
 
-Nothing that a function writes counts unless the job is still its own: writes go through `finish` or `step`, which
-hold the job's row under the fencing token until they are committed.
+Writes are committed only while the worker still has the lease: they go through `finish` or `step`, which lock the job's
+row under the fencing token.
 """
 
 import json
@@ -39,7 +39,7 @@ class LeaseLost(Exception):
 
 @dataclass
 class JobContext:
-    """One claimed job. `worker` and `attempt` fence it; `cursor` is what the last `step` of any attempt left."""
+    """One claimed job. `worker` and `attempt` are its fencing token; `cursor` is that of the last `step`."""
 
     id: UUID
     kind: str
@@ -58,20 +58,20 @@ class JobContext:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until this attempt's deadline; calls to others must be done by then."""
+        """Seconds until this attempt's deadline, by which calls to providers must have ended."""
         return max(0.0, self.ends_at - time.monotonic())
 
     @contextmanager
     def step(self, *, cursor: Any = None, done: int | None = None, total: int | None = None) -> Iterator[None]:
-        """Write a part of long work: its effects, where to go on after a break, and how far it has come, or nothing.
+        """Commit a part of the work together with the cursor to continue from and the progress.
 
-        Renews the lease. Raises LeaseLost, before the effects and so without them.
+        Renews the lease. Raises LeaseLost before the body runs.
         """
         with transaction.atomic():
-            self._hold()
+            self._lock()
             yield
             query(
-                "note_step",
+                "store_step",
                 id=self.id,
                 cursor=None if cursor is None else json.dumps(cursor),
                 done=done,
@@ -81,21 +81,21 @@ class JobContext:
         self.cursor = cursor
 
     def finish(self, writes: Writes | None) -> None:
-        """Write the work's effects and that it is done, as one. Raises LeaseLost, and nothing is written."""
+        """Commit the results and mark the job as done, atomically. Raises LeaseLost without writing anything."""
         if writes is not None:
             with transaction.atomic():
-                self._hold()
+                self._lock()
                 writes()
-                query("finish_held", id=self.id)
+                query("finish_locked", id=self.id)
         elif not query("finish", **self.fence):
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 
     def renew(self) -> bool:
         return bool(query("renew", **self.fence, lease_seconds=self.lease_seconds))
 
-    def _hold(self) -> None:
+    def _lock(self) -> None:
         if self.actor_id is not None:
-            query("hold_actor", actor=self.actor_id)
+            query("lock_actor", actor=self.actor_id)
         if not query("fence", **self.fence):
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 
@@ -104,13 +104,13 @@ class JobContext:
 def renew_lease(job: JobContext) -> Iterator[None]:
     """Renew a job's lease in a background thread, until the attempt's deadline.
 
-    A process that is stopped or stuck in the kernel renews nothing, which is the point of a lease.
+    A process that is stopped or stuck in the kernel does not renew it, so that the lease expires.
     """
-    over = threading.Event()
+    finished = threading.Event()
 
     def renew() -> None:
         try:
-            while not over.wait(job.lease_seconds / 3) and job.seconds_left:
+            while not finished.wait(job.lease_seconds / 3) and job.seconds_left:
                 try:
                     if not job.renew():
                         return
@@ -124,5 +124,5 @@ def renew_lease(job: JobContext) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        finished.set()
         thread.join()

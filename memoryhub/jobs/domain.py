@@ -1,8 +1,8 @@
 """Rules of attempts, retries and schedules: pure, without Django or a clock.
 
-A job's attempts are counted when it is claimed, before any work. Afterwards an attempt may be excused, where it
-ended in words that say a retry helps (a provider that was busy, a worker that was told to stop). What is left are
-attempts that broke, or that nobody survived to explain; MAX_ATTEMPTS of those end the job.
+Attempts are counted when a job is claimed, before any work. An attempt is excused afterwards if its error says that a
+retry helps (a busy provider, a stopping worker). The others, by bugs, deadlines and lost workers, count: MAX_ATTEMPTS
+of them end the job.
 """
 
 import math
@@ -36,8 +36,8 @@ ENDED_BADLY: Final = (State.FAILED, State.DEAD)
 class Postponed(Exception):
     """Raised by a job that must wait, without counting an attempt; the reason holds no user text.
 
-    `seconds=0` is for whoever has kept a part of the work and would go on: the next attempt begins at once. A job that
-    has got nowhere waits for some seconds, or it would be begun without end.
+    `seconds=0` is for a job that has made progress: the next attempt begins at once. Without progress a job must wait
+    for some seconds, or it would be retried in a busy loop.
     """
 
     def __init__(self, reason: str, *, seconds: float) -> None:
@@ -47,7 +47,7 @@ class Postponed(Exception):
 
 @dataclass(frozen=True)
 class Attempts:
-    """Number of attempts, how many were excused, and for how long excuses have followed each other."""
+    """Number of attempts, of excused ones, and the time since the first of the latest excused ones in a row."""
 
     begun: int
     excused: int
@@ -73,9 +73,9 @@ def pause_seconds(attempts: int) -> float:
 
 
 def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None, did_a_part: bool = False) -> Outcome:
-    """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait.
+    """Return the outcome of an error that says a retry helps; `at_least_seconds` is the provider's `Retry-After`.
 
-    Where the attempt `did_a_part` of its work, the next goes on at once.
+    If the attempt `did_a_part` of its work, the next begins at once.
     """
     if attempts.excused_for > MAX_EXCUSED_FOR:
         return Outcome(State.DEAD)
@@ -84,7 +84,7 @@ def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None, d
 
 
 def after_stop(attempts: Attempts) -> Outcome:
-    """Judge an attempt that a stopping worker returned: retried at once."""
+    """Return the outcome of an attempt that a stopping worker gave back: retried at once."""
     return Outcome(State.QUEUED, is_excused=True)
 
 
@@ -96,7 +96,7 @@ def after_breakdown(attempts: Attempts) -> Outcome:
 
 @dataclass(frozen=True)
 class Every:
-    """A schedule by the clock: each `seconds` since 1970, wherever a process was started."""
+    """A schedule at multiples of `seconds` since 1970, independent of process starts."""
 
     seconds: int
 
@@ -111,7 +111,7 @@ class Every:
 
 @dataclass(frozen=True)
 class Daily:
-    """A schedule by the day: at one time in UTC, which knows no summer."""
+    """A daily schedule at a time in UTC, which has no daylight saving."""
 
     at: time
 
@@ -128,7 +128,7 @@ Recurrence = Every | Daily
 
 
 def recurrence(*, every_seconds: int | None = None, daily_at: str | None = None) -> Recurrence:
-    """Return when a schedule is due. Raises ValueError where neither argument says so."""
+    """Return the recurrence of a schedule. Raises ValueError without a valid argument."""
     if every_seconds is not None and every_seconds > 0:
         return Every(every_seconds)
     if daily_at is not None and (at := time.fromisoformat(daily_at)).tzinfo is None:
@@ -143,10 +143,10 @@ class Firing:
 
 
 def next_firing(schedule: Recurrence, *, next_at: datetime, now: datetime) -> Firing:
-    """Decide whether a schedule is due. What was missed is done once, not once for each time it was missed.
+    """Decide whether a schedule is due. Missed times are made up for once, not once each.
 
-    A clock that was set back leaves `next_at` further away than any two times of the schedule lie apart; then
-    nothing is done, and the next time is found anew.
+    After the clock was set back, `next_at` may be further away than the schedule's longest gap; it is computed anew
+    then, and nothing is due.
     """
     is_due = next_at <= now
     is_lost = next_at - now > schedule.longest_gap

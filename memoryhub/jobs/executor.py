@@ -28,8 +28,8 @@ WORKER_STOPPED: Final = "The worker was told to stop."
 def run(offered: Offer, worker: UUID) -> None:
     """Run an offered job, unless it was claimed meanwhile; the django-q2 task.
 
-    Raises nothing: what it raised would be logged, and stored, by those who know nothing of texts. Where the database
-    is away, the lease ends, and another attempt follows.
+    Raises nothing: django-q2 would log and store the error, whose message may hold a user's text. If the database is
+    unavailable, the lease expires, and another attempt follows.
     """
     try:
         kind = job_kind(offered.kind)
@@ -37,7 +37,7 @@ def run(offered: Offer, worker: UUID) -> None:
         if job is not None:
             _work(job, kind.run)
     except UnknownKind as error:
-        # A job was taken out of the registry while some waited. They wait on, for it may come back.
+        # The job was removed from the registry while some were queued. They stay queued, as it may come back.
         log.error("job of unknown kind", extra={"job": str(offered.job_id), "error": str(error)})
     except DatabaseError as error:
         log.warning("database away", extra={"job": str(offered.job_id), "error": type(error).__name__})
@@ -45,38 +45,38 @@ def run(offered: Offer, worker: UUID) -> None:
 
 
 def _work(job: JobContext, run: Run) -> None:
-    about = {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
+    log_values = {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
     try:
         with renew_lease(job):
             job.finish(run(job))
     except LeaseLost:
-        log.warning("result refused: lease lost", extra=about)
+        log.warning("result refused: lease lost", extra=log_values)
     except (Exception, TimeoutException) as error:
         if connection.connection is not None and not connection.is_usable():
             connection.close()
-        failure, said = error, error_text(error)
-        outcome = release(job, lambda attempts: outcome_of(failure, attempts), error=said)
+        failure, message = error, error_text(error)
+        outcome = release(job, lambda attempts: outcome_of(failure, attempts), error=message)
         state = outcome.state.value if outcome else "lost"
-        log.warning("job did not succeed", extra={**about, "state": state, "error": said})
+        log.warning("job did not succeed", extra={**log_values, "state": state, "error": message})
 
 
 def outcome_of(error: BaseException, attempts: Attempts) -> Outcome:
-    """Judge an attempt by its error: one that carries `permanent` says itself whether a retry helps."""
+    """Return the outcome of an attempt by its error; an attribute `permanent` says whether a retry helps."""
     if isinstance(error, Postponed):
         return after_excuse(attempts, at_least_seconds=error.seconds, did_a_part=not error.seconds)
     permanent = getattr(error, "permanent", None)
     if permanent is None:
         return after_breakdown(attempts)
     if permanent:
-        return Outcome(State.FAILED)  # it would come again; only a person can send the job back
+        return Outcome(State.FAILED)  # it would fail again; only a person can retry the job
     return after_excuse(attempts, at_least_seconds=getattr(error, "retry_after_seconds", None))
 
 
 def error_text(error: BaseException) -> str:
-    """Put an error into words that hold no text of a user.
+    """Describe an error without any text of a user.
 
-    Errors that know of retries are ours, and written for operators. Of others the kind and the place in our own
-    code are told; their message may quote what they choked on.
+    Errors with `permanent` are ours, with messages for operators. Of others, only the type and the location in our code
+    are given, as their messages may quote data.
     """
     if isinstance(error, TimeoutException):
         return "It took longer than its kind's deadline_seconds."
@@ -84,18 +84,19 @@ def error_text(error: BaseException) -> str:
         return str(error)
     base = str(settings.BASE_DIR)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(base)]
-    place = f" at {frames[-1].filename[len(base) + 1 :]}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{place}"
+    location = f" at {frames[-1].filename[len(base) + 1 :]}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{location}"
 
 
 def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
-    """Take a job that was offered, counting the attempt.
+    """Claim an offered job, counting the attempt.
 
-    None where somebody else has it, its like runs, enough of its kind run, or somebody who joins it takes too long.
+    None if another worker has it, a job of the same key runs, `at_once` jobs of its kind run, or a transaction that
+    joins it takes too long.
     """
     values = {"id": offered.job_id, "due_at": offered.due_at, "worker": worker, "lease_seconds": kind.lease_seconds}
     try:
-        rows = _claimed(values, kind, offered.lock)
+        rows = _claim_rows(values, kind, offered.lock)
     except (IntegrityError, OperationalError) as error:
         if isinstance(error, OperationalError) and not isinstance(error.__cause__, LockNotAvailable):
             raise
@@ -110,27 +111,27 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         worker=worker,
         actor_id=None if actor_id is None else UUID(str(actor_id)),
         key=key,
-        payload=_decoded(payload),
+        payload=_decode(payload),
         attempt=attempt,
-        cursor=_decoded(cursor),
+        cursor=_decode(cursor),
         lease_seconds=kind.lease_seconds,
         ends_at=time.monotonic() + kind.deadline_seconds,
     )
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _claimed(values: dict[str, Any], kind: JobKind, lock: int | None) -> list[tuple[Any, ...]]:
+def _claim_rows(values: dict[str, Any], kind: JobKind, lock: int | None) -> list[tuple[Any, ...]]:
     if lock is None and kind.at_once is None:
         return query("claim", **values)
     with transaction.atomic():
         if lock is not None:
-            query("take_key", lock=lock)
+            query("lock_key", lock=lock)
         if kind.at_once is None:
             return query("claim", **values)
-        query("one_claim_at_a_time", kind=kind.name)
+        query("serialize_claims", kind=kind.name)
         ((running,),) = query("count_running", kind=kind.name)
         if running < kind.at_once:
             return query("claim", **values)
@@ -155,7 +156,7 @@ def release_expired() -> int:
 
 
 def give_up_on(worker: UUID) -> int:
-    """Release what a worker held whose worker is dead, without waiting for the lease; return how many."""
+    """Release the jobs of a dead worker, without waiting for their leases; return their number."""
     with transaction.atomic():
         return _release_all(query("of_worker", worker=worker), after_breakdown, WORKER_LOST)
 

@@ -22,10 +22,10 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class Job(models.Model):
-    """One piece of work in the background (SPEC A8). This row is the truth; django-q2 carries its id to a worker.
+    """A background job (SPEC A8). This row is authoritative; django-q2 only passes its id to a worker.
 
-    `attempts` and `worker` are the fencing token: the number rises with every claim, so a holder of an older token has
-    lost the job. `payload` and `error` hold ids, numbers and messages of our own, never a text of a user.
+    `attempts` and `worker` are the fencing token: the number rises with every claim, so older tokens are void.
+    `payload` and `error` hold ids, numbers and messages of our own, never a text of a user.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -76,7 +76,7 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["due_at"], name="job_due", condition=Q(state=State.QUEUED)),
             models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
-            # Those done are many, and nobody counts them.
+            # Done jobs are many, and never counted.
             models.Index(fields=["kind", "state"], name="job_by_kind", condition=~Q(state=State.DONE)),
             models.Index(
                 fields=["actor", "kind", "key"], name="job_waiting_by_key", condition=Q(state=State.QUEUED) & ~Q(key="")

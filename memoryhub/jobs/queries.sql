@@ -9,7 +9,7 @@ SELECT pg_advisory_xact_lock_shared(
     hashtextextended(concat_ws(':', 'memoryhub_job', %(actor)s::uuid, %(kind)s, %(key)s), 0)
 )
 
--- name: take_key
+-- name: lock_key
 SELECT set_config('lock_timeout', '5s', TRUE), pg_advisory_xact_lock(%(lock)s)
 
 -- fragment: enqueue_unless_waiting
@@ -108,7 +108,7 @@ WHERE job.id = free.id AND free.state = 'queued'
     AND (%(due_at)s::timestamptz IS NULL OR free.due_at = %(due_at)s::timestamptz)
 RETURNING job.id, job.actor_id, job.key, job.payload, job.attempts, job.cursor
 
--- name: one_claim_at_a_time
+-- name: serialize_claims
 -- One claim of a bounded kind at a time, so that each counts the one before it.
 SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))
 
@@ -125,7 +125,7 @@ UPDATE memoryhub_job SET lease_until = clock_timestamp() + %(lease_seconds)s * i
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 RETURNING id
 
--- name: hold_actor
+-- name: lock_actor
 -- Taken before the job's row, as by every other write: an erasure takes the actor first, too.
 SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR KEY SHARE
 
@@ -134,7 +134,7 @@ SELECT 1 FROM memoryhub_job
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 FOR UPDATE
 
--- name: note_step
+-- name: store_step
 UPDATE memoryhub_job SET cursor = %(cursor)s, progress_done = %(done)s, progress_total = %(total)s,
     lease_until = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 WHERE id = %(id)s
@@ -144,7 +144,7 @@ UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 RETURNING id
 
--- name: finish_held
+-- name: finish_locked
 -- The same under FENCE, which keeps the row: however long the writes took, nobody else could take the job meanwhile.
 UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, worker = NULL, error = ''
 WHERE id = %(id)s
@@ -176,15 +176,15 @@ SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, 
 WHERE state = 'running' AND worker = %(worker)s
 FOR UPDATE SKIP LOCKED
 
--- name: be_seen
+-- name: record_heartbeat
 INSERT INTO memoryhub_worker (id, host, pid, started_at, seen_at) VALUES (%(id)s, %(host)s, %(pid)s, now(), now())
 ON CONFLICT (id) DO UPDATE SET seen_at = now()
 
--- name: know_schedule
+-- name: insert_schedule
 -- A schedule's row is made by whoever looks at it first.
 INSERT INTO memoryhub_schedulestate (name, next_at) VALUES (%(name)s, %(next_at)s) ON CONFLICT (name) DO NOTHING
 
--- name: look_at_schedules
+-- name: lock_schedules
 SELECT name, next_at, now() FROM memoryhub_schedulestate WHERE name = ANY(%(names)s) FOR UPDATE SKIP LOCKED
 
 -- name: move_schedule

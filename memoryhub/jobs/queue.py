@@ -1,4 +1,4 @@
-"""The queue of jobs: enqueue them by a change, an event or a schedule, and offer them to workers."""
+"""The job queue: enqueue jobs by changes, events and schedules, and offer them to workers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,9 @@ def enqueue(
 ) -> UUID:
     """Put a job into the queue and return its id; call it in the transaction of the change that causes it.
 
-    With a `key`, one job of this actor, kind and key waits at a time: where one does, its id is returned, and it
-    begins after the caller's transaction. One that runs already does not count, for it may have looked too early.
-    Its `delay_seconds` is that of the first.
-    `payload` holds ids and numbers, never a text. Raises UnknownKind.
+    With a `key`, at most one job of this actor, kind and key is queued: if there is one, its id is returned, it starts
+    after the caller's transaction, and its delay is unchanged. A running job does not count, as it may have read its
+    input before the change. `payload` holds ids and numbers, never a text. Raises UnknownKind.
     """
     values: dict[str, Any] = {
         "id": new_id(),
@@ -54,7 +53,7 @@ def enqueue(
 
 @dataclass(frozen=True)
 class Order:
-    """A job that an actor's change asks for, one of its `key` at a time; see `enqueue`."""
+    """Arguments of `enqueue` for a job of an actor."""
 
     kind: str
     key: str
@@ -63,7 +62,7 @@ class Order:
 
 
 def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
-    """Put several jobs of one actor into the queue, by two statements however many they are; else as `enqueue`."""
+    """Enqueue several jobs of one actor by two statements; else as `enqueue`."""
     if not orders:
         return
     values: dict[str, Any] = {
@@ -84,7 +83,7 @@ def enqueue_triggered(*events: Event, actor_id: UUID, session_id: UUID) -> None:
 
 
 def enqueue_triggered_by_each(*events: Event, actor_id: UUID, session_ids: Sequence[UUID]) -> None:
-    """Enqueue what events of several sessions of one actor trigger."""
+    """Enqueue the jobs that events of several sessions of one actor trigger."""
     has_model = settings.LLM.provider != "none"
     orders = {
         (kind.name, key): Order(kind.name, key, {"session_id": str(session_id)}, after.delay_seconds)
@@ -100,7 +99,7 @@ def enqueue_triggered_by_each(*events: Event, actor_id: UUID, session_ids: Seque
 
 @dataclass(frozen=True)
 class Offer:
-    """A job that a worker may claim, as long as it is due when it said; `lock` is that of its key, where it has one."""
+    """A job that a worker may claim while its `due_at` is unchanged; `lock` is the advisory lock of its key, if any."""
 
     job_id: UUID
     kind: str
@@ -109,15 +108,15 @@ class Offer:
 
 
 def offer(count: int) -> list[Offer]:
-    bounded = {each.name: each.at_once for each in KINDS.values() if each.at_once is not None}
-    rows = query("offer", count=count, for_seconds=OFFERED_SECONDS, kinds=[*bounded], most=[*bounded.values()])
+    limits = {kind.name: kind.at_once for kind in KINDS.values() if kind.at_once is not None}
+    rows = query("offer", count=count, for_seconds=OFFERED_SECONDS, kinds=[*limits], most=[*limits.values()])
     return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in rows]
 
 
 def offer_of(job_id: UUID) -> Offer | None:
-    """Return one waiting job as an offer, due or not; None where it does not wait any more.
+    """Return a queued job as an offer, due or not; None if it is not queued any more.
 
-    For whoever runs a job at once and by its id; a worker that was offered the same finds it taken.
+    To run a job at once by its id; a worker with an offer of the same job finds it claimed.
     """
     rows = query("offer_one", id=job_id)
     return Offer(job_id, rows[0][0], lock=rows[0][1]) if rows else None
@@ -129,14 +128,14 @@ SCHEDULED: Final = "schedule:"
 
 @transaction.atomic
 def fire_due() -> list[str]:
-    """Enqueue the job of each schedule that is due, and move the schedule on, as one; return their names.
+    """Enqueue the jobs of due schedules and advance these, atomically; return their names.
 
-    A new schedule begins at its next time. One whose row another worker holds is left to it.
+    A new schedule begins at its next time. Rows locked by another worker are skipped.
     """
-    known, fired = schedules(), []
-    rows = query("look_at_schedules", names=list(known))
+    known_schedules, fired = schedules(), []
+    rows = query("lock_schedules", names=list(known_schedules))
     for name, next_at, now in rows:
-        kind, recurrence = known[name]
+        kind, recurrence = known_schedules[name]
         firing = next_firing(recurrence, next_at=next_at, now=now)
         if firing.next_at == next_at:
             continue
@@ -144,7 +143,7 @@ def fire_due() -> list[str]:
         if firing.is_due:
             enqueue(kind, key=f"{SCHEDULED}{name}")
             fired.append(name)
-    if len(rows) < len(known):
-        for name, (_, recurrence) in known.items():  # a row that another worker holds stays as it is
-            query("know_schedule", name=name, next_at=recurrence.following(timezone.now()))
+    if len(rows) < len(known_schedules):
+        for name, (_, recurrence) in known_schedules.items():  # existing rows are left unchanged
+            query("insert_schedule", name=name, next_at=recurrence.following(timezone.now()))
     return fired

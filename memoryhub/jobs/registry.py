@@ -22,8 +22,8 @@ class UnknownKind(LookupError):
 class After:
     """A trigger: enqueue the job in the transaction of an event.
 
-    One job waits at a time for each `session` or each `actor` (`key`), for `delay_seconds` of further events;
-    `needs_model` leaves it out where no language model is configured. The payload holds the session's id.
+    One job is queued at a time for each `session` or each `actor` (`key`); it waits `delay_seconds` for further events.
+    With `needs_model` it is skipped if no language model is configured. The payload holds the session's id.
     """
 
     event: Event
@@ -42,9 +42,9 @@ class Schedule:
 class JobKind:
     """A registered job.
 
-    `run` works outside any transaction and returns what is to be written, or None. `lease_seconds` is how soon a
-    lost worker is noticed, `deadline_seconds` how long one attempt may take, `at_once` how many may run at a time
-    over all workers. Raises ValueError for invalid values.
+    `run` is called outside any transaction and returns a function that writes the results, or None. A lost worker is
+    noticed after `lease_seconds`; an attempt may take `deadline_seconds`; at most `at_once` run at a time over all
+    workers. Raises ValueError for invalid values.
     """
 
     name: str
@@ -66,8 +66,8 @@ class JobKind:
             raise ValueError(f"{self.name}: at_once must be 1 or more, or left out.")
 
 
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _is_whole(value: object, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
 KINDS: Final[dict[str, JobKind]] = {}
@@ -86,17 +86,18 @@ def job(
 ) -> Callable[[Run], Run]:
     """Register the decorated function as a job; see `JobKind` and `After`.
 
-    `every_seconds` or `daily_at` ("03:30", UTC) enqueue it again and again, under the name `schedule` (the job's own
-    where left out). A time that was missed because nothing ran is made up for once. Raises ValueError.
+    `every_seconds` or `daily_at` ("03:30", UTC) schedule it under the name `schedule` (by default the job's own).
+    Missed times are made up for once. Raises ValueError.
     """
-    when = None
+    recurring = None
     if every_seconds is not None or daily_at is not None:
-        when = Schedule(schedule or name.replace("_", " "), recurrence(every_seconds=every_seconds, daily_at=daily_at))
+        when = recurrence(every_seconds=every_seconds, daily_at=daily_at)
+        recurring = Schedule(schedule or name.replace("_", " "), when)
 
     def register(run: Run) -> Run:
         if name in KINDS:
             raise ValueError(f"There are two jobs {name!r}.")
-        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, when, tuple(after))
+        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, recurring, tuple(after))
         return run
 
     return register
@@ -110,4 +111,4 @@ def job_kind(name: str) -> JobKind:
 
 
 def schedules() -> dict[str, tuple[str, Recurrence]]:
-    return {each.schedule.name: (each.name, each.schedule.recurrence) for each in KINDS.values() if each.schedule}
+    return {kind.schedule.name: (kind.name, kind.schedule.recurrence) for kind in KINDS.values() if kind.schedule}

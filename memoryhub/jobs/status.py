@@ -1,4 +1,4 @@
-"""The state of background work: workers, waiting jobs, and whether nothing happening means idle or down."""
+"""The state of background work: workers, queued jobs, and whether the queue is idle, working, behind or down."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from memoryhub.jobs.models import Job, Worker
 from memoryhub.runtime.postgres import disk_space
 
 ALIVE_WITHIN: Final = timedelta(seconds=30)
-"""A worker says every five seconds that it lives."""
+"""Workers record a heartbeat every five seconds."""
 
 MAX_WAIT: Final = timedelta(minutes=5)
 
@@ -35,7 +35,7 @@ class QueueHealth(StrEnum):
 
 @dataclass(frozen=True)
 class JobsStatus:
-    """The background at one moment; times are None where there is nothing they could be of."""
+    """Workers and jobs at one time; `last_seen_at` is None without workers, `oldest_due_at` without due jobs."""
 
     workers: int
     last_seen_at: datetime | None
@@ -49,7 +49,7 @@ class JobsStatus:
 
     @property
     def health(self) -> QueueHealth:
-        """Tell idle from down: a worker that was seen just now, and nothing to do, is idle."""
+        """Return the queue's health; without due jobs it is idle if a worker is alive, else down."""
         if not self.workers:
             return QueueHealth.DOWN
         if self.waited > MAX_WAIT:
@@ -63,24 +63,24 @@ class JobsStatus:
         )
         counts = f"{waiting} jobs wait, {running} run, {failed} failed, {dead} are dead"
         if self.health is QueueHealth.DOWN:
-            seen = (
+            last_seen = (
                 f"the last was seen at {self.last_seen_at:%Y-%m-%d %H:%M:%S} UTC"
                 if self.last_seen_at
                 else "none was ever seen"
             )
             start = "Start them with `manage.py serve` or `manage.py run_worker`."
-            return f"No worker is there ({seen}): {counts}. {start}"
+            return f"No worker is there ({last_seen}): {counts}. {start}"
         behind = " They are behind: add workers (MEMORYHUB_WORKERS)." if self.health is QueueHealth.BEHIND else ""
         return f"{self.workers} workers, {self.health}: {counts}.{behind}"
 
 
 def jobs_status(now: datetime) -> JobsStatus:
-    seen = list(Worker.objects.order_by("-seen_at").values_list("seen_at", flat=True))
+    seen_times = list(Worker.objects.order_by("-seen_at").values_list("seen_at", flat=True))
     counts = Job.objects.exclude(state=State.DONE).order_by().values_list("state").annotate(Count("pk"))
     due = Job.objects.filter(state=State.QUEUED, due_at__lte=now).aggregate(oldest=Min("due_at"))
     return JobsStatus(
-        workers=sum(moment > now - ALIVE_WITHIN for moment in seen),
-        last_seen_at=seen[0] if seen else None,
+        workers=sum(moment > now - ALIVE_WITHIN for moment in seen_times),
+        last_seen_at=seen_times[0] if seen_times else None,
         jobs=dict(counts),
         oldest_due_at=due["oldest"],
         now=now,
@@ -95,36 +95,36 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     disk = GaugeMetricFamily("memoryhub_disk_free_bytes", "Free space where the embedded database lies.")
     if (space := disk_space(settings.ENVIRONMENT)) is not None:
         disk.add_metric([], space.free_mb << 20)
-    # What an outage leaves beside the disk: no comparison holds of the others, which are not there then.
+    # Reported during an outage too, as the disk is; the other metrics are absent then.
     up = GaugeMetricFamily("memoryhub_database_up", "Whether the database answers.", value=state is not None)
     if state is not None:
-        for each in State:
-            if each is not State.DONE:
-                jobs.add_metric([each.value], state.jobs.get(each, 0))
+        for job_state in State:
+            if job_state is not State.DONE:
+                jobs.add_metric([job_state.value], state.jobs.get(job_state, 0))
         wait.add_metric([], state.waited.total_seconds())
         workers.add_metric([], state.workers)
     yield from (jobs, wait, workers, disk, up)
 
 
 class DatabaseCollector(Collector):
-    """Registered metrics read from the database: `read(now)`, or `read(None)` for their names while it is away."""
+    """Registered metrics read from the database by `read(now)`; `read(None)` gives their names during an outage."""
 
-    every: ClassVar[list["DatabaseCollector"]] = []
+    instances: ClassVar[list["DatabaseCollector"]] = []
 
     def __init__(self, read: Callable[[datetime | None], Iterator[GaugeMetricFamily]]) -> None:
         self._read = read
-        self.every.append(self)
+        self.instances.append(self)
         REGISTRY.register(self)
 
     @classmethod
     def registry(cls) -> CollectorRegistry:
-        """Return the registry of this process, or of all where several processes serve the web."""
+        """Return this process's registry, or with several web processes, the registry of all."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return REGISTRY
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        for each in cls.every:
-            registry.register(each)
+        for collector in cls.instances:
+            registry.register(collector)
         return registry
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

@@ -1,11 +1,11 @@
 """The worker processes: one django-q2 cluster whose sentinel gives each of its workers one job at a time.
 
-Measured on django-q2 1.11: workers share a queue whose lock dies with its holder, so a worker that is killed while
-idle leaves its cluster deaf, and the cluster looks alive. So each worker here has queues of its own, which are dropped
-with it, and the sentinel itself does the work of django-q2's other two processes: it fetches jobs and reads results.
-Whatever it gave to a worker must come back in time, a job or a ping; a worker that does not answer is replaced.
+In django-q2 1.11 workers share a queue: one that is killed while idle keeps the queue's lock, and its cluster gets no
+more jobs, yet looks alive. So each worker here has queues of its own, which are dropped with it, and the sentinel also
+fetches jobs and reads results, for which django-q2 has two more processes. A worker must answer each job or ping in
+time, or it is replaced.
 
-All workers are forked from the sentinel, which has loaded everything that jobs need: they share that memory.
+All workers are forked from the sentinel, which has imported everything that jobs need: they share that memory.
 """
 
 import logging
@@ -69,8 +69,8 @@ class DatabaseTooSlow(Exception):
 class JobBroker(Broker):
     """django-q2's broker over the table of jobs (`Q_CLUSTER["broker_class"]`).
 
-    A queue beside that table could lose what the jobs promise, or promise what they have not got. A job that was
-    fetched and not begun is offered again after `OFFERED_SECONDS`.
+    A second queue besides the table could get out of sync with it. A job that was fetched and not started is offered
+    again after `OFFERED_SECONDS`.
     """
 
     def enqueue(self, task: str) -> NoReturn:
@@ -84,14 +84,14 @@ class JobBroker(Broker):
             return []
         return [
             {
-                "id": str(each.job_id),
-                "name": str(each.job_id),
+                "id": str(offered.job_id),
+                "name": str(offered.job_id),
                 "func": executor.run,
-                "args": (each,),
+                "args": (offered,),
                 "kwargs": {},
-                "timeout": KINDS[each.kind].deadline_seconds if each.kind in KINDS else int(Conf.TIMEOUT),
+                "timeout": KINDS[offered.kind].deadline_seconds if offered.kind in KINDS else int(Conf.TIMEOUT),
             }
-            for each in offer(count)
+            for offered in offer(count)
         ]
 
 
@@ -103,8 +103,8 @@ def ping(worker: UUID) -> None:
 class PooledWorker:
     """A worker process with its queues.
 
-    `timer` is django-q2's: above 0 while a task runs; it is read without its lock, which a dead worker may hold. The
-    task in its hands must begin `RESPONSE_SECONDS` after it was given, and its result must be there at `due_at`.
+    `timer` is django-q2's: above 0 while a task runs; it is read without its lock, which a dead worker may hold. A task
+    must start within `RESPONSE_SECONDS`, and its result is due at `due_at`.
     """
 
     process: BaseProcess
@@ -129,33 +129,33 @@ class PooledWorker:
             self.is_busy, self.heard_at = False, time.monotonic()
 
     def problem(self) -> str:
-        """Return why it cannot be trusted any more; empty where it can."""
+        """Return the reason to replace the worker; empty if it is healthy."""
         if not self.process.is_alive():
             return f"it ended with {self.process.exitcode}"
         if not self.is_busy:
             return ""
-        begins_at = self.given_at + RESPONSE_SECONDS
-        limit = self.due_at if self.timer.get_obj().value > 0 else min(self.due_at, begins_at)
+        start_deadline = self.given_at + RESPONSE_SECONDS
+        limit = self.due_at if self.timer.get_obj().value > 0 else min(self.due_at, start_deadline)
         return "it does not answer" if time.monotonic() > limit else ""
 
 
 class WorkerPool(Sentinel):
-    """Runs jobs in `size` processes until told to stop.
+    """Runs jobs in `size` processes until a signal.
 
-    `show_life` is called in each round, at least once a second while all is well.
+    `show_life` is called in each round, at least once a second if nothing blocks.
     """
 
     def __init__(self, size: int, wakeups: Wakeups, show_life: Callable[[], None]) -> None:
         self.size, self.wakeups, self.show_life = size, wakeups, show_life
         self.workers: list[PooledWorker] = []
-        self.tidied_at = self.fetch_at = 0.0
+        self.maintained_at = self.fetch_at = 0.0
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         super().__init__(multiprocessing.Event(), multiprocessing.Event(), new_id(), broker=JobBroker(), start=False)
         for number, handler in handlers.items():  # the base class takes them; they are the caller's
             signal.signal(number, handler)
 
     def run(self) -> None:
-        """Work until a signal; then finish the jobs in hand, or give them back."""
+        """Work until a signal; then finish the running jobs, or give them back."""
         try:
             for _ in range(self.size):
                 self.spawn_worker()
@@ -163,9 +163,9 @@ class WorkerPool(Sentinel):
             while not self.wakeups.stops:
                 self._replace_broken()
                 self._dispatch()
-                self._tidy()
+                self._maintain()
                 self.show_life()
-                self._wait(Conf.POLL if any(not each.is_busy for each in self.workers) else LOOP_SECONDS)
+                self._wait(Conf.POLL if any(not worker.is_busy for worker in self.workers) else LOOP_SECONDS)
         finally:
             self._end()
 
@@ -177,24 +177,24 @@ class WorkerPool(Sentinel):
         self.workers.append(PooledWorker(process, tasks, results, timer, heard_at=time.monotonic()))
 
     def _replace_broken(self) -> None:
-        for each in list(self.workers):
-            each.hear()
-            if reason := each.problem():
-                log.log(logging.WARNING if each.is_busy else logging.INFO, "worker replaced: %s", reason)
-                self._drop(each, executor.give_up_on)
+        for worker in list(self.workers):
+            worker.hear()
+            if reason := worker.problem():
+                log.log(logging.WARNING if worker.is_busy else logging.INFO, "worker replaced: %s", reason)
+                self._drop(worker, executor.give_up_on)
                 time.sleep(RESPAWN_PAUSE_SECONDS)
                 self.spawn_worker()
 
-    def _drop(self, each: PooledWorker, release: Callable[[UUID], int]) -> None:
-        each.process.kill()
-        each.process.join(1)
-        self.workers.remove(each)
-        _with_timeout(lambda: release(each.id))
-        _with_timeout(lambda: Worker.objects.filter(pk=each.id).delete())
+    def _drop(self, worker: PooledWorker, release: Callable[[UUID], int]) -> None:
+        worker.process.kill()
+        worker.process.join(1)
+        self.workers.remove(worker)
+        _with_timeout(lambda: release(worker.id))
+        _with_timeout(lambda: Worker.objects.filter(pk=worker.id).delete())
 
     def _dispatch(self) -> None:
         """Give due jobs to idle workers, and ping silent ones."""
-        idle = [each for each in self.workers if not each.is_busy]
+        idle = [worker for worker in self.workers if not worker.is_busy]
         now = time.monotonic()
         if idle and now >= self.fetch_at:
             tasks = _with_timeout(lambda: self.broker.dequeue(len(idle)))
@@ -202,51 +202,51 @@ class WorkerPool(Sentinel):
                 self.fetch_at = time.monotonic() + DATABASE_RETRY_SECONDS
             for task in tasks or ():
                 idle.pop().give(task, within_seconds=task["timeout"] + RESULT_GRACE_SECONDS)
-        for each in idle:
-            if now - each.heard_at > PING_SECONDS:
+        for worker in idle:
+            if now - worker.heard_at > PING_SECONDS:
                 task = {"id": "ping", "name": "ping", "func": ping, "args": (), "kwargs": {}}
-                each.give(task, within_seconds=RESPONSE_SECONDS)
+                worker.give(task, within_seconds=RESPONSE_SECONDS)
 
-    def _tidy(self) -> None:
-        """Say that the workers live, release what lost ones held, and fire schedules; all pools do so alike."""
-        if time.monotonic() - self.tidied_at < MAINTENANCE_SECONDS:
+    def _maintain(self) -> None:
+        """Record heartbeats, release jobs of lost workers, and fire schedules; every pool does so."""
+        if time.monotonic() - self.maintained_at < MAINTENANCE_SECONDS:
             return
-        self.tidied_at = time.monotonic()
+        self.maintained_at = time.monotonic()
         close_old_connections()
-        for act in (self._be_seen, executor.release_expired, fire_due):
+        for act in (self._record_heartbeats, executor.release_expired, fire_due):
             _with_timeout(act)
             self.show_life()
 
-    def _be_seen(self) -> None:
+    def _record_heartbeats(self) -> None:
         host = socket.gethostname()[:255]
-        for each in self.workers:
-            query("be_seen", id=each.id, host=host, pid=each.process.pid)
+        for worker in self.workers:
+            query("record_heartbeat", id=worker.id, host=host, pid=worker.process.pid)
 
     def _wait(self, seconds: float) -> None:
-        self.wakeups.wait(seconds, *(each.results._reader for each in self.workers))  # type: ignore[attr-defined]
-        for each in self.workers:
-            each.hear()
+        self.wakeups.wait(seconds, *(worker.results._reader for worker in self.workers))  # type: ignore[attr-defined]
+        for worker in self.workers:
+            worker.hear()
 
     def _end(self) -> None:
-        """Let the jobs in hand finish, end all processes, and give back what was not finished."""
-        was_told = bool(self.wakeups.stops)
-        deadline, impatient = time.monotonic() + DRAIN_SECONDS, self.wakeups.stops + 1
+        """Wait for running jobs, end all processes, and release unfinished jobs."""
+        was_signalled = bool(self.wakeups.stops)
+        deadline, forced_stops = time.monotonic() + DRAIN_SECONDS, self.wakeups.stops + 1
         while (
             time.monotonic() < deadline
-            and self.wakeups.stops < impatient
-            and any(each.is_busy and not each.problem() for each in self.workers)
+            and self.wakeups.stops < forced_stops
+            and any(worker.is_busy and not worker.problem() for worker in self.workers)
         ):
             self.show_life()
             self._wait(0.05)
-        for each in list(self.workers):
-            self._drop(each, executor.hand_back if was_told else executor.give_up_on)
+        for worker in list(self.workers):
+            self._drop(worker, executor.hand_back if was_signalled else executor.give_up_on)
         connections.close_all()
 
 
 def _run_worker(parent: int, tasks: Any, results: Any, timer: Any) -> None:
-    """Run tasks in a process that dies with its parent, and leaves signals to it.
+    """Run tasks in a process that dies with its parent and ignores signals.
 
-    A signal to the whole process group is meant for the parent, which lets the jobs in hand finish.
+    A signal to the process group is for the parent, which lets running jobs finish.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -257,11 +257,11 @@ def _run_worker(parent: int, tasks: Any, results: Any, timer: Any) -> None:
 
 
 def _with_timeout(act: Callable[[], Result]) -> Result | None:
-    """Do without the database for a while: what was to be done is done in a later round, or by another pool.
+    """Call a function with a time limit; return None on a database error or timeout, as a later round repeats it.
 
-    A server that is frozen answers nothing and closes nothing, so an alarm ends the wait for it.
+    A frozen server neither answers nor closes the connection, so an alarm ends the wait.
     """
-    former = signal.signal(signal.SIGALRM, _raise_timeout)
+    previous_handler = signal.signal(signal.SIGALRM, _raise_timeout)
     signal.setitimer(signal.ITIMER_REAL, DATABASE_TIMEOUT_SECONDS)
     try:
         return act()
@@ -272,7 +272,7 @@ def _with_timeout(act: Callable[[], Result]) -> Result | None:
         return None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
 def _raise_timeout(number: int, frame: object) -> None:

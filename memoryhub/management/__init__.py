@@ -114,5 +114,5 @@ class ProgressLines(Progress):
         self._reported_at = time.monotonic()
         task = self._tasks[task_id]
         share = f"{task.percentage:.0f} %" if task.total else f"{task.completed:,.0f}"
-        left = f", {timedelta(seconds=int(task.time_remaining))} left" if task.time_remaining else ""
-        self._write_line(f"{task.description}: {share} after {timedelta(seconds=int(task.elapsed or 0))}{left}")
+        remaining = f", {timedelta(seconds=int(task.time_remaining))} left" if task.time_remaining else ""
+        self._write_line(f"{task.description}: {share} after {timedelta(seconds=int(task.elapsed or 0))}{remaining}")

@@ -34,7 +34,7 @@ class Refused(Exception):
 
 
 class McpApplication:
-    """ASGI middleware: answers MCP requests, and leaves all others to the application beneath."""
+    """ASGI middleware: answers MCP requests, and passes others to the wrapped application."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
@@ -42,8 +42,8 @@ class McpApplication:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        places = _places(scope)
-        if places is None:
+        names = _path_names(scope)
+        if names is None:
             await self.application(scope, receive, send)
             return
         try:
@@ -54,7 +54,7 @@ class McpApplication:
                 raise Refused(403, "https_required", "This server answers MCP over https only.")
             if scope["method"] != "POST":
                 raise Refused(405, "method_not_allowed", "MCP requests are POSTs; there are no streams.")
-            address, profile = _address(places, headers), _profile(scope)
+            address, profile = _address(names, headers), _profile(scope)
         except Refused as refused:
             allow = [(b"allow", b"POST")] if refused.status == 405 else []
             await send_problem(send, refused.status, refused.code, refused.detail, *allow)
@@ -106,13 +106,13 @@ def _build(profile: Profile) -> Any:
     return build_application(profile)
 
 
-def _places(scope: Message) -> Sequence[str] | None:
-    """Return what follows `/mcp` in the path, decoded; None for another path."""
+def _path_names(scope: Message) -> Sequence[str] | None:
+    """Return the path segments after `/mcp`, decoded; None for another path."""
     if scope["type"] != "http":
         return None
     path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("latin-1")
-    root, *places = path.strip("/").split("/")
-    return [unquote(place) for place in places] if root == ROOT else None
+    root, *names = path.strip("/").split("/")
+    return [unquote(name) for name in names] if root == ROOT else None
 
 
 def _check_hosts(headers: dict[bytes, bytes]) -> None:
@@ -130,23 +130,23 @@ def _is_allowed(host: str) -> bool:
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
-def _address(places: Sequence[str], headers: dict[bytes, bytes]) -> Address:
-    """Return whose memory the path names. Raises Refused."""
+def _address(names: Sequence[str], headers: dict[bytes, bytes]) -> Address:
+    """Return agent and user of the path, and the client's session. Raises Refused."""
     fields = (AgentIdField(), UserIdField())
-    if len(places) > len(fields):
+    if len(names) > len(fields):
         raise Refused(404, "not_found", "The address is /mcp, /mcp/{agent} or /mcp/{agent}/{user}.")
     try:
-        names = [field.run_validation(place) for field, place in zip(fields, places, strict=False)]
+        values = [field.run_validation(name) for field, name in zip(fields, names, strict=False)]
     except serializers.ValidationError as error:
         raise Refused(404, "not_found", " ".join(map(str, error.detail))) from None
     session = headers.get(SESSION, b"").decode("latin-1")[:MAX_SESSION_LENGTH]
-    return Address(*names, **({"session": session} if session else {}))
+    return Address(*values, **({"session": session} if session else {}))
 
 
 def _profile(scope: Message) -> Profile:
-    named = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("profile", ["memory"])
-    if named == ["memory"]:
+    requested = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("profile", ["memory"])
+    if requested == ["memory"]:
         return "memory"
-    if named == ["connector"]:
+    if requested == ["connector"]:
         return "connector"
     raise Refused(404, "not_found", "The profile is `memory` or `connector`.")

@@ -1,8 +1,7 @@
-"""Tools and resources of the MCP server: their registry, and the call that each is given.
+"""Tools and resources of the MCP server: their registry, and the context of a call.
 
-A call goes through what a REST view goes through (rate, scope, disk, idempotency, error texts) and then calls the same
-action. Apps register theirs in their module `mcp`, which is imported when the first MCP request comes. Does not import
-the SDK.
+A call has the checks of a REST view (rate, scope, disk, idempotency, error texts) and then calls the same action. Apps
+register theirs in their module `mcp`, which is imported by the first MCP request. Does not import the SDK.
 """
 
 import json
@@ -37,7 +36,7 @@ log = logging.getLogger("memoryhub.requests")
 
 Row = TypeVar("Row", bound=Model)
 Profile = Literal["memory", "connector"]
-MAX_GIVEN: Final = 1_000
+MAX_REMEMBERED: Final = 1_000
 """Remembered results of a session; older ones may be returned again."""
 
 
@@ -102,7 +101,7 @@ class Address:
 
 @dataclass
 class Call:
-    """One call: the key's principal, whose memory it is about, and when."""
+    """One call: API key and principal, agent and user, and time."""
 
     api_key: ApiKey
     address: Address
@@ -157,18 +156,17 @@ class Call:
         values: dict[str, Any] = checked.validated_data
         return values
 
-    def not_given(self, marks: list[str], *, repeat: bool) -> set[str]:
-        """Return which results this session has not been given yet (all with `repeat`), and note that it gets them.
+    def not_returned(self, marks: list[str], *, repeat: bool) -> set[str]:
+        """Return the results that were not returned to this session before (all with `repeat`), and remember all.
 
-        A client without a session is given everything. Nothing but these marks is kept, and only until
-        the server ends.
+        Without a session all are returned. Only these marks are stored, in the server's memory.
         """
         if self.address.session is None:
             return set(marks)
         key, sessions = f"{self.api_key.pk}:{self.address.session}", caches["mcp_sessions"]
-        given: dict[str, None] = sessions.get(key, {})
-        fresh = set(marks) if repeat else set(marks) - given.keys()
-        sessions.set(key, dict.fromkeys([*given, *marks][-MAX_GIVEN:]))
+        returned: dict[str, None] = sessions.get(key, {})
+        fresh = set(marks) if repeat else set(marks) - returned.keys()
+        sessions.set(key, dict.fromkeys([*returned, *marks][-MAX_REMEMBERED:]))
         return fresh
 
 
@@ -180,10 +178,10 @@ def call_tool(
     return _run(tool.name, partial(_answer, tool, call, idempotency_key, arguments), call, tool.scope)
 
 
-def read_resource(resource: Resource, *, api_key: ApiKey, address: Address, places: Mapping[str, str]) -> str:
+def read_resource(resource: Resource, *, api_key: ApiKey, address: Address, values: Mapping[str, str]) -> str:
     """Return a resource's text. Raises CallFailed."""
     call = Call(api_key, address, datetime.now(UTC))
-    return _run("resource", lambda: resource.run(call, **places), call, Scope.READ)
+    return _run("resource", lambda: resource.run(call, **values), call, Scope.READ)
 
 
 def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
@@ -193,12 +191,12 @@ def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
         call.require(scope)
         return act()
     except Exception as error:
-        known = error if isinstance(error, APIException) else problem_for(error)
-        if known is None:
+        problem = error if isinstance(error, APIException) else problem_for(error)
+        if problem is None:
             outcome = "error"
             raise
-        outcome = str(known.status_code)
-        raise CallFailed(_text(known)) from error
+        outcome = str(problem.status_code)
+        raise CallFailed(_text(problem)) from error
     finally:
         elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
         log.info("mcp call", extra={"tool": name, "outcome": outcome, "ms": elapsed_ms})
@@ -226,8 +224,8 @@ def _answer(tool: Tool, call: Call, idempotency_key: str | None, arguments: Mapp
 
 
 def _text(error: APIException) -> str:
-    """Return an error as a model reads it: what is wrong with which argument, else the code and its detail."""
+    """Return an error for the model: problems by argument, else the code and its detail."""
     errors = flatten_errors(error.detail)
     if isinstance(error, ValidationError):
-        return " ".join(f"{each.attr or 'call'}: {each.detail}" for each in errors[:5])
+        return " ".join(f"{item.attr or 'call'}: {item.detail}" for item in errors[:5])
     return f"{errors[0].code}: {errors[0].detail}"

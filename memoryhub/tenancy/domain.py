@@ -65,10 +65,10 @@ class Input(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """A policy value: a test, the words that say what is allowed, and what a form and the reference say about it.
+    """Validation of a policy value, with texts for error messages, forms and the reference.
 
-    `choices` names the allowed words. `parts` names the numbers of which a mapping, or with `is_list` a list, consists.
-    `title`, `meaning` and `unit` come by `described`.
+    `holds` tests a value; `allowed` describes the valid ones. `choices` are the allowed words and their labels; `parts`
+    the labels of the numbers in a mapping, or with `is_list` in a list. `described` sets title, meaning and unit.
     """
 
     holds: Callable[[Any], bool]
@@ -102,7 +102,7 @@ def whole(low: int, high: int | None = None) -> Check:
 
 def number(low: float, high: float | None = None, *, above: bool = False) -> Check:
     """A finite number from `low` (excluded when `above`) to `high`."""
-    top = float("inf") if high is None else high
+    maximum = float("inf") if high is None else high
     if high is None:
         allowed = _("a number above {low}") if above else _("a number from {low}")
     else:
@@ -111,14 +111,14 @@ def number(low: float, high: float | None = None, *, above: bool = False) -> Che
     def holds(value: Any) -> bool:
         if not isinstance(value, int | float) or isinstance(value, bool):
             return False
-        return (low < value if above else low <= value) and value <= top and value < 1e12  # false for NaN
+        return (low < value if above else low <= value) and value <= maximum and value < 1e12  # false for NaN
 
-    written = format_lazy(allowed, low=f"{low:g}", high="" if high is None else f"{high:g}")
-    return Check(holds, written, Input.NUMBER, low, high)
+    description = format_lazy(allowed, low=f"{low:g}", high="" if high is None else f"{high:g}")
+    return Check(holds, description, Input.NUMBER, low, high)
 
 
 def one_of(choices: Sequence[str] | Mapping[str, Message]) -> Check:
-    """One of some words; a mapping names what they mean."""
+    """One of some words; a mapping gives their labels."""
     return Check(
         lambda value: value in choices if isinstance(value, str) else False,
         format_lazy(_("one of {choices}"), choices=", ".join(choices)),
@@ -143,12 +143,12 @@ def switch() -> Check:
     return Check(lambda value: isinstance(value, bool), _("true or false"), Input.SWITCH)
 
 
-def text(longest: int) -> Check:
+def text(max_length: int) -> Check:
     return Check(
-        lambda value: isinstance(value, str) and len(value) <= longest,
-        format_lazy(_("a text of at most {most} characters"), most=longest),
+        lambda value: isinstance(value, str) and len(value) <= max_length,
+        format_lazy(_("a text of at most {most} characters"), most=max_length),
         Input.PROSE,
-        high=longest,
+        high=max_length,
     )
 
 
@@ -161,11 +161,11 @@ class Policy:
 
     TITLE: Message = ""
     CHECKS: Mapping[str, Check] = {}
-    # What a client that speaks for a user must not change: it would decide what is believed and commanded.
+    # Values that a user's client must not change: they decide about trust and prompts.
     OPERATOR_ONLY: frozenset[str] = frozenset()
-    # Whether a user's own value counts, beside the agent's.
+    # Whether users may override the agent's values.
     FOR_USERS: bool = True
-    # The ranges that experience recommends, narrower than what is allowed; outside them `doctor` warns.
+    # Recommended ranges, narrower than the allowed ones; `doctor` warns outside them.
     RECOMMENDED: Mapping[str, tuple[float, float]] = {}
 
     @classmethod
@@ -218,7 +218,7 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _folded(channel: str) -> str:
+def _normalised(channel: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", channel).casefold()).strip()
 
 
@@ -246,12 +246,12 @@ class TrustPolicy(Policy):
 
     def trust(self, *, channel: str, source_is_trusted: bool) -> Trust:
         """Return the trust of a text from `channel`, written through a key that is trusted or not."""
-        believed = source_is_trusted and not self.doubts(channel)
-        return Trust.TRUSTED if believed else Trust.UNTRUSTED
+        is_trusted = source_is_trusted and not self.doubts(channel)
+        return Trust.TRUSTED if is_trusted else Trust.UNTRUSTED
 
     def doubts(self, channel: str) -> bool:
         """Return whether a channel is untrusted in any case and compatibility form of its name."""
-        return _folded(channel) in map(_folded, self.untrusted_channels)
+        return _normalised(channel) in map(_normalised, self.untrusted_channels)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 
 
 class Agent(models.Model):
-    """Somebody who remembers: its prompt, its domain, and what it overrides (SPEC A1)."""
+    """An agent with its prompt, domain, retrieval configuration and policy overrides (SPEC A1)."""
 
     agent_id = models.CharField(max_length=255, primary_key=True)
     name = models.CharField(max_length=255, blank=True)
@@ -102,7 +102,7 @@ class _SameActor:
 
 
 class _WithinActor:
-    """Mixin of foreign keys between rows of one actor: joins and look-ups of the other row name the actor.
+    """Mixin of foreign keys between rows of one actor: joins and look-ups also filter by the actor.
 
     PostgreSQL then reads one actor's rows of both tables, and a distributed database asks one node (ADR 42).
     """
@@ -114,29 +114,29 @@ class _WithinActor:
         return {"actor_id": instance.actor_id}
 
     def get_forward_related_filter(self, obj: Any) -> dict[str, Any]:
-        whole: dict[str, Any] = super().get_forward_related_filter(obj)  # type: ignore[misc]
-        return {**whole, "actor_id": obj.actor_id}
+        conditions: dict[str, Any] = super().get_forward_related_filter(obj)  # type: ignore[misc]
+        return {**conditions, "actor_id": obj.actor_id}
 
     def deconstruct(self) -> Any:
-        """Look like Django's own field: the column is the same."""
+        """Deconstruct as Django's own field, so that migrations do not change: the column is the same."""
         name, _path, args, kwargs = super().deconstruct()  # type: ignore[misc]
         return name, f"django.db.models.{self.kind}", args, kwargs  # type: ignore[attr-defined]
 
 
 class _RowsWithinActor(ReverseManyToOneDescriptor):
-    """The rows that hang on one, or, prefetched, on several."""
+    """Reverse accessor whose queries filter by the actor."""
 
     @cached_property
     def related_manager_cls(self) -> Any:
-        whole: Any = super().related_manager_cls
+        base: Any = super().related_manager_cls
 
-        class Manager(whole):
+        class Manager(base):
             def _apply_rel_filters(self, queryset: Any) -> Any:
                 return super()._apply_rel_filters(queryset).filter(actor_id=self.instance.actor_id)
 
             def get_prefetch_querysets(self, instances: Any, querysets: Any = None) -> Any:
                 rows = querysets[0] if querysets else self.model._default_manager.get_queryset()
-                rows = rows.filter(actor_id__in={each.actor_id for each in instances})
+                rows = rows.filter(actor_id__in={instance.actor_id for instance in instances})
                 return super().get_prefetch_querysets(instances, [rows])
 
         return Manager
@@ -152,24 +152,24 @@ class OneToOneWithinActor(_WithinActor, models.OneToOneField[_ST, _GT]):
 
 
 class _WithinActorCollector(Collector):
-    """Django's cascade, in which each statement names the actor."""
+    """Django's cascade, with each statement filtered by the actor."""
 
     def related_objects(self, related_model: Any, related_fields: Any, objs: Any) -> Any:
         return super().related_objects(related_model, related_fields, objs).filter(actor_id=objs[0].actor_id)
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        # Rows that were loaded, because others hang on them; Django would delete these by their keys alone.
+        # Rows that were loaded because others refer to them; Django would delete these by their primary keys alone.
         data: dict[Any, Any] = self.data
         for model, rows in data.items():
-            keys, actor_ids = {each.pk for each in rows}, {each.actor_id for each in rows}
-            whole = model._base_manager.using(self.using)
-            self.fast_deletes.append(whole.filter(actor_id__in=actor_ids, pk__in=keys))
+            keys, actor_ids = {row.pk for row in rows}, {row.actor_id for row in rows}
+            queryset = model._base_manager.using(self.using)
+            self.fast_deletes.append(queryset.filter(actor_id__in=actor_ids, pk__in=keys))
         data.clear()
         return super().delete()
 
 
 class OwnedRow(models.Model):
-    """Base of rows that belong to an actor, by a field `actor` of theirs: saving one says whose it is, by no join."""
+    """Base of rows with a field `actor`: updates, deletions and refreshes filter by it, without a join."""
 
     actor_id: UUID
 
@@ -188,9 +188,9 @@ class OwnedRow(models.Model):
         return collector.delete()
 
     def _do_update(self, base_qs: Any, using: Any, pk_val: Any, values: Any, *more: Any) -> Any:
-        # A row never changes hands, and a distributed database refuses a statement that looks as if it did.
-        kept = [each for each in values if each[0].attname != "actor_id"]
-        return super()._do_update(base_qs.filter(actor_id=self.actor_id), using, pk_val, kept, *more)
+        # A row's actor never changes, and a distributed database refuses statements that set the column.
+        changed = [value for value in values if value[0].attname != "actor_id"]
+        return super()._do_update(base_qs.filter(actor_id=self.actor_id), using, pk_val, changed, *more)
 
 
 class ActorRow(OwnedRow):

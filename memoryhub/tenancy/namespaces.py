@@ -1,6 +1,6 @@
-"""Namespaces of memories, and which of them a retrieval looks into: pure rules (SPEC L2, M7).
+"""Namespaces of memories, and the retrieval configuration that selects them: pure rules (SPEC L2, M7).
 
-They live here and not with the memories because an agent carries a retrieval configuration.
+Here and not with the memories, because agents have a retrieval configuration.
 """
 
 import re
@@ -48,7 +48,7 @@ DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float | str]] = {
 
 
 class NamespaceError(DomainError, ValueError):
-    """A namespace or a retrieval configuration that cannot be used; `field` names where it stood."""
+    """An invalid namespace or retrieval configuration; `field` is the request's field."""
 
     def __init__(self, field: str, message: Message, **values: object) -> None:
         self.field = field
@@ -80,23 +80,21 @@ def expand_prefix(prefix: str, *, agent_id: str, user_id: str, field: str = "nam
 def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str = "namespace") -> str:
     """Return a namespace (or prefix) with `{actorId}` filled in.
 
-    Raises NamespaceError for other placeholders and wildcards, which would match nothing.
-
-    Raises it for one without a trailing slash, too: `/facts/ann` would also match `/facts/anna/`. How long it
-    may be is told of what it becomes: what is written may be shorter, and each caller says how much.
+    Raises NamespaceError for other placeholders and wildcards, which would match nothing; for one without a trailing
+    slash, as `/facts/ann` would also match `/facts/anna/`; and if the expanded one is too long.
     """
     expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
-    if found := _PATTERN.search(expanded):
-        why = _("{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is.")
-        raise NamespaceError(field, why, pattern=found[0][:50], actor=ACTOR_PLACEHOLDER)
+    if match := _PATTERN.search(expanded):
+        message = _("{pattern} stands for nothing here: only {actor} is filled in, and a prefix is matched as it is.")
+        raise NamespaceError(field, message, pattern=match[0][:50], actor=ACTOR_PLACEHOLDER)
     if not _NAMESPACE.match(expanded):
-        why = _(
+        message = _(
             "A namespace is a path such as /facts/{actor}/: it begins and ends with a slash, and has no white space."
         )
-        raise NamespaceError(field, why, actor=ACTOR_PLACEHOLDER)
+        raise NamespaceError(field, message, actor=ACTOR_PLACEHOLDER)
     if len(expanded) > MAX_NAMESPACE_LENGTH:
-        why = _("A namespace has at most {most} characters once {actor} is filled in.")
-        raise NamespaceError(field, why, most=MAX_NAMESPACE_LENGTH, actor=ACTOR_PLACEHOLDER)
+        message = _("A namespace has at most {most} characters once {actor} is filled in.")
+        raise NamespaceError(field, message, most=MAX_NAMESPACE_LENGTH, actor=ACTOR_PLACEHOLDER)
     return expanded
 
 
@@ -105,20 +103,20 @@ def namespace_queries(config: Any, *, agent_id: str, user_id: str, field: str = 
     if not isinstance(config, Mapping) or not 0 < len(config) <= MAX_NAMESPACES:
         raise NamespaceError(field, _("must name 1 to {most} namespace prefixes."), most=MAX_NAMESPACES)
     queries = []
-    for prefix, wanted in config.items():
+    for prefix, options in config.items():
         name = repr(prefix[:100])
-        if not isinstance(wanted, Mapping) or not wanted.keys() <= RETRIEVAL_VALUES.keys():
-            why = _("{name} must be an object with top_k, relevance_score and order.")
-            raise NamespaceError(field, why, name=name)
+        if not isinstance(options, Mapping) or not options.keys() <= RETRIEVAL_VALUES.keys():
+            message = _("{name} must be an object with top_k, relevance_score and order.")
+            raise NamespaceError(field, message, name=name)
         defaults = {"top_k": DEFAULT_TOP_K, "relevance_score": DEFAULT_RELEVANCE, "order": BY_RELEVANCE}
-        values = {**defaults, **wanted}
+        values = {**defaults, **options}
         for key, check in RETRIEVAL_VALUES.items():
             if not check.holds(values[key]):
-                must = _("{name}: {key} must be {allowed}.")
-                raise NamespaceError(field, must, name=name, key=key, allowed=check.allowed)
+                message = _("{name}: {key} must be {allowed}.")
+                raise NamespaceError(field, message, name=name, key=key, allowed=check.allowed)
         expanded = expand_prefix(prefix, agent_id=agent_id, user_id=user_id, field=field)
         if values["order"] == BY_STRENGTH and values["relevance_score"]:
-            why = _("{name}: by strength nothing is compared with the query; leave relevance_score out.")
-            raise NamespaceError(field, why, name=name)
+            message = _("{name}: by strength nothing is compared with the query; leave relevance_score out.")
+            raise NamespaceError(field, message, name=name)
         queries.append(NamespaceQuery(expanded, values["top_k"], float(values["relevance_score"]), values["order"]))
     return queries

@@ -1,4 +1,4 @@
-"""The policies of all apps, taken together from `settings.POLICIES`: merged, shown, and checked at start-up."""
+"""The policies of all apps (`settings.POLICIES`): effective values, validation of overrides, and start-up checks."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -42,15 +42,15 @@ def operator_keys() -> frozenset[str]:
 
 
 def effective_policy(policy: type[PolicyType], agent: Agent | None, actor: Actor | None) -> PolicyType:
-    """Return a policy as it holds: the installation's defaults, overridden by the agent's values, then the user's."""
-    overrides = (json.dumps(each.policy) if each and each.policy else "{}" for each in (agent, actor))
+    """Return the effective policy: the installation's defaults, overridden by the agent's values, then the user's."""
+    overrides = (json.dumps(owner.policy) if owner and owner.policy else "{}" for owner in (agent, actor))
     merged: PolicyType = _merged(cast(Hashable, policy), settings.TIME_ZONE, *overrides)
     return merged
 
 
 @lru_cache(maxsize=1024)
 def _merged(policy: Any, time_zone: str, *overrides: str) -> Any:
-    """Return what most actors share: a policy is immutable."""
+    """Return the merged policy, cached: policies are immutable, and most actors share theirs."""
     return policy.from_overrides({"time_zone": time_zone}, *map(json.loads, overrides))
 
 
@@ -59,7 +59,7 @@ def zone_of(agent: Agent | None, actor: Actor | None = None) -> tzinfo:
 
 
 def effective_values(agent: Agent | None, actor: Actor | None) -> dict[str, Any]:
-    """Return every overridable value as it holds for an actor, as plain JSON types."""
+    """Return every overridable value in effect for an actor, as plain JSON types."""
     merged: dict[str, Any] = {}
     for policy in policy_classes():
         merged.update(effective_policy(policy, agent, actor).values())

@@ -13,7 +13,7 @@ from memoryhub.api.fields import OneOf, OwnedOut, ReasonSerializer, TenantQuery,
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import operation
 from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import UnknownRow, seen_by
+from memoryhub.auth.tenancy import UnknownRow, visible_to
 from memoryhub.ids import new_id
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.sleep import SleepRequest
@@ -80,7 +80,7 @@ class SleepView(MemoryView):
 
     def runs(self, run_id: UUID) -> tuple[list[SleepRun], UUID | None]:
         """Return the run with this id, or those of the round with this id, and that id; raises UnknownRow."""
-        rows = seen_by(SleepRun.objects.filter(Q(pk=run_id) | Q(group=run_id)), self.principal)
+        rows = visible_to(SleepRun.objects.filter(Q(pk=run_id) | Q(group=run_id)), self.principal)
         runs = list(rows.order_by("actor__user_id"))
         if not runs:
             raise UnknownRow(f"No sleep {run_id}.")

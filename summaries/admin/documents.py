@@ -329,8 +329,8 @@ class DocumentAdmin(HistoryAdmin):
         latest = self.versions_of(stored, stored.version + 1, 1)
         return {
             "latest": latest[0] if latest else None,
-            "theirs": differences(former, stored.text, most=MAX_CONFLICT_LENGTH) if former is not None else None,
-            "mine": differences(stored.text, submitted, most=MAX_CONFLICT_LENGTH),
+            "theirs": differences(former, stored.text, max_length=MAX_CONFLICT_LENGTH) if former is not None else None,
+            "mine": differences(stored.text, submitted, max_length=MAX_CONFLICT_LENGTH),
             "text": stored.text[:MAX_CONFLICT_LENGTH],
             "is_cut": len(stored.text) > MAX_CONFLICT_LENGTH,
         }

@@ -199,7 +199,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
         with suppress(UnknownRow):
             delete_project(project=obj, by=principal(request), reason=submitted_reason(request), now=clock())
 
-    def deleted_along(self, rows: Sequence[Project]) -> Mapping[Any, int]:
+    def related_counts(self, rows: Sequence[Project]) -> Mapping[Any, int]:
         """Return the counts of what goes with projects; decisions and events stay."""
         of_actors: dict[str, list[UUID]] = {"actor_id__in": [row.actor_id for row in rows]}
         documents = Document.objects.filter(**of_actors, project__in=rows)

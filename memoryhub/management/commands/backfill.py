@@ -51,7 +51,7 @@ class Command(ResumableCommand):
             except ProviderError as error:
                 self.stdout.write(f"{name}: {error}")
                 continue
-            texts = f"{sum(each.size for each in missing)} texts" if missing else "nothing is missing"
+            texts = f"{sum(piece.size for piece in missing)} texts" if missing else "nothing is missing"
             self.stdout.write(f"{name}: {len(missing)} to do, {texts}.")
             if missing and not options["dry_run"]:
                 self._work_off(name, missing)

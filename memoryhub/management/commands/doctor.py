@@ -34,7 +34,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         # A database that is away is one finding, not one of each check that asks it.
-        findings = list(dict.fromkeys(finding for each in DIAGNOSES for finding in _look(each)))
+        findings = list(dict.fromkeys(finding for diagnosis in DIAGNOSES for finding in _look(diagnosis)))
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2))
         else:

@@ -55,14 +55,14 @@ class Command(BaseCommand):
             raise CommandError("--format markdown needs a folder, --agent and --user.")
         by, now = command("export"), timezone.now()
         try:
-            left = [
+            unchanged = [
                 line for write in TREE_EXPORTS for line in write(actor=actors[0], root=Path(folder), by=by, now=now)
             ]
         except OSError as error:
             raise CommandError(f"Cannot write {folder}: {error.strerror}.") from error
-        for line in left:
+        for line in unchanged:
             self.stdout.write(line)
-        self.stdout.write(f"Wrote {folder}; {len(left)} files were left as they are.")
+        self.stdout.write(f"Wrote {folder}; {len(unchanged)} files were left as they are.")
 
 
 def _write(file: Path, pieces: Iterator[bytes]) -> int:

@@ -111,12 +111,12 @@ class Command(ResumableCommand):
         for note in report.notes[:SHOWN_NOTES]:
             self.stdout.write(str(note))
         if len(report.notes) > SHOWN_NOTES:
-            for why, count in sorted(report.reasons.items()):
-                self.stdout.write(f"{count} × {why}")
+            for reason, count in sorted(report.reasons.items()):
+                self.stdout.write(f"{count} × {reason}")
         for name in sorted({*report.made, *report.known, *report.refused}):
             counts = (report.made[name], report.known[name], report.refused[name])
             self.stdout.write("{}: {} new, {} here already, {} refused".format(name, *counts))
-        sums = [sum(each.values()) for each in (report.made, report.known, report.refused)]
+        sums = [sum(counter.values()) for counter in (report.made, report.known, report.refused)]
         counted = "{} new, {} here already, {} refused.".format(*sums)
         self.stdout.write(f"{'Would be' if dry_run else 'Imported'}: {counted}")
 

@@ -69,7 +69,7 @@ class Command(BaseCommand):
         self.stdout.write(new.text)
 
     def _list(self, options: dict[str, Any], now: datetime) -> None:
-        keys = [_shown(key, now) for key in ApiKey.objects.all()]
+        keys = [_key_values(key, now) for key in ApiKey.objects.all()]
         if options["json"]:
             for key in keys:
                 self.stdout.write(json.dumps(key, ensure_ascii=False))
@@ -115,10 +115,10 @@ def _check_texts(**texts: str) -> None:
             raise CommandError(f"{option}: give printable characters, on one line.")
 
 
-def _check_agents(wanted: Sequence[str]) -> None:
+def _check_agents(requested: Sequence[str]) -> None:
     """Raise CommandError for agents that do not exist, with those that do."""
-    known = set(Agent.objects.filter(pk__in=wanted).values_list("pk", flat=True))
-    unknown = [agent for agent in wanted if agent not in known]
+    known = set(Agent.objects.filter(pk__in=requested).values_list("pk", flat=True))
+    unknown = [agent for agent in requested if agent not in known]
     if not unknown:
         return
     advice = "The admin, `POST /api/v1/agents`, or the first write of a key for all agents creates one."
@@ -139,15 +139,15 @@ def _find(text: str) -> ApiKey:
         keys = ApiKey.objects.filter(pk=UUID(text))
     except ValueError:
         keys = ApiKey.objects.filter(prefix=text.removeprefix("mh_").rstrip("_…"))
-    found = list(keys[:2])
-    if not found:
+    matches = list(keys[:2])
+    if not matches:
         raise CommandError("No key has this prefix or id; `manage.py keys list` shows them.")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise CommandError("Several keys have this prefix; name the id, as `manage.py keys list --json` shows it.")
-    return found[0]
+    return matches[0]
 
 
-def _shown(key: ApiKey, now: datetime) -> dict[str, Any]:
+def _key_values(key: ApiKey, now: datetime) -> dict[str, Any]:
     times = {name: getattr(key, name) for name in ("created_at", "last_used_at", "expires_at")}
     return {
         "prefix": f"mh_{key.prefix}",

@@ -197,7 +197,7 @@ def test_a_page_of_changes_says_where_the_next_begins() -> None:
     whole = differences(one, two)
     seen, first = [], 0
     while True:
-        page = differences(one, two, first=first, most=500)
+        page = differences(one, two, first=first, max_length=500)
         seen += page.passages
         if page.following is None:
             break

@@ -54,14 +54,14 @@ def test_a_clock_that_was_years_ahead_keeps_nobody_out() -> None:
 def test_a_file_that_is_not_whole_begins_anew(tmp_path: Path, left: bytes) -> None:
     (tmp_path / "one").write_bytes(left)
     counter = CallCounter(tmp_path)
-    assert [counter.count("one", now=5.0, most=2) > 0 for _ in range(3)] == [False, False, True]
+    assert [counter.count("one", now=5.0, limit=2) > 0 for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_callers_are_counted_apart(tmp_path: Path, is_shared: bool) -> None:
     counter = CallCounter(tmp_path if is_shared else None)
-    assert [counter.count("one", now=5.0, most=2) > 0 for _ in range(3)] == [False, False, True]
-    assert counter.count("other", now=5.0, most=2) == 0
+    assert [counter.count("one", now=5.0, limit=2) > 0 for _ in range(3)] == [False, False, True]
+    assert counter.count("other", now=5.0, limit=2) == 0
 
 
 def test_processes_lose_no_call(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_processes_lose_no_call(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; import django; django.setup();"
         "from memoryhub.auth.authentication import CallCounter;"
         "counter = CallCounter(Path(sys.argv[1]));"
-        "print(sum(counter.count('one', now=5.0, most=700) == 0 for _ in range(300)))"
+        "print(sum(counter.count('one', now=5.0, limit=700) == 0 for _ in range(300)))"
     )
     processes = [
         subprocess.Popen([sys.executable, "-c", calls, str(tmp_path)], stdout=subprocess.PIPE, text=True)
