@@ -131,9 +131,9 @@ def _copy_fields(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> 
 def actors_to_count(actor_id: UUID | None = None) -> dict[UUID, int]:
     """Return the actors, or the one, whose frequent terms are missing or outdated, with their numbers of texts."""
     texts: Counter[UUID] = Counter()
-    whose = models.Q() if actor_id is None else models.Q(actor_id=actor_id)
+    where = models.Q() if actor_id is None else models.Q(actor_id=actor_id)
     for model in index_models():
-        rows = model.objects.filter(whose, space__in=_active_spaces()).order_by()
+        rows = model.objects.filter(where, space__in=_active_spaces()).order_by()
         texts.update(dict(rows.values_list("actor_id").annotate(models.Count("pk"))))
     known = dict(FrequentTerms.objects.values_list("actor_id", "counts__0"))
     return {

@@ -26,7 +26,7 @@ def message(page: Any) -> Any:
 
 def test_tokens_are_counted_while_one_types(page: Any, stage: Stage) -> None:
     page.goto(page_of(memory()))
-    told = page.locator("[data-told]")
+    told = page.locator("[data-length-label]")
     before = told.text_content()
     page.locator("#id_text").fill("One word. " * 3000)
     expect(told).not_to_have_text(before)
