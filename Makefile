@@ -18,7 +18,7 @@ help:
 	@echo "make stop   end it, and its database"
 	@echo "make test   run unit, integration and browser tests (ARGS='-k supervisor -x' picks from all tests; CHROMIUM=/path/to/chromium)"
 	@echo "make test-slow  run the slow tests: kills, whole installations, upgrades, property tests with many examples"
-	@echo "make coverage   run the tests of `make test` and measure their coverage"
+	@echo "make coverage   run the tests of make test and measure their coverage"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
 	@echo "make schema write docs/reference/openapi.yaml and the Python client's types"
 	@echo "make typescript  write the TypeScript client's types"

@@ -269,3 +269,15 @@ def test_every_metric_is_documented() -> None:
     own += [BACKGROUND, CALLS, SUMMARIES]
     names = [metric.name for collector in own for metric in collector.describe()]
     assert [name for name in names if f"\n| `{name}` | " not in page] == []
+
+
+def test_help_of_make_starts_nothing(tmp_path: Path) -> None:
+    """A backtick in its text would: the shell ran the whole test suite."""
+    make, started = shutil.which("make"), tmp_path / "started"
+    assert make
+    (tmp_path / "make").write_text(f"#!/bin/sh\ntouch {started}\n")
+    (tmp_path / "make").chmod(0o755)
+    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    answer = subprocess.run([make, "help"], cwd=CHECKOUT, env=variables, capture_output=True, text=True, timeout=60)
+    assert "make test-slow" in answer.stdout
+    assert (answer.returncode, answer.stderr, started.exists()) == (0, "", False)
