@@ -69,7 +69,7 @@ def _earlier_window(request: LayerRequest, limit: int) -> tuple[list[Message], l
         first = EARLIEST.first(of_actor & Q(session_id=session.pk))
         beginning = first.created_at if first else session.started_at
         where &= ~Q(session_id=session.pk) & Q(created_at__lte=beginning)
-    latest = NEWEST.rows(where, most=limit + 1)[::-1]
+    latest = NEWEST.rows(where, limit=limit + 1)[::-1]
     return latest[:-limit], latest[-limit:]
 
 

@@ -24,23 +24,23 @@ _LENGTH: Final = re.compile(r"\([\d, ]+\)|(?<=\[)\d+(?=])")
 
 
 def copy_rows(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Insert rows, given by the names of their columns' attributes, all alike; the database fills in the others.
+    """Insert rows, given as values by `attname`, all with the same columns; the database sets defaults of the others.
 
-    Rows of a generator are made while the server stores those before them; it must not use the connection.
-    Values are of the types that the fields' columns hold: nothing converts them. Raises DataError, as an INSERT does,
-    for a text with NUL or beyond its length and for a number that the column cannot hold.
+    A generator of rows runs while the server stores those before; it must not use the connection. Values must have the
+    columns' types: nothing converts them. Raises DataError, as an INSERT does, for a text with NUL or beyond its
+    length, and for a number out of range.
     """
-    coming = iter(rows)
-    if (first := next(coming, None)) is None:
+    remaining = iter(rows)
+    if (first := next(remaining, None)) is None:
         return
     statement, types, adapters = _copying(model, tuple(first))
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:
         copy.set_types(types)
-        for row in chain([first], coming):
+        for row in chain([first], remaining):
             values = [*row.values()]
-            for place, adapt in adapters:
-                if values[place] is not None:
-                    values[place] = adapt(values[place])
+            for index, adapt in adapters:
+                if values[index] is not None:
+                    values[index] = adapt(values[index])
             copy.write_row(values)
 
 
@@ -48,15 +48,15 @@ def copy_rows(model: type[Model], rows: Iterable[Mapping[str, Any]]) -> None:
 def _copying(
     model: type[Model], names: tuple[str, ...]
 ) -> tuple[str, list[str], list[tuple[int, Callable[[Any], Any]]]]:
-    """Return the statement for columns, PostgreSQL's types of their values, and by place what is adapted, and how."""
-    by_name, quoted = {each.attname: each for each in model._meta.concrete_fields}, connection.ops.quote_name
-    fields = [by_name[name] for name in names]
+    """Return the COPY statement, the PostgreSQL types of the columns, and adapters by column index."""
+    fields_by_name, quoted = {field.attname: field for field in model._meta.concrete_fields}, connection.ops.quote_name
+    fields = [fields_by_name[name] for name in names]
     columns = ", ".join(quoted(str(field.column)) for field in fields)
-    # A vector's bytes are its binary form; psycopg knows no type that it would have to have.
+    # A vector is passed in its binary form, as bytes; psycopg does not know its type.
     types = [
         "bytea" if isinstance(field, VECTORS) else _LENGTH.sub("", str(field.db_type(connection))) for field in fields
     ]
-    adapters = [(place, adapt) for place, field in enumerate(fields) if (adapt := _adapter(field))]
+    adapters = [(index, adapt) for index, field in enumerate(fields) if (adapt := _adapter(field))]
     return f"COPY {quoted(model._meta.db_table)} ({columns}) FROM STDIN (FORMAT BINARY)", types, adapters
 
 
@@ -68,17 +68,17 @@ def _adapter(field: "Field[Any, Any]") -> Callable[[Any], Any] | None:
 
 
 def _checked(number: int, *, low: int, high: int) -> int:
-    """Return a number that a column can hold: in binary form, its upper bytes would else be cut off without a word."""
+    """Raise DataError for a number out of range, whose upper bytes COPY in binary form would cut off silently."""
     if not low <= number <= high:
         raise DataError(f"A whole number of this column lies between {low} and {high}.")
     return number
 
 
 def copy_models(rows: Sequence[Model]) -> None:
-    """Insert new instances of one model, every column with what the instance holds, and note that they are stored."""
+    """Insert new instances of one model with all their columns, and mark them as stored."""
     if not rows:
         return
-    columns = [each.attname for each in rows[0]._meta.concrete_fields if not each.generated]
+    columns = [field.attname for field in rows[0]._meta.concrete_fields if not field.generated]
     copy_rows(type(rows[0]), [{name: getattr(row, name) for name in columns} for row in rows])
     for row in rows:
         row._state.adding = False

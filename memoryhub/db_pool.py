@@ -21,10 +21,10 @@ Piece = TypeVar("Piece")
 
 
 def return_connection() -> None:
-    """Give this thread's connection back, where no transaction is open; the next query gets one by itself.
+    """Return this thread's connection to the pool, unless a transaction is open; the next query takes one again.
 
-    The web process has a pool of few connections; whoever waits for a model for a minute must hold none. So nothing
-    that may wait for a network holds a lock of its session, which would go back into the pool with the connection.
+    The web process has a pool of few connections, and a call of a model may take a minute. Code that waits for
+    a network must hold no session-level lock, which would go back into the pool with the connection.
     """
     if not connection.in_atomic_block:
         connection.close()
@@ -51,7 +51,7 @@ def own_connection() -> Iterator[None]:
 def process_lock(name: str, *, seconds: float) -> Iterator[bool]:
     """Hold a lock by name within this process; wait without a database connection.
 
-    Says whether that came true in time. Nothing of it outlives the process, and other processes know nothing of it.
+    Yields whether the lock was acquired in time. Other processes do not share it.
     """
     with _released:
         if name in _busy:
@@ -74,17 +74,17 @@ _released = threading.Condition()
 
 @contextmanager
 def limit_concurrency() -> Iterator[None]:
-    """Wait, without a connection, until few others do the same: half of the pool at most works on what comes in crowds.
+    """Run the body in one of as many slots as half the pool has connections; wait for one without a connection.
 
-    A pool waits for some seconds and then refuses; fifty chats that begin at once wait here instead.
+    The pool's own queue times out after some seconds; fifty concurrent chats wait here instead.
     """
     return_connection()
-    with _room():
-        _held.room = True
+    with _slots():
+        _thread_state.room = True
         try:
             yield
         finally:
-            _held.room = False
+            _thread_state.room = False
             return_connection()
 
 
@@ -95,33 +95,33 @@ def release_connection() -> Iterator[None]:
     Within a transaction neither can be given up.
     """
     return_connection()
-    if connection.in_atomic_block or not getattr(_held, "room", False):
+    if connection.in_atomic_block or not getattr(_thread_state, "room", False):
         yield
         return
-    _room().release()
-    _held.room = False
+    _slots().release()
+    _thread_state.room = False
     try:
         yield
     finally:
-        return_connection()  # what was asked of it meanwhile, such as a row of the ledger, is over
-        _room().acquire()
-        _held.room = True
+        return_connection()  # a query meanwhile, such as a ledger entry's, may have taken one
+        _slots().acquire()
+        _thread_state.room = True
 
 
-_held = threading.local()
+_thread_state = threading.local()
 
 
 @cache
-def _room() -> threading.BoundedSemaphore:
+def _slots() -> threading.BoundedSemaphore:
     return threading.BoundedSemaphore(max(1, settings.ENVIRONMENT.pool_share // 2))
 
 
 def after_answer(act: Callable[[], None]) -> None:
     """Run `act` after this thread's response is sent; at once outside a request.
 
-    It is lost where the process ends in between.
+    It is lost if the process ends in between.
     """
-    acts: list[Callable[[], None]] | None = getattr(_held, "after_answer", None)
+    acts: list[Callable[[], None]] | None = getattr(_thread_state, "after_answer", None)
     if acts is None:
         act()
     else:
@@ -132,11 +132,11 @@ def after_answer(act: Callable[[], None]) -> None:
 def answering() -> Iterator[list[Callable[[], None]]]:
     """Collect this thread's `after_answer` calls, in order; the caller runs them once the response is sent."""
     acts: list[Callable[[], None]] = []
-    _held.after_answer = acts
+    _thread_state.after_answer = acts
     try:
         yield acts
     finally:
-        _held.after_answer = None
+        _thread_state.after_answer = None
 
 
 async def run_in_thread(act: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -163,7 +163,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class Stream(Generic[Piece]):
-    """Channel from one event loop to one listener in another, who may come late, or never."""
+    """Channel from one event loop to one listener in another, which may start late, or never."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -201,44 +201,44 @@ Act = Callable[[Item, Callable[[], bool]], Result]
 
 
 def run_parallel(act: Act[Item, Result], items: Sequence[Item], *, at_once: int) -> Iterator[Result]:
-    """Yield what `act` returns for each item, as it comes; in this thread, where one at a time is enough.
+    """Yield the results of `act` for each item, in order of completion; in this thread if `at_once` or items are 1.
 
-    Once this is broken off, or an item has failed, none may go on: what has begun is waited for, what has not is left.
-    Raises what `act` raises.
+    After the iterator is closed or an item has failed, no further item starts; running ones are waited for. Raises the
+    error of `act`.
     """
     if min(at_once, len(items)) <= 1:
         for item in items:
             yield act(item, lambda: True)
         return
-    over, waiting, done = Event(), SimpleQueue[Item](), SimpleQueue[Future[Result] | None]()
+    stopped, queue, results = Event(), SimpleQueue[Item](), SimpleQueue[Future[Result] | None]()
     for item in items:
-        waiting.put(item)
+        queue.put(item)
     with ThreadPoolExecutor(at_once, "side-by-side") as threads:
         try:
             for _ in range(at_once):
-                threads.submit(_work, act, waiting, done, over)
+                threads.submit(_work, act, queue, results, stopped)
             for _ in range(at_once):
-                while (future := done.get()) is not None:
+                while (future := results.get()) is not None:
                     yield future.result()
         finally:
-            over.set()
+            stopped.set()
 
 
-def _work(act: Act[Any, Any], waiting: SimpleQueue[Any], done: SimpleQueue[Any], over: Event) -> None:
-    """Do one after the other until none is left; the last word of a thread is that it has ended."""
+def _work(act: Act[Any, Any], queue: SimpleQueue[Any], results: SimpleQueue[Any], stopped: Event) -> None:
+    """Process items until the queue is empty; put None at the end of the thread."""
     try:
-        while not over.is_set():
-            item, future = waiting.get_nowait(), Future[Any]()
+        while not stopped.is_set():
+            item, future = queue.get_nowait(), Future[Any]()
             try:
-                future.set_result(act(item, lambda: not over.is_set()))
+                future.set_result(act(item, lambda: not stopped.is_set()))
             except BaseException as error:
                 future.set_exception(error)
-                over.set()
-            done.put(future)
+                stopped.set()
+            results.put(future)
     except Empty:
         pass
     finally:
         try:
             connection.close()
         finally:
-            done.put(None)
+            results.put(None)

@@ -1,13 +1,13 @@
-"""Querysets compiled once: Django takes 1 to 2 ms to turn filters into SQL, and most requests ask in the same way.
+"""Querysets compiled once: Django takes 1 to 2 ms to turn filters into SQL, and most requests use the same filters.
 
     ACTORS = PreparedQuery(lambda: Actor.objects.select_related("agent"))
     ACTORS.first(Q(id=key))
 
-The SQL is kept by the shape of the condition: its lookups, how they are joined, and the values that are part of the
-text (None, True, False). All other values are bound at each call. A condition with a lookup that takes no bound value
-is compiled as always, so that every condition finds what `filter` would.
+The SQL is cached by the shape of the condition: its lookups, connectors, and the values that are part of the SQL text
+(None, True, False). All other values are bound at each call. A condition with a lookup that takes no bound value is
+compiled each time, so that every condition returns the same rows as `filter`.
 
-PostgreSQL keeps the statement as well, parsed and planned, for as long as the connection lives (`prepared_cursor`).
+PostgreSQL keeps the statement prepared, too, for as long as the connection lives (`prepared_cursor`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ Shape = tuple[Any, ...]
 Values = dict[str | int, Any]
 
 MAX_SHAPES: Final = 64
-"""Of one query, for clients choose which filters a search has."""
+"""Cached statements of one query; clients choose the filters of a search, so there are many shapes."""
 
 SCALARS: Final = (str, int, float, UUID, datetime, date)
 COMPARISONS: Final = frozenset({"exact", "lt", "lte", "gt", "gte"})
@@ -73,10 +73,10 @@ class _PreparingCursor(Cursor[Any]):
 
 
 def prepared_cursor(using: str = DEFAULT_DB_ALIAS) -> Any:
-    """Return a cursor as `connection.cursor()` does, whose statements PostgreSQL parses and plans once a connection.
+    """Return a cursor like `connection.cursor()`, whose statements PostgreSQL parses and plans once per connection.
 
-    For statements that find rows by keys, or the first in the order of an index: a plan is made without knowing the
-    values, and must be good for all of them. A statement that fails at first stays prepared until the connection ends.
+    For statements that find rows by keys, or the first in the order of an index: a generic plan must be good for all
+    values. A statement that fails at first stays prepared until the connection ends.
     With `prepare_threshold=none` in DATABASE_URL it is an ordinary cursor.
     """
     connection: Any = connections[using]
@@ -88,7 +88,7 @@ def prepared_cursor(using: str = DEFAULT_DB_ALIAS) -> Any:
 
 
 class Param(Expression):
-    """Place of a value that is bound at each call."""
+    """Placeholder of a value that is bound at each call."""
 
     def __init__(self, name: str | int, output_field: Any = None) -> None:
         super().__init__(output_field=output_field)
@@ -126,7 +126,7 @@ class PreparedQuery(Generic[Row]):
     """
 
     def __init__(self, build: Callable[[], QuerySet[Any, Row]], *, server_prepared: bool = True) -> None:
-        self._build = build  # later, for models are not loaded where it stands
+        self._build = build  # called later, as models are not loaded at import
         self._server_prepared = server_prepared
         self._known = lru_cache(MAX_SHAPES)(self._compiled)
         self._lookup_of = lru_cache(MAX_SHAPES)(self._lookup)
@@ -141,34 +141,35 @@ class PreparedQuery(Generic[Row]):
             )
         return rows  # type: ignore[no-any-return]
 
-    def rows(self, where: Q, /, *, most: int | None = None, **params: Any) -> list[Row]:
+    def rows(self, where: Q, /, *, limit: int | None = None, **params: Any) -> list[Row]:
         """Return the rows that meet a condition; `params` are the values of the queryset's own `Param`s."""
         try:
-            statement, values = self._bound(where, params, most)
+            statement, values = self._bound(where, params, limit)
         except EmptyResultSet:
             return []
         return statement.rows(values)
 
     def first(self, where: Q, /, **params: Any) -> Row | None:
-        return next(iter(self.rows(where, most=1, **params)), None)
+        return next(iter(self.rows(where, limit=1, **params)), None)
 
     def sql(self, where: Q, /, **params: Any) -> Sql:
         """Return the statement, as a part of another one, and its values. Raises EmptyResultSet."""
         statement, values = self._bound(where, params, None)
         return statement.sql, values
 
-    def _bound(self, where: Q, params: dict[str, Any], most: int | None) -> tuple["Statement[Row]", tuple[Any, ...]]:
+    def _bound(self, where: Q, params: dict[str, Any], limit: int | None) -> tuple["Statement[Row]", tuple[Any, ...]]:
         values: Values = dict(params.items())
         shape = self._shape(where, values)
-        statement = self._compiled(where, most) if shape is None else self._known(shape, most)
-        return statement, tuple([values[each.name] if isinstance(each, Param) else each for each in statement.places])
+        statement = self._compiled(where, limit) if shape is None else self._known(shape, limit)
+        bound = [values[param.name] if isinstance(param, Param) else param for param in statement.bound_params]
+        return statement, tuple(bound)
 
-    def _compiled(self, where: Q | Shape, most: int | None) -> "Statement[Row]":
-        rows = self._base.filter(where if isinstance(where, Q) else _condition(where))[:most]
+    def _compiled(self, where: Q | Shape, limit: int | None) -> "Statement[Row]":
+        rows = self._base.filter(where if isinstance(where, Q) else _condition(where))[:limit]
         return Statement(rows, server_prepared=self._server_prepared and not isinstance(where, Q))
 
     def _shape(self, where: Q, values: Values) -> Shape | None:
-        """Return a condition with places for values, and note these by number; None where it is compiled as it is."""
+        """Return a condition with `Param`s for values, and add these to `values`; None if it cannot be cached."""
         children: list[Any] = []
         for child in where.children:
             shape = self._shape(child, values) if isinstance(child, Q) else self._leaf(child, values)
@@ -206,13 +207,13 @@ class PreparedQuery(Generic[Row]):
 
 
 class Statement(Generic[Row]):
-    """A compiled query: its SQL, the places of its values, and how rows are read. It holds nothing of a call."""
+    """A compiled query: SQL, bound parameters, and a reader of rows. Independent of any call."""
 
     def __init__(self, rows: QuerySet[Any, Row], *, server_prepared: bool) -> None:
         """Compile a queryset. Raises EmptyResultSet."""
         compiler = rows.query.get_compiler(rows.db)
         self.using, self.server_prepared = rows.db, server_prepared
-        self.sql, self.places = compiler.as_sql()
+        self.sql, self.bound_params = compiler.as_sql()
         self._converters = compiler.get_converters([column for column, *_ in compiler.select]).items()
         self._read = READERS[rows._iterable_class](compiler)
 
@@ -220,15 +221,15 @@ class Statement(Generic[Row]):
         connection = connections[self.using]  # this thread's
         with prepared_cursor(self.using) if self.server_prepared else connection.cursor() as cursor:
             cursor.execute(self.sql, values)
-            found: list[Any] = cursor.fetchall()
+            rows: list[Any] = cursor.fetchall()
         if self._converters:
-            found = [self._converted(list(row), connection) for row in found]
-        return [self._read(row) for row in found]
+            rows = [self._converted(list(row), connection) for row in rows]
+        return [self._read(row) for row in rows]
 
     def _converted(self, row: list[Any], connection: Any) -> list[Any]:
-        for place, (converters, column) in self._converters:
+        for index, (converters, column) in self._converters:
             for convert in converters:
-                row[place] = convert(row[place], column, connection)
+                row[index] = convert(row[index], column, connection)
         return row
 
 
@@ -244,32 +245,32 @@ def stored(
 
 
 def _model_reader(compiler: Any, kind: Any = None) -> Callable[[Sequence[Any]], Any]:
-    """Return what makes a row a model, with those that are joined to it.
+    """Return a function that builds a model instance from a row, with its joined instances.
 
-    `kind` says which columns are whose, in a row of several models.
+    `kind` is the compiler's `klass_info`, which maps columns to models.
     """
     kind = kind or compiler.klass_info
-    model, places = kind["model"], kind["select_fields"]
-    names = [compiler.select[place][0].target.attname for place in places]
-    own = slice(places[0], places[-1] + 1)
-    joined = [_joined_reader(compiler, each) for each in kind.get("related_klass_infos", ())]
+    model, indexes = kind["model"], kind["select_fields"]
+    names = [compiler.select[index][0].target.attname for index in indexes]
+    own_columns = slice(indexes[0], indexes[-1] + 1)
+    joined = [_joined_reader(compiler, related) for related in kind.get("related_klass_infos", ())]
     annotations = (compiler.annotation_col_map or {}).items() if kind is compiler.klass_info else ()
 
     def read(row: Sequence[Any]) -> Any:
-        instance = stored(model, zip(names, row[own], strict=True), using=compiler.using)
+        instance = stored(model, zip(names, row[own_columns], strict=True), using=compiler.using)
         for populate in joined:
             populate(row, instance)
-        for name, place in annotations:
-            setattr(instance, name, row[place])
+        for name, index in annotations:
+            setattr(instance, name, row[index])
         return instance
 
     return read
 
 
 def _joined_reader(compiler: Any, kind: Any) -> Callable[[Sequence[Any], Any], None]:
-    """Return what reads a joined model from a row and ties it to the one that it was joined to."""
+    """Return a function that reads a joined instance from a row and sets the relation on both instances."""
     read = _model_reader(compiler, kind)
-    key = next(place for place in kind["select_fields"] if compiler.select[place][0].target.primary_key)
+    key = next(index for index in kind["select_fields"] if compiler.select[index][0].target.primary_key)
 
     def populate(row: Sequence[Any], instance: Any) -> None:
         other = None if row[key] is None else read(row)
@@ -285,10 +286,10 @@ READERS: Final[Mapping[Any, Callable[[Any], Callable[[Sequence[Any]], Any]]]] = 
     ValuesListIterable: lambda compiler: tuple,
     FlatValuesListIterable: lambda compiler: itemgetter(0),
 }
-"""By what a queryset yields: what reads a row, given the compiler."""
+"""Factories of row readers, by the queryset's iterable class."""
 
 
 def _condition(shape: Shape) -> Q:
     connector, negated, children = shape
-    leaves_and_branches = (each if len(each) == 2 else _condition(each) for each in children)
+    leaves_and_branches = (child if len(child) == 2 else _condition(child) for child in children)
     return Q(*leaves_and_branches, _connector=connector, _negated=negated)

@@ -55,9 +55,9 @@ def decode_json(text: str, name: str = "body") -> Any:
     try:
         return read(object_pairs_hook=_object)
     except _RepeatedKey:
-        # The decoder knows no places: those are found by reading once more, with all members kept.
-        place = _repeated_key(read(object_pairs_hook=_Members), name)
-        raise UnusableJSON(f"{place}: the key is given more than once.") from None
+        # The decoder does not report positions: parse again with all members to find the path.
+        path = _repeated_key(read(object_pairs_hook=_Members), name)
+        raise UnusableJSON(f"{path}: the key is given more than once.") from None
 
 
 class _RepeatedKey(Exception):
@@ -76,16 +76,16 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _repeated_key(value: Any, path: str) -> str | None:
-    """Return the place of the first key that its object has already, or None."""
+    """Return the path of the first repeated key, or None."""
     seen: set[str] = set()
     if isinstance(value, _Members):
         for key, item in value:
-            place = _member(path, key)
+            member_path = _member(path, key)
             if key in seen:
-                return place
+                return member_path
             seen.add(key)
-            if found := _repeated_key(item, place):
-                return found
+            if repeated := _repeated_key(item, member_path):
+                return repeated
     elif isinstance(value, list):
         return next(filter(None, (_repeated_key(item, f"{path}[{n}]") for n, item in enumerate(value))), None)
     return None
@@ -93,9 +93,9 @@ def _repeated_key(value: Any, path: str) -> str | None:
 
 def check_storable(value: Any, path: str = "body") -> None:
     """Raise UnusableJSON where a text in `value` holds NUL or a lone surrogate."""
-    for place, text in _texts(value, path):
+    for location, text in _texts(value, path):
         if problem := text_problem(text):
-            raise UnusableJSON(f"{place}: {problem}")
+            raise UnusableJSON(f"{location}: {problem}")
 
 
 def text_problem(text: str) -> str | None:
@@ -112,8 +112,8 @@ def storable_text(text: str) -> str:
 
 
 def _check_shape(text: str) -> None:
-    """Raise UnusableJSON for what would take a hundred times its bytes once parsed, before it is parsed."""
-    # The quick count includes what stands within strings, so it is never too low.
+    """Raise UnusableJSON before parsing a document that would take a hundred times its bytes in memory."""
+    # The quick count includes characters within strings, so it is never too low.
     if _excess(text) is None and _containers(text) <= MAX_DEPTH:
         return
     skeleton = _without_texts(text)
@@ -145,13 +145,13 @@ def _containers(text: str) -> int:
 
 def _excess(text: str) -> str | None:
     containers = _containers(text)
-    for count, most, name in (
+    for count, limit, name in (
         (text.count('"') // 2, MAX_STRINGS, "texts"),
         (containers, MAX_CONTAINERS, "lists and objects"),
         (text.count(",") + containers + 1, MAX_VALUES, "values"),
     ):
-        if count > most:
-            return f"{count} {name}; at most {most}"
+        if count > limit:
+            return f"{count} {name}; at most {limit}"
     return None
 
 

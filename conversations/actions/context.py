@@ -347,7 +347,7 @@ def _latest(tenant: Tenant, request: ContextRequest, *, most: int) -> list[Messa
     said = Q(actor_id=tenant.actor_id, session_id=request.session.pk) & SPOKEN
     if request.stored_message is not None:
         said &= Q(seq__lt=request.stored_message.seq)
-    return LATEST.rows(said, most=most)[::-1]
+    return LATEST.rows(said, limit=most)[::-1]
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:

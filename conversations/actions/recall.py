@@ -94,4 +94,4 @@ def search_messages(
 
 def _authors(actor_id: UUID) -> set[str]:
     """Return who spoke by name to this actor, in the newest sessions first; at most MAX_NAMES."""
-    return set(SPEAKERS.rows(Q(actor_id=actor_id), most=MAX_NAMES))
+    return set(SPEAKERS.rows(Q(actor_id=actor_id), limit=MAX_NAMES))

@@ -62,7 +62,7 @@ class BlockIn(StrictSerializer):
     url = URLField(required=False, max_length=2000)
     image_url = serializers.JSONField(required=False, help_text='OpenAI\'s form of an image: `{"url": …}`.')
     id = TextField(required=False, max_length=MAX_ID_LENGTH)
-    input = ObjectField(required=False, longest=MAX_TEXT_LENGTH)
+    input = ObjectField(required=False, max_bytes=MAX_TEXT_LENGTH)
     tool_use_id = TextField(required=False, max_length=MAX_ID_LENGTH)
     content = serializers.JSONField(required=False, help_text="Of a result: a text, or blocks of text and images.")
     is_error = serializers.BooleanField(required=False, allow_null=True)

@@ -215,10 +215,10 @@ class ActorExport(ApiView):
         if tenant.actor is None:
             raise UnknownRow("No such user of this agent.")
         audit.record(by=self.principal, verb="export", row=tenant.actor, now=self.now)
-        whose = Selection(tenant.agent_id, tenant.user_id)
+        selection = Selection(tenant.agent_id, tenant.user_id)
         # Django would collect a plain iterator whole before it sends the first byte through ASGI.
         streams = isinstance(request._request, ASGIRequest)
-        pieces = stream_from_thread(lambda: export(whose)) if streams else export(whose)
+        pieces = stream_from_thread(lambda: export(selection)) if streams else export(selection)
         headers = {"Content-Disposition": 'attachment; filename="export.jsonl"', "Cache-Control": "no-store"}
         return StreamingHttpResponse(pieces, content_type=JSON_LINES, headers=headers)
 
@@ -228,14 +228,14 @@ async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterat
 
     The output is spooled to a temporary file at full speed, so that a slow client holds no connection or transaction.
     """
-    loop, grown, gone, size, sent = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), 0, 0
+    loop, grown, closed, size, sent = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), 0, 0
 
     def write() -> None:
         nonlocal size
         pieces = make()
         try:
             for piece in pieces:
-                if gone.is_set():
+                if closed.is_set():
                     return
                 size += spool.write(piece)
                 loop.call_soon_threadsafe(grown.set)
@@ -260,5 +260,5 @@ async def stream_from_thread(make: Callable[[], Iterator[bytes]]) -> AsyncIterat
                     await grown.wait()
             await writing
         finally:
-            gone.set()
+            closed.set()
             await asyncio.wait([writing])  # the file is its own until then

@@ -1,7 +1,6 @@
 """Map exceptions to `application/problem+json` (RFC 9457) with a stable `code` (SPEC H2).
 
-`STATUS` holds the HTTP status of every domain error's code. A view's `problems` translates what means
-something else there.
+`STATUS` holds the HTTP status of every domain error's code. A view's `problems` overrides the translation of errors.
 """
 
 import logging

@@ -201,16 +201,16 @@ class ObjectField(serializers.JSONField):
 
     default_error_messages = {"object": "must be a JSON object.", "long": "must have at most {longest} bytes as JSON."}
 
-    def __init__(self, *, longest: int = MAX_JSON_BYTES, **kwargs: Any) -> None:
-        self.longest = longest
+    def __init__(self, *, max_bytes: int = MAX_JSON_BYTES, **kwargs: Any) -> None:
+        self.max_bytes = max_bytes
         super().__init__(**kwargs)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         value = super().to_internal_value(data)
         if not isinstance(value, dict):
             self.fail("object")
-        if len(json.dumps(value, ensure_ascii=False).encode()) > self.longest:
-            self.fail("long", longest=self.longest)
+        if len(json.dumps(value, ensure_ascii=False).encode()) > self.max_bytes:
+            self.fail("long", longest=self.max_bytes)
         return value
 
 
@@ -258,10 +258,10 @@ class StrictSerializer(serializers.Serializer):
 
     def _missing(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the errors of missing required fields; an unknown field may be a misspelt one of them."""
-        needed = {name: field for name, (field, _check) in self._readers.items() if field.required}
+        required = {name: field for name, (field, _check) in self._readers.items() if field.required}
         return {
             name: [ErrorDetail(field.error_messages["required"], "required")]
-            for name, field in needed.items()
+            for name, field in required.items()
             if name not in data
         }
 

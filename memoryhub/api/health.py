@@ -163,7 +163,7 @@ def server() -> Iterator[Finding]:
     unknown = sorted(
         f"{app}.{name}" for app, name in applied.applied_migrations if (app, name) not in applied.graph.nodes
     )
-    if newer := [each for each in unknown if each.startswith(PACKAGES)]:
+    if newer := [migration for migration in unknown if migration.startswith(PACKAGES)]:
         detail = (
             f"a newer release has written this database ({', '.join(newer)}); run that release, or restore a backup"
         )
@@ -325,10 +325,10 @@ def spending() -> Iterator[Finding]:
     for budget in paused_agents(now=now):
         yield Finding(Level.WARNING, f"spending of {budget.agent_id}", budget.detail)
     fitted = set(TokenFactors.objects.values_list("provider", "model"))
-    for each in estimate_errors(since=now - timedelta(days=7)):
-        is_fitted = (each.provider, each.model) in fitted
-        is_poor, how = (is_fitted and each.p95 > MAX_ESTIMATE_ERROR, "fitted" if is_fitted else "not fitted yet")
-        detail = f"{each.model}, {how}: off by {each.median:.1%} (median), {each.p95:.1%} (p95) in a week"
+    for estimate in estimate_errors(since=now - timedelta(days=7)):
+        is_fitted = (estimate.provider, estimate.model) in fitted
+        is_poor, how = (is_fitted and estimate.p95 > MAX_ESTIMATE_ERROR, "fitted" if is_fitted else "not fitted yet")
+        detail = f"{estimate.model}, {how}: off by {estimate.median:.1%} (median), {estimate.p95:.1%} (p95) in a week"
         yield Finding(Level.WARNING if is_poor else Level.FINE, "token estimates", detail)
 
 

@@ -73,9 +73,9 @@ class RequestLimits:
         if length > settings.MAX_BODY_BYTES:
             return plain_problem(413, "payload_too_large", f"A body may have {settings.MAX_BODY_BYTES} bytes.")
         query = [("query", word) for key, values in request.GET.lists() for word in (key, *values)]
-        for place, text in (("path", request.path), *query):
+        for part, text in (("path", request.path), *query):
             if problem := text_problem(text):
-                return plain_problem(400, "bad_request", f"{place}: {problem}")
+                return plain_problem(400, "bad_request", f"{part}: {problem}")
         return None
 
 
@@ -156,7 +156,7 @@ class OneHopHandler(ASGIHandler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._threads = ThreadPoolExecutor(LimitedProtocol.most_requests, "request")
+        self._threads = ThreadPoolExecutor(LimitedProtocol.max_requests, "request")
 
     def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
@@ -178,7 +178,7 @@ class OneHopHandler(ASGIHandler):
                 await in_thread(self._do, acts)
 
     def _respond_first(self, scope: Any, body: IO[bytes]) -> tuple[Any, list[Callable[[], None]]]:
-        """Return the answer, and what is to be done once it is sent."""
+        """Return the response, and the functions to call after it is sent."""
         with answering() as acts:
             return self._respond(scope, body), acts
 
@@ -188,7 +188,7 @@ class OneHopHandler(ASGIHandler):
         close_old_connections()
 
     def _respond(self, scope: Any, body: IO[bytes]) -> Any:
-        """Return the answer; unless it streams, the request is over then, and its connection given back."""
+        """Return the response; unless it streams, end the request and return its connection."""
         set_script_prefix(get_script_prefix(scope))
         request_started.send(sender=type(self), scope=scope)
         request, refusal = self.create_request(scope, body)
@@ -200,13 +200,13 @@ class OneHopHandler(ASGIHandler):
         return response
 
     async def _stream(self, response: HttpResponseBase, receive: Receive, send: Any) -> None:
-        """Send an answer piece by piece, until it ends or the client is gone."""
+        """Send a streaming response until it ends or the client disconnects."""
         sending = asyncio.create_task(self.send_response(response, send))
-        leaving = asyncio.create_task(self.listen_for_disconnect(receive))
-        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        disconnect = asyncio.create_task(self.listen_for_disconnect(receive))
+        await asyncio.wait((sending, disconnect), return_when=asyncio.FIRST_COMPLETED)
         sending.cancel()
-        leaving.cancel()
-        outcome, _left = await asyncio.gather(sending, leaving, return_exceptions=True)
+        disconnect.cancel()
+        outcome, _disconnect = await asyncio.gather(sending, disconnect, return_exceptions=True)
         await sync_to_async(response.close)()
         if isinstance(outcome, Exception):
             raise outcome

@@ -106,9 +106,9 @@ class CursorPagination(BasePagination):
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"next": self._next, "previous": self._previous, "results": data})
 
-    def fetch(self, queryset: QuerySet[Any], cursor: Cursor | None, most: int) -> list[Any]:
+    def fetch(self, queryset: QuerySet[Any], cursor: Cursor | None, limit: int) -> list[Any]:
         """Return the first rows beyond the cursor."""
-        return list(self.beyond(queryset, cursor, self.ordering)[:most])
+        return list(self.beyond(queryset, cursor, self.ordering)[:limit])
 
     def beyond(self, queryset: QuerySet[Any], cursor: Cursor | None, ordering: Sequence[str]) -> QuerySet[Any]:
         """Return the rows beyond the cursor, in its direction; `ordering` may name the columns otherwise."""
@@ -144,11 +144,11 @@ def _limit(text: str | None) -> int:
 
 
 def _beyond(columns: Sequence[str], values: Sequence[str], *, descends: bool) -> Q:
-    way = "lt" if descends else "gt"
+    operator = "lt" if descends else "gt"
     # Implied by what follows, and the part of it that an index can use.
-    beyond = Q(**{f"{columns[0]}__{way}e": values[0]})
-    either = Q()
-    for place, column in enumerate(columns):
-        same = dict(zip(columns[:place], values[:place], strict=True))
-        either |= Q(**same, **{f"{column}__{way}": values[place]})
-    return beyond & either
+    beyond = Q(**{f"{columns[0]}__{operator}e": values[0]})
+    condition = Q()
+    for index, column in enumerate(columns):
+        equal_prefix = dict(zip(columns[:index], values[:index], strict=True))
+        condition |= Q(**equal_prefix, **{f"{column}__{operator}": values[index]})
+    return beyond & condition

@@ -1,8 +1,8 @@
 """Time-outs and connection limits of the web server.
 
-uvicorn 0.54 times out only connections that it has answered before, and its `--limit-concurrency` counts connections
-whatever they do, so 200 that say nothing make it refuse everybody. Here each thing that a client owes has a deadline,
-and where there are too many connections, the one that has kept us waiting longest is closed for the new one.
+uvicorn 0.54 times out only connections that it has answered before, and its `--limit-concurrency` counts idle
+connections, too, so that 200 of them block everybody. Here heads, bodies and reads of responses have deadlines, and
+over the limit of connections, the one that has kept the server waiting longest is closed for the new one.
 """
 
 import json
@@ -28,7 +28,7 @@ RETRY_AFTER_SECONDS: Final = 2
 class LimitedProtocol(H11Protocol):
     """HTTP/1.1 with deadlines for heads, bodies and reading answers, and limits on connections and requests.
 
-    Only connections that wait for their client are ever closed for others; one whose request is at work is left alone.
+    Only connections that wait for their client are closed for others, never one whose request is being processed.
     """
 
     head_seconds = 10.0
@@ -36,9 +36,9 @@ class LimitedProtocol(H11Protocol):
     body_bytes_per_second = 16_384
     """Each so many bytes of a body give it another second."""
     unread_seconds = 60.0
-    most_connections = 1_000
-    most_per_address = 500
-    most_requests = 500
+    max_connections = 1_000
+    max_per_address = 500
+    max_requests = 500
 
     _timer: Any = None
     _unread_timer: Any = None
@@ -63,8 +63,8 @@ class LimitedProtocol(H11Protocol):
         super().data_received(data)
 
     def handle_events(self) -> None:
-        """Hand over what has come; set the clock for what is owed next. Also called for what came ahead of its turn."""
-        is_full = self._is_surplus or len(self.tasks) >= self.most_requests
+        """Process received data and start the deadline of the next event. Also called for pipelined requests."""
+        is_full = self._is_surplus or len(self.tasks) >= self.max_requests
         self.app = self._answer_busy if is_full else self.config.loaded_app
         super().handle_events()
         owed = self.conn.their_state
@@ -99,17 +99,17 @@ class LimitedProtocol(H11Protocol):
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
 
     def _make_room(self) -> None:
-        """Over the limits, close the connection that has waited longest; mark this one as surplus where none waits."""
-        connections = [each for each in self.connections if isinstance(each, LimitedProtocol)]
-        candidates = [each for each in connections if each.address == self.address]
-        if len(candidates) <= self.most_per_address:
-            if len(connections) <= max_connections_for_files(self.most_connections):
+        """Over the limits, close the connection waiting longest for its client; without one, mark this as surplus."""
+        connections = [connection for connection in self.connections if isinstance(connection, LimitedProtocol)]
+        candidates = [connection for connection in connections if connection.address == self.address]
+        if len(candidates) <= self.max_per_address:
+            if len(connections) <= max_connections_for_files(self.max_connections):
                 return
-            [(largest, _)] = Counter(each.address for each in connections).most_common(1)
-            candidates = [each for each in connections if each.address == largest]
-        waiting = [each for each in candidates if each is not self and each.is_waiting]
+            [(busiest_address, _)] = Counter(connection.address for connection in connections).most_common(1)
+            candidates = [connection for connection in connections if connection.address == busiest_address]
+        waiting = [connection for connection in candidates if connection is not self and connection.is_waiting]
         if waiting:
-            min(waiting, key=lambda each: each.waiting_since).hang_up()
+            min(waiting, key=lambda connection: connection.waiting_since).hang_up()
         else:
             self._is_surplus = True
 
@@ -128,9 +128,9 @@ class LimitedProtocol(H11Protocol):
         return allowed - (self.loop.time() - self._owed_since)
 
     def _check_deadline(self) -> None:
-        left = 1.0 if self.flow.read_paused else self._seconds_left()  # paused: it is we who are late
-        if left > 0:
-            self._timer = self.loop.call_later(left, self._check_deadline)
+        remaining = 1.0 if self.flow.read_paused else self._seconds_left()  # paused: it is we who are late
+        if remaining > 0:
+            self._timer = self.loop.call_later(remaining, self._check_deadline)
         elif self._owed is h11.IDLE and not self.conn.trailing_data[0]:
             self.hang_up()
         else:
@@ -163,15 +163,15 @@ class LimitedProtocol(H11Protocol):
         await send_problem(send, 503, "overloaded", detail, *headers)
 
 
-def max_connections_for_files(wanted: int) -> int:
-    """Return how many connections fit into the process's limit of open files, `wanted` at most."""
+def max_connections_for_files(limit: int) -> int:
+    """Return how many connections fit into the process's limit of open files, `limit` at most."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return wanted if files == resource.RLIM_INFINITY else min(wanted, max(50, files - RESERVED_FILES))
+    return limit if files == resource.RLIM_INFINITY else min(limit, max(50, files - RESERVED_FILES))
 
 
 def raise_file_limit() -> None:
     """Raise the soft limit of open files, which is 256 or 1024 on most systems; each connection takes one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    target = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))

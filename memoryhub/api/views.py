@@ -54,10 +54,10 @@ def expected_version(request: Request) -> int | None:
     header = request.headers.get("If-Match", "").strip()
     if not header or header == "*":
         return None
-    found = _ETAG.match(header)
-    if found is None:
+    match = _ETAG.match(header)
+    if match is None:
         raise Problem(412, "version_mismatch", "If-Match names no version of this row; read it again.")
-    return int(found.group(1))
+    return int(match.group(1))
 
 
 def wants_none(request: Request) -> bool:
@@ -87,11 +87,11 @@ def _declared(view: APIView, method: str) -> Mapping[str, bool]:
         schema.view, schema.method = view, method
         parameters = schema.get_override_parameters()
     names: dict[str, bool] = {}
-    for each in parameters:
-        if not isinstance(each, OpenApiParameter):
-            names |= {name: isinstance(field, ListField) for name, field in each().fields.items()}
-        elif each.location == OpenApiParameter.QUERY:
-            names[each.name] = bool(each.many)
+    for parameter in parameters:
+        if not isinstance(parameter, OpenApiParameter):
+            names |= {name: isinstance(field, ListField) for name, field in parameter().fields.items()}
+        elif parameter.location == OpenApiParameter.QUERY:
+            names[parameter.name] = bool(parameter.many)
     _DECLARED[type(view), method] = names
     return names
 
@@ -142,20 +142,20 @@ def _writer(field: Field[Any, Any, Any, Any]) -> Writer:
 
 def _object_writer(serializer: Serializer[Any]) -> Writer:
     fields = [
-        (str(each.field_name), _getter(each), _writer(each))
-        for each in serializer.fields.values()
-        if not each.write_only
+        (str(field.field_name), _getter(field), _writer(field))
+        for field in serializer.fields.values()
+        if not field.write_only
     ]
 
     def write(row: Any) -> dict[str, Any]:
-        shown = {}
+        values = {}
         for name, get, write_field in fields:
             try:
                 value = get(row)
             except SkipField:
                 continue
-            shown[name] = None if value is None else write_field(value)
-        return shown
+            values[name] = None if value is None else write_field(value)
+        return values
 
     return write
 
@@ -263,17 +263,17 @@ class ApiView(APIView):
 
     def validated(self, serializer: type[Serializer], data: Any = None) -> dict[str, Any]:
         """Return the validated body (or `data`). Raises ValidationError."""
-        given = self.request.data if data is None else data
-        if given is None:
+        body = self.request.data if data is None else data
+        if body is None:
             raise ValidationError({api_settings.NON_FIELD_ERRORS_KEY: ["No data provided"]}, code="null")
-        values: dict[str, Any] = _shared_serializer(serializer).run_validation(given)
+        values: dict[str, Any] = _shared_serializer(serializer).run_validation(body)
         return values
 
     def query(self, serializer: type[Serializer]) -> dict[str, Any]:
         """Return the validated query parameters; those that may be repeated as lists. Raises ValidationError."""
-        given = self.request.query_params
+        params = self.request.query_params
         return self.validated(
-            serializer, {name: given.getlist(name) if self._declared[name] else given[name] for name in given}
+            serializer, {name: params.getlist(name) if self._declared[name] else params[name] for name in params}
         )
 
     def reading(self, values: Mapping[str, Any]) -> Tenant:

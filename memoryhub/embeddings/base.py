@@ -186,10 +186,10 @@ def _halves(text: str, max_tokens: int, counter: TokenCounter) -> Iterator[tuple
 
 
 def batches(pieces: Sequence[Piece], *, max_texts: int, max_tokens: int) -> Iterator[list[Piece]]:
-    """Group pieces, in order, so that no group has more texts or tokens than one request may carry."""
+    """Group pieces, in order, so that no batch exceeds the limits of one request in texts or tokens."""
     batch: list[Piece] = []
     for piece in pieces:
-        tokens = sum(each.tokens for each in batch) + piece.tokens
+        tokens = sum(member.tokens for member in batch) + piece.tokens
         if batch and (len(batch) == max_texts or tokens > max_tokens):
             yield batch
             batch = []

@@ -56,15 +56,15 @@ def measure(probes: Vectors, stored: Mapping[str, Vectors] | None = None) -> Mea
     for script, columns in COLUMNS.items():
         unrelated = max(across, _unrelated_cosine(rows, columns, columns))
         paraphrases = _paraphrases(rows, [columns])
-        found = float((paraphrases > unrelated).mean())
+        share = float((paraphrases > unrelated).mean())
         low = min(MAX_COSINE_LOW, unrelated)
         high = max(low + MIN_COSINE_RANGE, (float(np.median(paraphrases)) + 1) / 2)
         noise = min((low + high) / 2, _median_pair((stored or {}).get(script)))
         measures[script] = {
             "cosine_low": round(max(low, noise), 3),
             "cosine_high": round(min(1.0, high), 3),
-            "vector_weight": round(MAX_WEIGHT * max(0.0, 2 * found - 1), 3),
-            "found": round(found, 3),
+            "vector_weight": round(MAX_WEIGHT * max(0.0, 2 * share - 1), 3),
+            "found": round(share, 3),
         }
     translations = _paraphrases(rows, _pairs(*COLUMNS.values()))
     return {**measures, ACROSS: {"found": round(float((translations > across).mean()), 3)}}

@@ -83,15 +83,15 @@ class EmbeddingConfig:
 def _with_azure(config: EmbeddingConfig, environ: Mapping[str, str]) -> EmbeddingConfig:
     endpoint, deployment, version = azure_address_parts(read_url(environ, *AZURE_ADDRESSES) or "")
     version = read_value(environ, "AZURE_OPENAI_API_VERSION") or version
-    found = {
+    values = {
         "AZURE_OPENAI_ENDPOINT (or OpenAIEmbeddingURI)": endpoint,
         "AZURE_OPENAI_API_KEY (or OpenAIEmbeddingKey)": read_key(environ, *AZURE_KEYS),
         AZURE_DEPLOYMENT: read_value(environ, AZURE_DEPLOYMENT) or deployment,
     }
-    missing = [name for name, value in found.items() if not value]
+    missing = [name for name, value in values.items() if not value]
     if missing:
         raise EnvironmentProblem(f"The embedding provider 'azure' needs {', '.join(missing)}.")
-    base_url, api_key, deployment = found.values()
+    base_url, api_key, deployment = values.values()
     return replace(
         config,
         base_url=base_url,

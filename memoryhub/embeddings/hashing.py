@@ -211,19 +211,19 @@ def _ngrams(characters: _Characters, stopped: Flags, size: int, weight: float) -
     """Return the n-grams of words; the first and the last character may be a word's border."""
     inside = characters.classes == WORD
     codes = np.where(inside, characters.codes, _BOUNDARY)
-    kept = np.flatnonzero(np.logical_and.reduce(_windows(inside, size).T[1:-1]))
-    hashes = _salt(_polynomial(codes, size)[kept], _NGRAM_SALT + size)
-    is_stop = stopped[kept] | stopped[kept + 1]
-    return _Features(characters.owner[kept + 1], hashes, weight * np.where(is_stop, STOP_WORD_FACTOR, 1.0))
+    starts = np.flatnonzero(np.logical_and.reduce(_windows(inside, size).T[1:-1]))
+    hashes = _salt(_polynomial(codes, size)[starts], _NGRAM_SALT + size)
+    is_stop = stopped[starts] | stopped[starts + 1]
+    return _Features(characters.owner[starts + 1], hashes, weight * np.where(is_stop, STOP_WORD_FACTOR, 1.0))
 
 
 def _cjk_ngrams(characters: _Characters, size: int, weight: float) -> _Features:
     """Return the n-grams of runs without blanks, those of hiragana weighted down."""
     windows = _windows(characters.classes, size)
-    kept = np.flatnonzero(np.logical_and.reduce(_windows(characters.classes >= CJK, size).T))
-    hiragana = (windows[kept] == HIRAGANA).mean(axis=1)
-    hashes = _salt(_polynomial(characters.codes, size)[kept], _CJK_SALT + size)
-    return _Features(characters.owner[kept], hashes, weight * HIRAGANA_FACTOR**hiragana)
+    starts = np.flatnonzero(np.logical_and.reduce(_windows(characters.classes >= CJK, size).T))
+    hiragana = (windows[starts] == HIRAGANA).mean(axis=1)
+    hashes = _salt(_polynomial(characters.codes, size)[starts], _CJK_SALT + size)
+    return _Features(characters.owner[starts], hashes, weight * HIRAGANA_FACTOR**hiragana)
 
 
 def _windows(row: NDArray[Item], size: int) -> NDArray[Item]:

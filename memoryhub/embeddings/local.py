@@ -144,7 +144,7 @@ def _register_folder(folder: str, dimension: int | None) -> dict[str, Any]:
         )
     library = _import_extra("fastembed", extra="fastembed")
     described = _import_extra("fastembed.common.model_description", extra="fastembed")
-    known = {each["model"].lower() for each in library.TextEmbedding.list_supported_models()}
+    known = {entry["model"].lower() for entry in library.TextEmbedding.list_supported_models()}
     if folder.lower() not in known:
         library.TextEmbedding.add_custom_model(
             model=folder,

@@ -49,7 +49,7 @@ def parse_vectors(body: bytes, *, count: int) -> Vectors:
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
         message = f"The provider returned {len(items)} vectors for {count} texts, or numbered them wrongly."
         raise BadAnswer(message, code="wrong_count")
-    rows = [_vector(items[indexes.index(place)].get("embedding")) for place in range(count)]
+    rows = [_vector(items[indexes.index(index)].get("embedding")) for index in range(count)]
     if len({len(row) for row in rows}) != 1:
         raise BadAnswer("The provider returned vectors of different lengths.", code="wrong_dimension")
     matrix = np.stack(rows)

@@ -136,8 +136,8 @@ def calibrate(space: EmbeddingSpace) -> None:
         probes = embed_texts(space, PROBE_TEXTS, operation=CALIBRATE, payer=NOBODY)
         measures = measure(probes, _stored_vectors(space))
         bounds = {name: measures[SPACED][name] for name in BOUNDS}
-    kept = {"version": CALIBRATION_VERSION, "texts": _count_texts(space), **measures}
-    EmbeddingSpace.objects.filter(pk=space.pk).update(calibration=kept, **bounds)
+    stored = {"version": CALIBRATION_VERSION, "texts": _count_texts(space), **measures}
+    EmbeddingSpace.objects.filter(pk=space.pk).update(calibration=stored, **bounds)
 
 
 def calibrate_when_due(space: EmbeddingSpace, *, again: bool = False) -> None:
@@ -264,8 +264,8 @@ def index_entries(
         except ProviderError as error:
             log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
     return [
-        IndexEntry(analyse(found_by), {space_id: column[place] for space_id, column in columns.items()})
-        for place, found_by in enumerate(texts if words is None else words)
+        IndexEntry(analyse(found_by), {space_id: column[index] for space_id, column in columns.items()})
+        for index, found_by in enumerate(texts if words is None else words)
     ]
 
 

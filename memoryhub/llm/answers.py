@@ -184,12 +184,12 @@ def _blocks(draft: Draft) -> Iterator[dict[str, Any]]:
             continue
         if block["type"] == "tool_use":
             try:
-                given = parse_json((draft.arguments.get(number, "").strip() or "{}").encode())
+                arguments = parse_json((draft.arguments.get(number, "").strip() or "{}").encode())
             except UnusableJSON:
-                given = None
-            if not isinstance(given, dict) or not block.get("id") or not block.get("name"):
+                arguments = None
+            if not isinstance(arguments, dict) or not block.get("id") or not block.get("name"):
                 raise BadAnswer("The provider's answer calls a tool in a way that is none.", code="bad_call")
-            block = {**block, "input": given}
+            block = {**block, "input": arguments}
         yield block
 
 
@@ -231,10 +231,10 @@ def vendor_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     shape = {name: schema[name] for name in KEPT_KEYWORDS if name in schema}
     for name in MAPS_OF_SCHEMAS:
         if name in schema:
-            shape[name] = {key: vendor_schema(each) for key, each in schema[name].items()}
+            shape[name] = {key: vendor_schema(subschema) for key, subschema in schema[name].items()}
     for name in LISTS_OF_SCHEMAS:
         if name in schema:
-            shape[name] = [vendor_schema(each) for each in schema[name]]
+            shape[name] = [vendor_schema(subschema) for subschema in schema[name]]
     if "items" in schema:
         shape["items"] = vendor_schema(schema["items"])
     if shape.get("type", "object") != "object":

@@ -246,8 +246,8 @@ class RemoteProvider(LLMProvider):
                         yield piece
                 return
             except ProviderError as error:
-                left = ends_at - self._clock.now()
-                pause = pause_after(error, number=number, budget=budget, seconds_left=left)
+                remaining = ends_at - self._clock.now()
+                pause = pause_after(error, number=number, budget=budget, seconds_left=remaining)
                 if has_begun or pause is None:
                     raise
                 on_failed(error, pause)

@@ -354,8 +354,8 @@ def _count(text: str) -> int:
 def _cuts(text: str) -> Iterator[int]:
     for run in _long_runs.finditer(text):
         start, end = run.span()
-        longest = MAX_LETTER_RUN_CHARS if run[1] is None else MAX_BLANK_RUN_CHARS
-        yield from range(start + longest, end, longest)
+        max_length = MAX_LETTER_RUN_CHARS if run[1] is None else MAX_BLANK_RUN_CHARS
+        yield from range(start + max_length, end, max_length)
 
 
 _count_cached = lru_cache(MAX_CACHED_TEXTS)(_count)
@@ -381,8 +381,8 @@ def _raw_counts(text: str) -> RawCounts:
         # Each cut makes about a token more, so the shares of so many come to no less than one by one.
         sizes, cuts = script_sizes(text)
         weights = {script: size * BYTES_OF_LETTER[script] for script, size in sizes.items()}
-        most, total = whole + cuts, sum(weights.values())
-        shares: dict[Script, int] = {script: -(-most * own // total) for script, own in weights.items()}
+        upper_bound, total = whole + cuts, sum(weights.values())
+        shares: dict[Script, int] = {script: -(-upper_bound * own // total) for script, own in weights.items()}
         return RawCounts(whole, MappingProxyType(shares))
     for script, piece in pieces:
         by_script[script] += count_raw(piece)

@@ -100,7 +100,7 @@ class CompletionRequest:
     @property
     def blocks(self) -> list[Mapping[str, Any]]:
         """Return the blocks of all contents; a plain text is one text block."""
-        contents = (self.system, *(each.content or "" for each in self.messages))
+        contents = (self.system, *(message.content or "" for message in self.messages))
         return [
             block
             for content in contents
@@ -117,7 +117,7 @@ class CompletionRequest:
             yield json.dumps(self.json_schema, ensure_ascii=False)
         for tool in self.tools:
             yield json.dumps([tool.name, tool.description, tool.parameters], ensure_ascii=False, default=dict)
-        yield from (json.dumps(each.more, ensure_ascii=False) for each in self.messages if each.more)
+        yield from (json.dumps(message.more, ensure_ascii=False) for message in self.messages if message.more)
 
 
 def is_image(block: Mapping[str, Any]) -> bool:

@@ -65,10 +65,10 @@ def _external(url: str) -> dict[str, Any]:
         )
     known = {option.keyword.decode() for option in Conninfo.get_defaults()} | OPTIONS_OF_DJANGO
     for unknown in config.get("OPTIONS", {}).keys() - known:
-        meant = get_close_matches(unknown, known, n=1)
+        nearest = get_close_matches(unknown, known, n=1)
         raise EnvironmentProblem(
             "DATABASE_URL has an option behind its ? that PostgreSQL does not know"
-            + (f"; {meant[0]} is one." if meant else ". In a password, a ? is %3F.")
+            + (f"; {nearest[0]} is one." if nearest else ". In a password, a ? is %3F.")
         )
     options = config.get("OPTIONS", {})
     if str(options.get("prepare_threshold", "")).lower() == "none":

@@ -100,8 +100,8 @@ def runs_in(pid: int, folder: Path) -> bool:
     folder is looked for in the command line instead.
     """
     if not Path("/proc/self/cwd").exists():
-        found = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
-        return str(folder) in found.stdout
+        result = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
+        return str(folder) in result.stdout
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == folder.resolve()
     except OSError:
@@ -137,19 +137,19 @@ def die_with_parent(parent: int) -> Callable[[], None]:
 
 def listen(host: str, port: int) -> list[socket.socket]:
     """Return sockets that listen on every address of the host. Raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     with ExitStack() as opened:
         listening = []
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
             # asyncio sends at once (TCP_NODELAY) only where a socket names its protocol; else a long answer waits 40 ms
             # for the client's ACK.
-            each = opened.enter_context(socket.socket(family, kind, protocol))
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock = opened.enter_context(socket.socket(family, kind, protocol))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            each.bind(address)
-            each.listen()
-            listening.append(each)
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind(address)
+            sock.listen()
+            listening.append(sock)
         opened.pop_all()
     return listening
 

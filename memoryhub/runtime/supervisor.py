@@ -96,9 +96,9 @@ def programs_named(names: Collection[str]) -> tuple[Program, ...]:
     return tuple(program for program in PROGRAMS if not names or program.name in names)
 
 
-def restart_delay_seconds(failures: int, longest: float = 30.0) -> float:
-    """Wait 0.5 s after the first death, twice as long after each further one, `longest` at most."""
-    return float(min(longest, 0.5 * 2 ** max(0, min(failures, 10) - 1)))
+def restart_delay_seconds(failures: int, max_seconds: float = 30.0) -> float:
+    """Wait 0.5 s after the first death, twice as long after each further one, `max_seconds` at most."""
+    return float(min(max_seconds, 0.5 * 2 ** max(0, min(failures, 10) - 1)))
 
 
 class Child:
@@ -312,8 +312,8 @@ class Supervisor:
             delay = restart_delay_seconds(self.postgres_failures, POSTGRES_PAUSE_SECONDS)
             self.say(f"{failure} Again in {delay:g} s.")
             ends_at = time.monotonic() + delay
-            while (left := ends_at - time.monotonic()) > 0:
-                self._wait(left)
+            while (remaining := ends_at - time.monotonic()) > 0:
+                self._wait(remaining)
             return
         self.postgres_failures = 0
         self.say("PostgreSQL runs again.")

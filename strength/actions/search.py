@@ -156,7 +156,7 @@ def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datet
 
 def pinned_memories(*, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int) -> list[Memory]:
     where = _visible(tenant, by, project) & validity_filter(now) & Q(pinned=True, status=Status.ACTIVE)
-    return STRONGEST_MEMORIES.rows(where, most=most)
+    return STRONGEST_MEMORIES.rows(where, limit=most)
 
 
 def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:

@@ -93,7 +93,7 @@ def fit(samples: Sequence[Sample], *, prior: Factors) -> Fit:
     solved = _solved(counts, reported, start)
     missing = float(np.quantile(reported / np.maximum(counts @ solved, 1.0), COVERED))
     raised = _bounded(solved * max(MIN_MARGIN, missing), start)
-    latin, japanese, code, other, per_message, per_request = (ceil(each * 10_000) / 10_000 for each in raised)
+    latin, japanese, code, other, per_message, per_request = (ceil(factor * 10_000) / 10_000 for factor in raised)
     fitted = Factors(latin, japanese, code, other, ceil(per_message), ceil(per_request))
     return Fit(fitted, len(usable), *_errors(counts, reported, prior), *_errors(counts, reported, fitted))
 
@@ -155,8 +155,8 @@ def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | Non
     ]
     if len(samples) < MIN_SAMPLES:
         return None
-    found = asdict(fit(samples, prior=prior_of(model)))
-    values = {**found.pop("factors"), **found, "fitted_at": now}
+    fit_values = asdict(fit(samples, prior=prior_of(model)))
+    values = {**fit_values.pop("factors"), **fit_values, "fitted_at": now}
     fitted, _ = TokenFactors.objects.update_or_create(provider=provider, model=model, defaults=values)
     calibrated.forget()
     return fitted

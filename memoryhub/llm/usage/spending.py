@@ -85,7 +85,7 @@ def daily_budgets(*, now: datetime) -> list[DailyBudget]:
         agents_by_start.setdefault(today_start(now, zone_of(agent)), []).append(agent.agent_id)
     of_today = [Q(agent_id__in=agents, created_at__gte=start) for start, agents in agents_by_start.items()]
     today = LedgerEntry.objects.filter(reduce(or_, of_today)).order_by()
-    sums = {each["agent_id"]: each for each in today.values("agent_id").annotate(**SUMS)}
+    sums = {row["agent_id"]: row for row in today.values("agent_id").annotate(**SUMS)}
     return [
         _daily_budget(agent_id, agent, _spent(sums[agent_id]) if agent_id in sums else Spent(), now)
         for agent_id, agent in capped.items()
@@ -205,9 +205,9 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
         cost.add_metric([], float(spent.cost))
         tokens.add_metric([], spent.tokens)
         waiting.add_metric([], len(paused_agents(now=now)))
-        for each in estimate_errors(since=today_start(now, UTC)):
-            errors.add_metric([each.model, "0.5"], each.median)
-            errors.add_metric([each.model, "0.95"], each.p95)
+        for estimate in estimate_errors(since=today_start(now, UTC)):
+            errors.add_metric([estimate.model, "0.5"], estimate.median)
+            errors.add_metric([estimate.model, "0.95"], estimate.p95)
     yield from (calls, cost, tokens, waiting, errors)
 
 

@@ -79,7 +79,7 @@ def disk_space(environment: DataLocation) -> DiskSpace | None:
         return None
     path = EmbeddedCluster(environment.data_dir).home
     try:
-        found = os.statvfs(path)
+        stats = os.statvfs(path)
     except OSError:
         return None
-    return DiskSpace(path, found.f_bavail * found.f_frsize >> 20, environment.min_free_mb)
+    return DiskSpace(path, stats.f_bavail * stats.f_frsize >> 20, environment.min_free_mb)

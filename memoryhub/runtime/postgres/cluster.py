@@ -262,10 +262,10 @@ class EmbeddedCluster:
 
     def _check_version(self) -> None:
         """Refuse to start beside newer data, of which an upgrade left an older state here, or beside unknown data."""
-        found = _majors(self.home)
-        if found and (max(found) > self.major or max(found) not in INSTALLATIONS):
+        majors = _majors(self.home)
+        if majors and (max(majors) > self.major or max(majors) not in INSTALLATIONS):
             raise PostgresError(
-                f"{self.home / str(max(found))} was written by PostgreSQL {max(found)}; this memoryhub runs "
+                f"{self.home / str(max(majors))} was written by PostgreSQL {max(majors)}; this memoryhub runs "
                 f"{self.major} and carries {sorted(INSTALLATIONS)}. Dump it with the memoryhub that wrote it "
                 "(pg_dump), move the folder away, start, and restore (pg_restore)."
             )

@@ -237,11 +237,11 @@ class Server:
         if result.returncode == 0:
             return
         words = first_words.read_text(errors="replace") if first_words.exists() else ""
-        said = "\n".join(words.splitlines()[-12:]) or result.stderr.strip()
-        if "could not bind" in said or "Address already in use" in said:
-            raise PortTaken(said)
-        refused = NoMemory if NO_MEMORY.search(said) else PostgresError
-        raise refused(f"PostgreSQL did not start ({self.data}): {said}\nMore in {self.log}.")
+        message = "\n".join(words.splitlines()[-12:]) or result.stderr.strip()
+        if "could not bind" in message or "Address already in use" in message:
+            raise PortTaken(message)
+        refused = NoMemory if NO_MEMORY.search(message) else PostgresError
+        raise refused(f"PostgreSQL did not start ({self.data}): {message}\nMore in {self.log}.")
 
     def stop(self) -> None:
         """Stop and wait: politely first, then without ceremony (committed data is safe either way)."""

@@ -29,7 +29,7 @@ class Room(BoundedSemaphore):
 
 def test_whoever_waits_to_come_back_in_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     room = Room()
-    monkeypatch.setattr(db_pool, "_room", lambda: room)
+    monkeypatch.setattr(db_pool, "_slots", lambda: room)
     with limit_concurrency():
         with release_connection():
             connections["default"].ensure_connection()

@@ -87,7 +87,7 @@ def test_condition_finds_what_filter_finds(memories: list[Memory], kind: str) ->
             found = prepared.rows(where)
             assert [each.actor.agent.pk for each in found] == [each.actor.agent_id for each in expected]
         assert found == expected
-        assert prepared.rows(where, most=2) == expected[:2]
+        assert prepared.rows(where, limit=2) == expected[:2]
         assert prepared.first(where) == (expected[0] if expected else None)
         assert len(sent) <= 1, "what is joined is loaded at once"
 

@@ -36,15 +36,15 @@ class Dropping(Hasty):
 
 
 class Crowded(LimitedProtocol):
-    most_per_address = 4
+    max_per_address = 4
 
 
 class Overfull(LimitedProtocol):
-    most_connections = 4
+    max_connections = 4
 
 
 class Overworked(LimitedProtocol):
-    most_requests = 0
+    max_requests = 0
 
 
 @contextmanager
