@@ -46,7 +46,7 @@ def test_doctor_tells_the_reason() -> None:
         yield
 
     (finding,) = doctor._look(spending)
-    assert (finding.subject, finding.level) == ("spending", "broken")
+    assert (finding.subject, finding.level) == ("database", "broken")
     assert "password authentication failed" in finding.detail
 
 
