@@ -25,7 +25,7 @@ from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, hold, visible_to
+from memoryhub.auth.tenancy import Tenant, lock_actor, visible_to
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
 from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
@@ -260,7 +260,7 @@ def _store_question(
     actor: Actor, question: Question, by: Principal, now: datetime, until: datetime
 ) -> tuple[ChatTurn, bool]:
     key = None if question.key is None else key_digest(by.pk, question.key)
-    hold(actor.id)
+    lock_actor(actor.id)
     if key is not None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"chat:{actor.id}:{key}"])

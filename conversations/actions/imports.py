@@ -15,7 +15,7 @@ from conversations.domain.messages import NewMessage, Numbered, Role
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import hold
+from memoryhub.auth.tenancy import lock_actor
 from memoryhub.embeddings.spaces import writing_spaces
 from memoryhub.importexport.imports import ImportContext
 from memoryhub.importexport.models import ImportedRow
@@ -41,7 +41,7 @@ class _Conversation:
 def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
     """Write sessions and messages that are not here yet; a known session gets what it has grown by."""
     actor = context.actor("")
-    hold(actor.pk)
+    lock_actor(actor.pk)
     wanted: dict[UUID, _Conversation] = {}
     for located in records:
         session = located.record
@@ -148,7 +148,7 @@ They get the sessions by id, each with the `seq` from which on messages go (1: t
 
 def undo_sessions(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
     """Delete imported sessions and messages that nothing was added to since; return how many rows stay."""
-    hold(actor.pk)
+    lock_actor(actor.pk)
     own = Session.objects.filter(actor_id=actor.pk).order_by("pk")
     sessions = {each.pk: each for each in own.select_for_update().filter(pk__in=[row.row_id for row in rows])}
     cut: dict[UUID, int] = {}

@@ -24,7 +24,7 @@ from conversations.domain.messages import (
 )
 from conversations.models import Message, MessageIndex, MessageQuerySet, Session
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.tenancy import UnknownRow, lock_actor
 from memoryhub.bulk import copy_rows
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
 from memoryhub.errors import DomainError
@@ -171,7 +171,7 @@ def message_index_entries(
 
 
 def _lock(session: Session) -> Session:
-    hold(session.actor_id)
+    lock_actor(session.actor_id)
     locked = LOCKED_SESSIONS.first(Q(id=session.pk, actor_id=session.actor_id))
     if locked is None:  # erased meanwhile
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.pk))

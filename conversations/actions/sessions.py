@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import hold, resolve
+from memoryhub.auth.tenancy import lock_actor, resolve
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.queue import enqueue_triggered
@@ -44,7 +44,7 @@ def open_session(
     Raises SessionTaken where the id belongs to another actor that the caller may see, UnknownRow
     where it belongs to one that it may not see, so that its existence is not disclosed.
     """
-    hold(actor.id)
+    lock_actor(actor.id)
     key = session_id or new_id()
     fresh = {"actor": actor, "channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
     session, is_new = Session.objects.get_or_create(pk=key, defaults=fresh)
@@ -63,7 +63,7 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
 
     With `only_if_silent`, a session with messages since the caller read it stays open.
     """
-    hold(session.actor_id)
+    lock_actor(session.actor_id)
     rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id, ended_at=None)
     if only_if_silent:
         rows = rows.filter(message_count=session.message_count)

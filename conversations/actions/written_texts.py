@@ -19,7 +19,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, TextVerb
 from memoryhub.auth.models import NumberedVersion
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.tenancy import UnknownRow, lock_actor
 from memoryhub.tenancy.domain import Trust
 
 Row = TypeVar("Row", bound=Any)
@@ -110,7 +110,7 @@ class WrittenTexts(ABC, Generic[Row]):
         row.delete()
 
     def _held(self, row: Row, expected_version: int | None, by: Principal) -> Row:
-        hold(row.actor_id)
+        lock_actor(row.actor_id)
         locked = self.lock(row)
         if not by.is_trusted and locked.trust == Trust.TRUSTED:
             raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))

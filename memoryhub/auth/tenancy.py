@@ -112,7 +112,7 @@ def ensure_actor(agent: Agent, user_id: str) -> Actor:
     return Actor.objects.select_related("agent").get(id=key)
 
 
-def hold(actor_id: UUID) -> None:
+def lock_actor(actor_id: UUID) -> None:
     """Lock an actor against erasure until the transaction ends; raises UnknownRow if it is gone.
 
     Every write takes this lock first. Otherwise a writer would lock its rows and then, for the foreign key, the actor,

@@ -20,7 +20,7 @@ from django.db import DatabaseError, connection, transaction
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import hold
+from memoryhub.auth.tenancy import lock_actor
 from memoryhub.embeddings.spaces import after_indexing, index_entries, writing_spaces
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, WrongValue, exported_tables
 from memoryhub.importexport.jsonl import BrokenFile, Line, Part, Report, read_lines
@@ -345,7 +345,7 @@ class _Importer:
             return
         rows, self.batch, self.size = [*self.deferred, *self.batch], [], 0
         with transaction.atomic(), connection.cursor() as cursor:
-            hold(self._actor_id())
+            lock_actor(self._actor_id())
             cursor.execute("SET CONSTRAINTS ALL DEFERRED")
             ready, self.deferred = self._split_ready(self.table, rows)
             if is_last:

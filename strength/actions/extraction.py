@@ -22,7 +22,7 @@ from conversations.domain.messages import Role
 from conversations.models import Message, Session
 from memoryhub.api.health import Finding, Level
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import hold
+from memoryhub.auth.tenancy import lock_actor
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.jobs.models import Job
@@ -228,7 +228,7 @@ def extract(
 @transaction.atomic
 def enqueue_extraction(*, session: Session) -> UUID:
     """Enqueue the extraction of an actor's messages, this session's first; return the job that waits for it."""
-    hold(session.actor_id)
+    lock_actor(session.actor_id)
     payload = {"session_id": str(session.pk)}
     return enqueue(EXTRACT_KIND, actor_id=session.actor_id, key=EXTRACT_KEY, payload=payload)
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.written_texts import WrittenTexts
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, TextVerb, job_principal
-from memoryhub.auth.tenancy import Tenant, UnknownRow, hold
+from memoryhub.auth.tenancy import Tenant, UnknownRow, lock_actor
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.queue import enqueue
@@ -97,7 +97,7 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
 
     Raises Forbidden for an untrusted key, ProfileLocked, WrongState without a model or where the policy has it off.
     """
-    hold(actor.pk)
+    lock_actor(actor.pk)
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
     if settings.LLM.provider == "none" or not effective_policy(ProfilePolicy, actor.agent, actor).write_profile:

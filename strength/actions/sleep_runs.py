@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.tenancy import UnknownRow, lock_actor
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
@@ -64,7 +64,7 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
         SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(state=RunState.UNDONE)
         run = sleep(actor=actor, request=replace(request, now=request.at or request.now), max_compared=0)
         changes, archived_ids = changes_of(run), _archived_ids(run)
-    hold(actor.id)
+    lock_actor(actor.id)
     changed = []
     if COMPARISON_INCOMPLETE in run.errors:
         changed = memories_to_compare(SleepState.of(actor.id), MAX_COMPARED + 1 + len(archived_ids), now=run.now)

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from conversations.actions.context import AUTO, UNNAMED, Routing, route_to_project
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, hold, resolve_many
+from memoryhub.auth.tenancy import Tenant, lock_actor, resolve_many
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
@@ -119,7 +119,7 @@ def begin_task(
     found = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found
     offered = [{"id": str(each.memory.pk), "scores": each.breakdown.as_dict()} for each in found]
     with transaction.atomic():
-        hold(actor.id)
+        lock_actor(actor.id)
         task = Task.objects.create(actor=actor, query=query, perspective=perspective, offered=offered, created_at=now)
     return BegunTask(task, found, routing)
 
@@ -147,7 +147,7 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
 def fail_task(*, task: Task, reason: str, now: datetime) -> Task:
     """Mark a task as failed, unless it was completed meanwhile; nothing is reinforced."""
     reason = storable_text(reason)
-    hold(task.actor_id)
+    lock_actor(task.actor_id)
     rows = Task.objects.filter(pk=task.pk, actor_id=task.actor_id)
     rows.filter(state=TaskState.BEGUN).update(state=TaskState.FAILED, errors=[reason], completed_at=now)
     return rows.get()

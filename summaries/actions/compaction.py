@@ -18,7 +18,7 @@ from django.db import transaction
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, job_principal
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.tenancy import UnknownRow, lock_actor
 from memoryhub.errors import DomainError
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
@@ -98,7 +98,7 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
         raise NotCompacted(f"{NEVER_COMPACTED} is never rewritten.")
     if settings.LLM.provider == "none":
         raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
-    hold(document.actor_id)
+    lock_actor(document.actor_id)
     actor = document.project.actor
     audit.record_each(by=by, verb="order", object_kind="compaction", object_ids=[document.pk], actor=actor, now=now)
     # A key of its own: a queued automatic job would find the document short enough, and do nothing.

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import hold
+from memoryhub.auth.tenancy import lock_actor
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_time
@@ -80,7 +80,7 @@ def set_entry_trust(
 ) -> list[UUID]:
     """Approve entries, or revoke that (SPEC M10); return the ids that changed. Raises Forbidden, UnknownRow."""
     check_trusted(by)
-    hold(document.actor_id)
+    lock_actor(document.actor_id)
     rows = DocumentEntry.objects.select_for_update().filter(actor_id=document.actor_id, document=document)
     changed = list(rows.filter(pk__in=entry_ids).exclude(trust=trust).values_list("pk", flat=True))
     if changed:

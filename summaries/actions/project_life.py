@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.context import forget_sources
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.tenancy import UnknownRow, lock_actor
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import check_length, enqueue_compaction_if_due, find_document
@@ -337,7 +337,7 @@ def undo_event(*, event: ProjectEvent, by: Principal, reason: str = "", now: dat
     Forbidden.
     """
     check_trusted(by)
-    hold(event.actor_id)
+    lock_actor(event.actor_id)
     rows = ProjectEvent.objects.select_for_update(of=["self"], no_key=True).filter(actor_id=event.actor_id)
     locked = rows.select_related("actor__agent", "project").filter(pk=event.pk).first()
     if locked is None or locked.undo is None:

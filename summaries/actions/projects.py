@@ -20,7 +20,7 @@ from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.auth.tenancy import UnknownRow, lock_actor
 from memoryhub.errors import DomainError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor
@@ -82,7 +82,7 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
     """Create a project with its MEMORY.md. Raises BadProjectName, ProjectExists, UnknownRow, Forbidden."""
     check_trusted(by)
     check_name(name)
-    hold(actor.pk)
+    lock_actor(actor.pk)
     description = one_line(description)[:MAX_DESCRIPTION_LENGTH]
     with _unique_name(name):
         project = Project.objects.create(
@@ -152,7 +152,7 @@ def change_project(
 
 def locked_project(project: Project, expected_version: int | None = None) -> Project:
     """Return a project's row, locked, its actor and agent loaded; raises UnknownRow, VersionMismatch."""
-    hold(project.actor_id)
+    lock_actor(project.actor_id)
     rows = Project.objects.of(project.actor_id).not_deleted().select_related("actor__agent")
     locked = rows.select_for_update(of=["self"], no_key=True).filter(pk=project.pk).first()
     if locked is None:
@@ -164,7 +164,7 @@ def locked_project(project: Project, expected_version: int | None = None) -> Pro
 
 def hold_project(project: Project) -> None:
     """Lock a project against deletion until the transaction ends; raises UnknownRow where it is gone."""
-    hold(project.actor_id)
+    lock_actor(project.actor_id)
     with connection.cursor() as cursor:
         cursor.execute(LOCK_PROJECT, [project.actor_id, project.pk])
         if cursor.fetchone() is None:

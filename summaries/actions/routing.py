@@ -25,7 +25,7 @@ from conversations.actions.context import Routing
 from conversations.models import Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, Scope
-from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
+from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, lock_actor
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete
 from memoryhub.llm.errors import ProviderError, ProviderTimeout
@@ -222,7 +222,7 @@ def _decide(
 @transaction.atomic
 def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> None:
     actor, project = decision.actor, decision.project
-    hold(actor.pk)
+    lock_actor(actor.pk)
     if project is not None:  # it may have been deleted or archived while the model was asked
         rows = Project.objects.of(actor.pk).active()
         project = rows.select_for_update(no_key=True).filter(pk=project.pk).first()
@@ -361,7 +361,7 @@ def correct_routing(
 ) -> RoutingDecision:
     """Correct a message's project, for similar ones too (SPEC P4). Raises UnknownRow, Forbidden."""
     check_trusted(by)
-    hold(decision.actor_id)
+    lock_actor(decision.actor_id)
     project = project_named(actor_id=decision.actor_id, name=project_name)
     check_active(project)
     stored = _locked(decision)
@@ -402,7 +402,7 @@ def correct_to_new_project(
     *, decision: RoutingDecision, name: str, by: Principal, reason: str = "", now: datetime
 ) -> Project:
     """Create a project and correct a decision to it. Raises as `create_project`, `correct_routing`."""
-    hold(decision.actor_id)
+    lock_actor(decision.actor_id)
     project = create_project(actor=decision.actor, name=name, description="", by=by, now=now)
     correct_routing(decision=decision, project_name=name, by=by, reason=reason, now=now)
     return project
@@ -425,7 +425,7 @@ def undo_correction(
     created it and it is unused. Return whether it was deleted. Raises NotCorrected, UnknownRow, Forbidden.
     """
     check_trusted(by)
-    hold(decision.actor_id)
+    lock_actor(decision.actor_id)
     stored = _locked(decision)
     project = stored.corrected_project
     if project is None or project.name != corrected_to:

@@ -34,7 +34,7 @@ from prometheus_client.core import GaugeMetricFamily
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, TextVerb
-from memoryhub.auth.tenancy import hold
+from memoryhub.auth.tenancy import lock_actor
 from memoryhub.errors import DomainError
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
@@ -83,7 +83,7 @@ def enqueue_summary(
     the messages in it. Repeating the request before it is fulfilled changes nothing. Raises NothingToSummarize,
     SummaryLocked, UnknownRow, and Forbidden where an untrusted key would change a trusted summary.
     """
-    hold(session.actor_id)
+    lock_actor(session.actor_id)
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     if summary is not None and summary.locked:
         raise SummaryLocked(_("A person edited this summary, which locked it; unlock it first."))
