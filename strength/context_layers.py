@@ -29,7 +29,7 @@ def pinned(request: LayerRequest) -> LayerResult:
     if not request.policy.include_pinned:
         return LayerResult()
     rows = pinned_memories(
-        tenant=request.tenant, project=request.project, by=request.by, now=request.now, most=MAX_PINNED
+        tenant=request.tenant, project=request.project, by=request.by, now=request.now, limit=MAX_PINNED
     )
     return LayerResult(tuple(_candidate(PINNED, memory, request.zone) for memory in rows))
 

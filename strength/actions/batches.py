@@ -74,7 +74,7 @@ def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, no
         lock_shared(actor.pk)
         _reinforce_repeated(actor, drafts, now)
         plain = _without_conflicts(actor, [draft for draft in drafts if draft.item.memory is None], spaces, now)
-        # Where another request has written one of the texts meanwhile, each is looked at by itself.
+        # Where another request has written one of the texts meanwhile, they are written one by one.
         with suppress(IntegrityError), transaction.atomic():
             _insert(plain, spaces, by, now)
         for draft in drafts:
@@ -105,28 +105,28 @@ def _reinforce_repeated(actor: Actor, drafts: Sequence[_BatchDraft], now: dateti
     Repetitions of other drafts or of pending memories are left to be written one by one.
     """
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent", "numbers")
-    same = defaultdict[bytes, list[Memory]](list)
+    memories_by_digest = defaultdict[bytes, list[Memory]](list)
     for memory in rows.filter(_same_text_filter(actor, drafts)).filter(REPEATABLE).order_by("id"):
         for digest in {bytes(memory.content_digest), bytes(memory.wording_digest or b"")}:
-            same[digest].append(memory)
-    met, found = set[bytes](), list[tuple[_BatchDraft, Memory]]()
+            memories_by_digest[digest].append(memory)
+    seen, repeated = set[bytes](), list[tuple[_BatchDraft, Memory]]()
     for draft in drafts:
-        among = {each.pk: each for digest in draft.digests for each in same.get(digest, ())}
-        known = _same_text_among(draft.memory, draft.new.contradicted_ids, among.values())
-        if known is not None and known.status == Status.ACTIVE and met.isdisjoint(draft.digests):
-            found.append((draft, known))
-        met.update(draft.digests)
-    used = []
-    for (draft, known), is_new_evidence in zip(found, _add_sources(actor, found, now), strict=True):
-        is_meant = draft.new.has_idempotency_key or not looks_like_retry(known, draft.messages, now)
-        if draft.memory.status == Status.ACTIVE and is_new_evidence and is_meant:
-            used.append(known)
-        draft.item.memory = known
-    reinforce(used, now=now)
+        matches = {memory.pk: memory for digest in draft.digests for memory in memories_by_digest.get(digest, ())}
+        known = _first_with_same_text(draft.memory, draft.new.contradicted_ids, matches.values())
+        if known is not None and known.status == Status.ACTIVE and seen.isdisjoint(draft.digests):
+            repeated.append((draft, known))
+        seen.update(draft.digests)
+    reinforced = []
+    for (draft, memory), is_new_evidence in zip(repeated, _add_sources(actor, repeated, now), strict=True):
+        is_intended = draft.new.has_idempotency_key or not looks_like_retry(memory, draft.messages, now)
+        if draft.memory.status == Status.ACTIVE and is_new_evidence and is_intended:
+            reinforced.append(memory)
+        draft.item.memory = memory
+    reinforce(reinforced, now=now)
 
 
-def _same_text_among(draft: Memory, contradicted_ids: Iterable[UUID], among: Iterable[Memory]) -> Memory | None:
-    """Return what `memories_with_text` would find first."""
+def _first_with_same_text(draft: Memory, contradicted_ids: Iterable[UUID], memories: Iterable[Memory]) -> Memory | None:
+    """Return the memory that `memories_with_text` would return first."""
 
     def is_same(memory: Memory) -> bool:
         return bytes(memory.content_digest) == bytes(draft.content_digest)
@@ -140,21 +140,23 @@ def _same_text_among(draft: Memory, contradicted_ids: Iterable[UUID], among: Ite
             and all(getattr(memory, name) == getattr(draft, name) for name in SCOPE_FIELDS)
         )
 
-    of_it = [each for each in among if each.namespace == draft.namespace and (is_same(each) or is_alike(each))]
-    return min(of_it, key=lambda each: (not is_same(each), each.created_at), default=None)
+    matches = [
+        memory for memory in memories if memory.namespace == draft.namespace and (is_same(memory) or is_alike(memory))
+    ]
+    return min(matches, key=lambda memory: (not is_same(memory), memory.created_at), default=None)
 
 
 def _add_sources(actor: Actor, repeated: Sequence[tuple[_BatchDraft, Memory]], now: datetime) -> list[bool]:
     """Add the sources of repetitions; return for each whether it is new evidence: has a new source, or none."""
-    said = MemorySource.objects.filter(
-        actor_id=actor.pk, memory__in=[known for draft, known in repeated if draft.messages]
+    existing = MemorySource.objects.filter(
+        actor_id=actor.pk, memory__in=[memory for draft, memory in repeated if draft.messages]
     )
-    before = set(said.values_list("memory_id", "message_id"))
-    sources = [each for draft, known in repeated for each in sources_of(known, draft.messages, now)]
+    existing_pairs = set(existing.values_list("memory_id", "message_id"))
+    sources = [source for draft, memory in repeated for source in sources_of(memory, draft.messages, now)]
     MemorySource.objects.bulk_create(sources, ignore_conflicts=True)
     return [
-        not draft.messages or any((known.pk, each.pk) not in before for each in draft.messages)
-        for draft, known in repeated
+        not draft.messages or any((memory.pk, message.pk) not in existing_pairs for message in draft.messages)
+        for draft, memory in repeated
     ]
 
 
@@ -167,15 +169,15 @@ def _without_conflicts(
     actor: Actor, drafts: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], now: datetime
 ) -> list[_BatchDraft]:
     """Return the drafts that match no memory, tombstone or earlier draft."""
-    known = Memory.objects.filter(_same_text_filter(actor, drafts)).values_list("content_digest", "wording_digest")
-    met = {bytes(digest) for pair in known for digest in pair if digest is not None}
-    held = _matching_tombstones(actor, drafts)
-    alike = _near_duplicates(actor, drafts, spaces, now)
+    stored = Memory.objects.filter(_same_text_filter(actor, drafts)).values_list("content_digest", "wording_digest")
+    seen = {bytes(digest) for pair in stored for digest in pair if digest is not None}
+    blocked = _matching_tombstones(actor, drafts)
+    duplicates = _near_duplicates(actor, drafts, spaces, now)
     plain = []
     for draft in drafts:
-        if met.isdisjoint(draft.digests) and draft.memory.content not in held and draft not in alike:
+        if seen.isdisjoint(draft.digests) and draft.memory.content not in blocked and draft not in duplicates:
             plain.append(draft)
-        met.update(draft.digests)
+        seen.update(draft.digests)
     return plain
 
 
@@ -185,21 +187,21 @@ class _TermIndex:
     def __init__(self, terms: Iterable[Iterable[int]], weights: Mapping[int, float]) -> None:
         self.weights, self.sizes = weights, list[float]()
         self.with_term = defaultdict[int, list[int]](list)
-        for each in terms:
-            self.add(each)
+        for terms_of_text in terms:
+            self.add(terms_of_text)
 
     def add(self, terms: Iterable[int]) -> None:
         for term in terms:
             self.with_term[term].append(len(self.sizes))
         self.sizes.append(sum(self.weights[term] for term in terms))
 
-    def may_have_near(self, known: Fingerprint) -> bool:
-        shared, size = defaultdict[int, float](float), sum(self.weights[term] for term in known.terms)
-        for term in known.terms:
-            for place in self.with_term.get(term, ()):
-                shared[place] += self.weights[term]
+    def may_have_near_duplicate(self, text: Fingerprint) -> bool:
+        shared, size = defaultdict[int, float](float), sum(self.weights[term] for term in text.terms)
+        for term in text.terms:
+            for index in self.with_term.get(term, ()):
+                shared[index] += self.weights[term]
         # Dice's coefficient without what makes `likeness` less.
-        return any(2 * both >= DUPLICATE_THRESHOLD * (size + self.sizes[place]) for place, both in shared.items())
+        return any(2 * weight >= DUPLICATE_THRESHOLD * (size + self.sizes[index]) for index, weight in shared.items())
 
 
 def _matching_tombstones(actor: Actor, drafts: Sequence[_BatchDraft]) -> set[str]:
@@ -209,16 +211,22 @@ def _matching_tombstones(actor: Actor, drafts: Sequence[_BatchDraft]) -> set[str
     texts = {draft.memory.content for draft in drafts}
     if not rows or len(rows) > MAX_TOMBSTONES:
         return texts if rows else set()
-    written = {text: fingerprint(text) for text in texts}
-    weights = idf(chain.from_iterable([*(row[1] for row in rows), *(each.terms for each in written.values())]))
-    digests, prints = {bytes(row[0]) for row in rows}, _TermIndex((row[1] for row in rows), weights)
-    held = {text for text, known in written.items() if known.digest in digests or prints.may_have_near(known)}
-    # Of the same messages something was deleted: what is extracted from them again is compared by itself.
+    prints = {text: fingerprint(text) for text in texts}
+    weights = idf(
+        chain.from_iterable([*(row[1] for row in rows), *(text_print.terms for text_print in prints.values())])
+    )
+    digests, index = {bytes(row[0]) for row in rows}, _TermIndex((row[1] for row in rows), weights)
+    matching = {
+        text
+        for text, text_print in prints.items()
+        if text_print.digest in digests or index.may_have_near_duplicate(text_print)
+    }
+    # A memory of the same messages was deleted: what is extracted from them again is compared one by one.
     messages = {key for row in rows for key in row[2]}
-    return held | {
+    return matching | {
         draft.memory.content
         for draft in drafts
-        if draft.new.source is Source.EXTRACTION and messages & {each.pk for each in draft.messages}
+        if draft.new.source is Source.EXTRACTION and messages & {message.pk for message in draft.messages}
     }
 
 
@@ -229,20 +237,20 @@ def _near_duplicates(
     extracted = [draft for draft in drafts if draft.new.source is Source.EXTRACTION]
     if not extracted:
         return set()
-    found = set[_BatchDraft]()
-    for place in range(0, len(extracted), COMPARISON_BATCH_SIZE):
-        some = extracted[place : place + COMPARISON_BATCH_SIZE]
-        duplicate_query = [each.duplicate_query(spaces[0]) for each in some]
-        among = [Status.ACTIVE, Status.PENDING, Status.ARCHIVED]
-        near = near_duplicates(duplicate_query, actor_id=actor.pk, space=spaces[0], now=now, statuses=among)
-        found.update(draft for draft, alike in zip(some, near, strict=True) if alike)
-    written = {draft: fingerprint(draft.memory.content) for draft in drafts}
-    prints = _TermIndex((), idf(chain.from_iterable(each.terms for each in written.values())))
+    duplicates = set[_BatchDraft]()
+    for start in range(0, len(extracted), COMPARISON_BATCH_SIZE):
+        batch = extracted[start : start + COMPARISON_BATCH_SIZE]
+        queries = [draft.duplicate_query(spaces[0]) for draft in batch]
+        statuses = [Status.ACTIVE, Status.PENDING, Status.ARCHIVED]
+        matches_of_batch = near_duplicates(queries, actor_id=actor.pk, space=spaces[0], now=now, statuses=statuses)
+        duplicates.update(draft for draft, matches in zip(batch, matches_of_batch, strict=True) if matches)
+    prints = {draft: fingerprint(draft.memory.content) for draft in drafts}
+    index = _TermIndex((), idf(chain.from_iterable(text_print.terms for text_print in prints.values())))
     for draft in drafts:
-        if draft.new.source is Source.EXTRACTION and prints.may_have_near(written[draft]):
-            found.add(draft)
-        prints.add(written[draft].terms)
-    return found
+        if draft.new.source is Source.EXTRACTION and index.may_have_near_duplicate(prints[draft]):
+            duplicates.add(draft)
+        index.add(prints[draft].terms)
+    return duplicates
 
 
 def _insert(plain: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], by: Principal, now: datetime) -> None:

@@ -75,7 +75,7 @@ SIMILARITY_FLOOR: Final = 0.15
 """Minimum relevance by cosine alone of a possible paraphrase."""
 
 MAX_KNOWN: Final = 60
-"""Known statements in one question; further questions hold the rest."""
+"""Known statements in one prompt; further prompts hold the rest."""
 
 MERGED_KINDS: Final = (Kind.FACT, Kind.PREFERENCE)
 COMPARED_KINDS: Final = frozenset({*MERGED_KINDS, Kind.REFLECTION})
@@ -83,7 +83,7 @@ COMPARED_KINDS: Final = frozenset({*MERGED_KINDS, Kind.REFLECTION})
 
 MAX_CORRECTIONS: Final = 200
 MAX_UNCOMPARED: Final = 20
-"""Memories compared later in one question."""
+"""Pending memories compared in one prompt."""
 
 CONTRADICTION_REASON: Final = "What was said later contradicts it."
 COMPARISON_REASON: Final = "It is not what people rejected or edited."
@@ -110,32 +110,32 @@ class ExtractedMemory:
 def resolve_extracted(
     *, actor: Actor, extracted: Sequence[ExtractedMemory], now: datetime, retries_bad_answers: bool = True
 ) -> dict[int, Resolution]:
-    """Return resolutions of extracted memories by place; those without one are written as new.
+    """Return resolutions of extracted memories by index; those without one are written as new.
 
     Network, so outside any transaction. No model is asked where nothing similar is known. Raises ProviderError where
     another attempt helps, for unusable answers only if `retries_bad_answers`; otherwise near duplicates are
     detected at writing, without the model.
     """
-    space, about = active_space(), dict[int, dict[KnownMemory, bool]]()
-    for place, new in enumerate(extracted):
-        known_to = known_memories(actor, new, space, now=now) if new.kind in COMPARED_KINDS else {}
+    space, comparisons = active_space(), dict[int, dict[KnownMemory, bool]]()
+    for index, new in enumerate(extracted):
+        compared = known_memories(actor, new, space, now=now) if new.kind in COMPARED_KINDS else {}
         # Writing detects an exact duplicate without a model.
-        if not any(each.text.strip() == new.content and each.state is KnownState.CURRENT for each in known_to):
-            about[place] = known_to
-    return _resolve_by_model(actor, extracted, about, retries_bad_answers=retries_bad_answers)
+        if not any(known.text.strip() == new.content and known.state is KnownState.CURRENT for known in compared):
+            comparisons[index] = compared
+    return _resolve_by_model(actor, extracted, comparisons, retries_bad_answers=retries_bad_answers)
 
 
 def _resolve_by_model(
     actor: Actor,
     extracted: Sequence[ExtractedMemory],
-    about: Mapping[int, Mapping[KnownMemory, bool]],
+    comparisons: Mapping[int, Mapping[KnownMemory, bool]],
     *,
     retries_bad_answers: bool,
 ) -> dict[int, Resolution]:
     related: dict[int, dict[KnownMemory, Relation]] = {}
     uncompared = defaultdict[int, list[KnownMemory]](list)
-    for places, known in _questions(extracted, about):
-        blocks = statement_blocks(known, [extracted[place].content for place in places], language=actor.agent.language)
+    for indexes, known in _questions(extracted, comparisons):
+        blocks = statement_blocks(known, [extracted[index].content for index in indexes], language=actor.agent.language)
         try:
             data = complete_json(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
         except ProviderError as error:
@@ -143,44 +143,51 @@ def _resolve_by_model(
                 raise
             log.warning("no model judged contradictions, near duplicates decide", extra={"code": error.code})
             data = None
-        relations_of = relations(data, known=len(known), new=len(places))
-        compared = compared_places(data, new=len(places))
-        for number, place in enumerate(places):
-            named = {known[each]: relation for each, relation in relations_of.get(number, {}).items()}
-            related[place] = related.get(place, {}) | named
-            if number not in compared:
-                uncompared[place] += [each for each in known if each in about[place] and each.state in REJECTING_STATES]
+        relations_of = relations(data, known=len(known), new=len(indexes))
+        compared = compared_places(data, new=len(indexes))
+        for position, index in enumerate(indexes):
+            named_relations = {known[other]: relation for other, relation in relations_of.get(position, {}).items()}
+            related[index] = related.get(index, {}) | named_relations
+            if position not in compared:
+                uncompared[index] += [
+                    statement
+                    for statement in known
+                    if statement in comparisons[index] and statement.state in REJECTING_STATES
+                ]
     return {
-        place: resolve(
-            found,
-            said_at=extracted[place].said_at,
-            is_trusted=extracted[place].is_trusted,
-            near=[known for known, is_near in about[place].items() if is_near],
-            uncompared=uncompared[place],
+        index: resolve(
+            relations_of_new,
+            said_at=extracted[index].said_at,
+            is_trusted=extracted[index].is_trusted,
+            near=[known for known, is_near in comparisons[index].items() if is_near],
+            uncompared=uncompared[index],
         )
-        for place, found in related.items()
+        for index, relations_of_new in related.items()
     }
 
 
 def _questions(
-    extracted: Sequence[ExtractedMemory], about: Mapping[int, Collection[KnownMemory]]
+    extracted: Sequence[ExtractedMemory], comparisons: Mapping[int, Collection[KnownMemory]]
 ) -> Iterator[tuple[list[int], list[KnownMemory]]]:
-    """Yield new statements' places with known ones to compare; untrusted words apart, for they may steer the model.
+    """Yield indexes of new statements with the known ones to compare them with, a prompt for each.
 
-    An untrusted text that a person rejected is shown beside trusted statements in a question of its own.
+    Untrusted texts have prompts of their own, since they may hold instructions to the model; those that a person
+    rejected are compared with trusted statements in a further prompt.
     """
     for new_is_trusted, known_is_trusted in ((True, True), (True, False), (False, None)):
-        places, known = list[int](), dict[KnownMemory, None]()
-        for place in (each for each in about if extracted[each].is_trusted is new_is_trusted):
-            more = {each: None for each in about[place] if known_is_trusted in (None, each.is_trusted)}
-            if len(known | more) > MAX_KNOWN and places:
-                yield places, list(known)
-                places, known = [], {}
-            if more:
-                places.append(place)
-                known |= more
-        if places:
-            yield places, list(known)
+        indexes, known = list[int](), dict[KnownMemory, None]()
+        for index in (key for key in comparisons if extracted[key].is_trusted is new_is_trusted):
+            added = {
+                statement: None for statement in comparisons[index] if known_is_trusted in (None, statement.is_trusted)
+            }
+            if len(known | added) > MAX_KNOWN and indexes:
+                yield indexes, list(known)
+                indexes, known = [], {}
+            if added:
+                indexes.append(index)
+                known |= added
+        if indexes:
+            yield indexes, list(known)
 
 
 def known_memories(
@@ -198,20 +205,23 @@ def known_memories(
     vector = embed_query(space, new.content, payer=payer(actor))
     query = build_query(QueryText.of(new.content), vector, space=space)
     rejected = own & Q(status=Status.REJECTED)
-    seen = own & Q(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
+    visible = own & Q(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
     if project := actor.agent.current_project:
-        seen &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project]))
+        visible &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project]))
     # Without a threshold: another language shares no word.
     near = nearest_memories(rejected, query, limit=MAX_NEAREST_REJECTED) + nearest_memories(
-        seen, query, limit=MAX_NEAREST
+        visible, query, limit=MAX_NEAREST
     )
-    found = [memory for memory, _relevance in near]
-    said, alike = _last_said(found, now), _similar_rejected(rejected, query)
-    known = {each: resembles(new.content, each.text) for each in _corrected_texts(actor, namespaces, new.content)}
-    for memory in found:
-        each = _known_memory(memory, said.get(memory.pk) or memory.created_at, now)
-        is_rejected = each.state is KnownState.REJECTED
-        known[each] = is_rejected and (memory.pk in alike or resembles(new.content, memory.content))
+    nearest = [memory for memory, _relevance in near]
+    last_said, similar = _last_said_at(nearest, now), _similar_rejected(rejected, query)
+    known = {
+        corrected: resembles(new.content, corrected.text)
+        for corrected in _corrected_texts(actor, namespaces, new.content)
+    }
+    for memory in nearest:
+        known_memory = _known_memory(memory, last_said.get(memory.pk) or memory.created_at, now)
+        is_rejected = known_memory.state is KnownState.REJECTED
+        known[known_memory] = is_rejected and (memory.pk in similar or resembles(new.content, memory.content))
     return known
 
 
@@ -237,14 +247,14 @@ def _similar_rejected(rejected: Q, query: SearchQuery) -> set[UUID]:
         MemoryIndex, rejected, query, similarity_threshold=0.0, word_floor=0.0, limit=MAX_NEAREST_REJECTED
     ).best
     return {
-        each.owner_id
-        for each in near
-        if each.similarity_raw is not None
-        and bounds.vector_weight * scaled_similarity(each.similarity_raw, bounds) >= SIMILARITY_FLOOR
+        candidate.owner_id
+        for candidate in near
+        if candidate.similarity_raw is not None
+        and bounds.vector_weight * scaled_similarity(candidate.similarity_raw, bounds) >= SIMILARITY_FLOOR
     }
 
 
-def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:
+def _last_said_at(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:
     """Return when each memory was last said, by its source messages.
 
     For active memories only trusted messages count: nobody else may keep one from being ended. A message's time is set
@@ -253,15 +263,15 @@ def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime
     is_active = {memory.pk: memory.status == Status.ACTIVE for memory in memories}
     actors = list({memory.actor_id for memory in memories})
     sources = MemorySource.objects.filter(actor_id__in=actors, memory__in=list(is_active))
-    links = [each for each in sources if each.trust == Trust.TRUSTED or not is_active[each.memory_id]]
-    messages = Message.objects.of(actors).filter(pk__in=[each.message_id for each in links])
+    sources_used = [source for source in sources if source.trust == Trust.TRUSTED or not is_active[source.memory_id]]
+    messages = Message.objects.of(actors).filter(pk__in=[source.message_id for source in sources_used])
     times = dict(messages.values_list("pk", "created_at"))
-    said: dict[UUID, datetime] = {}
-    for each in links:
-        if (created_at := times.get(each.message_id)) is not None:
-            at = min(created_at, each.created_at, now)
-            said[each.memory_id] = max(at, said.get(each.memory_id, at))
-    return said
+    last_said: dict[UUID, datetime] = {}
+    for source in sources_used:
+        if (created_at := times.get(source.message_id)) is not None:
+            at = min(created_at, source.created_at, now)
+            last_said[source.memory_id] = max(at, last_said.get(source.memory_id, at))
+    return last_said
 
 
 def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list[KnownMemory]:
@@ -271,7 +281,7 @@ def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list
     digests = {bytes(digest) for _, digest in edited}
     revisions = MemoryRevision.objects.filter(
         actor_id=actor.id,
-        memory__in=[each for each, _ in edited],
+        memory__in=[memory_id for memory_id, _ in edited],
         memory__namespace__in=namespaces,
         verb__in=["edit", "restore"],
         changed_before__has_key="content",
@@ -281,8 +291,8 @@ def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list
         for memory_id, before, created_at in revisions.values_list("memory_id", "changed_before", "created_at")
         if fingerprint(str(before["content"])).digest in digests
     ]
-    wanted = set(term_ids(analyse(text)))
-    corrected.sort(key=lambda each: -len(wanted.intersection(term_ids(analyse(each.text)))))
+    terms = set(term_ids(analyse(text)))
+    corrected.sort(key=lambda memory: -len(terms.intersection(term_ids(analyse(memory.text)))))
     return corrected[:MAX_NEAREST_REJECTED]
 
 
@@ -308,11 +318,11 @@ def write_extracted(
     if keys := {known.memory_id for resolution in resolutions.values() for known in resolution.about}:
         Memory.objects.of([actor.id]).locked(keys)
         lock_numbers(actor.id, keys)
-    for place, each in enumerate(extracted):
+    for index, new in enumerate(extracted):
         try:
             with atomic_but_for_tombstones():
-                resolution = resolutions.get(place, Resolution(Action.WRITE))
-                outcome = _write(actor, each, resolution, channel, by, now)
+                resolution = resolutions.get(index, Resolution(Action.WRITE))
+                outcome = _write(actor, new, resolution, channel, by, now)
         except BlockedByTombstone:
             outcome = "blocked"
         except MemoryRefused:
@@ -339,11 +349,11 @@ def _write(
     )
     keys = [known.memory_id for known in resolution.about]
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
-    about = [rows[key] for key in keys if key in rows]
+    contradicted = [rows[key] for key in keys if key in rows]
     if resolution.action is Action.REINFORCE:
-        if not about:  # deleted since the model was asked: that is a decision too, and this says the same
+        if not contradicted:  # deleted since the model was asked, which is a decision against this text too
             return "blocked"
-        repeat_memory(memory=about[0], new=new, by=by, now=now)
+        repeat_memory(memory=contradicted[0], new=new, by=by, now=now)
         return "known"
     new = replace(new, contradicted_ids=frozenset(keys))
     if resolution.resembles is not None:
@@ -351,15 +361,15 @@ def _write(
     new = replace(new, is_uncompared=resolution.is_uncompared)
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
-    if resolution.action is Action.SUPERSEDE and extracted.is_trusted and about:
-        new = replace(new, needs_approval=any(old.pinned or old.locked for old in about))
+    if resolution.action is Action.SUPERSEDE and extracted.is_trusted and contradicted:
+        new = replace(new, needs_approval=any(old.pinned or old.locked for old in contradicted))
         at = min(extracted.said_at, now)
-        for old in sorted(about, key=lambda each: each.kind != extracted.kind):
-            along = [each for each in about if each.pk != old.pk]
-            # It has changed since the model was asked: what is new is written, and nothing ends.
+        for old in sorted(contradicted, key=lambda memory: memory.kind != extracted.kind):
+            others = [memory for memory in contradicted if memory.pk != old.pk]
+            # Where it has changed since the model was asked, the new one is written and nothing ends.
             with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
                 supersede_memory(
-                    memory=old, new=new, at=at, by=by, reason=CONTRADICTION_REASON, now=now, also_ended=along
+                    memory=old, new=new, at=at, by=by, reason=CONTRADICTION_REASON, now=now, also_ended=others
                 )
                 return "new"
     _memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
@@ -374,23 +384,25 @@ def compare_pending(*, actor: Actor, by: Principal, now: datetime, step: Step) -
     revisions = MemoryRevision.objects.filter(
         actor_id=actor.id, memory__status=Status.PENDING, number=F("memory__version"), beside__has_key=UNCOMPARED
     )
-    waiting = list(revisions.select_related("memory").order_by("created_at", "pk")[:MAX_UNCOMPARED])
-    if not waiting:
+    pending = list(revisions.select_related("memory").order_by("created_at", "pk")[:MAX_UNCOMPARED])
+    if not pending:
         return
-    extracted = [_as_extracted(each.memory) for each in waiting]
-    space, about = active_space(), dict[int, dict[KnownMemory, bool]]()
-    for place, new in enumerate(extracted):
+    extracted = [_as_extracted(revision.memory) for revision in pending]
+    space, comparisons = active_space(), dict[int, dict[KnownMemory, bool]]()
+    for index, new in enumerate(extracted):
         known = known_memories(actor, new, space, now=now)
-        about[place] = {each: near for each, near in known.items() if each.state in REJECTING_STATES}
+        comparisons[index] = {
+            statement: near for statement, near in known.items() if statement.state in REJECTING_STATES
+        }
     try:
-        resolved = _resolve_by_model(actor, extracted, about, retries_bad_answers=False)
+        resolved = _resolve_by_model(actor, extracted, comparisons, retries_bad_answers=False)
     except ProviderError as error:
-        log.warning("no model compared what waits", extra={"code": error.code})
+        log.warning("no model compared pending memories", extra={"code": error.code})
         return
     with step():
         lock_shared(actor.id)
-        for place, revision in enumerate(waiting):
-            resolution = resolved.get(place, Resolution(Action.WRITE))
+        for index, revision in enumerate(pending):
+            resolution = resolved.get(index, Resolution(Action.WRITE))
             if not resolution.is_uncompared:
                 _apply_comparison(actor, revision, resolution, by=by, now=now)
 
@@ -407,16 +419,16 @@ def _apply_comparison(
     memory = Memory.objects.of([actor.id]).locked([revision.memory_id]).get(revision.memory_id)
     if memory is None or memory.version != revision.number or memory.status != Status.PENDING:
         return
-    waited_alone = revision.beside.pop(UNCOMPARED)["alone"]
+    only_uncompared = revision.beside.pop(UNCOMPARED)["alone"]
     revision.beside.pop(RESEMBLES, None)  # by likeness, while no model had compared it
-    doubt = resolution.about[0] if resolution.action is Action.BLOCK else resolution.resembles
-    if doubt is not None:
-        decision, day = _resembled_decision(doubt, actor, now)
+    similar_decision = resolution.about[0] if resolution.action is Action.BLOCK else resolution.resembles
+    if similar_decision is not None:
+        decision, day = _resembled_decision(similar_decision, actor, now)
         revision.beside[RESEMBLES] = [decision, day.isoformat()]
     revision.save(update_fields=["beside"])
     floor = effective_policy(TrustPolicy, actor.agent, actor).confidence_floor
-    is_sure = memory.confidence is None or memory.confidence >= floor
-    if doubt is None and waited_alone and is_sure and memory.trust == Trust.TRUSTED:
+    is_confident = memory.confidence is None or memory.confidence >= floor
+    if similar_decision is None and only_uncompared and is_confident and memory.trust == Trust.TRUSTED:
         confirm_pending(memory, by=by, reason=COMPARISON_REASON, now=now)
 
 

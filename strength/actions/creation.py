@@ -106,16 +106,16 @@ def source_messages(actor: Actor, ids: Iterable[UUID]) -> dict[UUID, Message]:
 
 
 def build_draft(
-    actor: Actor, new: NewMemory, by: Principal, now: datetime, known: Mapping[UUID, Message] | None = None
+    actor: Actor, new: NewMemory, by: Principal, now: datetime, loaded: Mapping[UUID, Message] | None = None
 ) -> tuple[Memory, list[Message]]:
     """Return an unsaved memory, no more trusted than its source messages, and the messages. Raises MemoryRefused.
 
-    The messages may be `known` already.
+    The messages may be `loaded` already.
     """
     draft = _draft(actor, new, now)
     ids = new.source_message_ids
-    found = source_messages(actor, ids) if known is None else known
-    messages = [found[key] for key in dict.fromkeys(ids) if key in found]
+    known = source_messages(actor, ids) if loaded is None else loaded
+    messages = [known[key] for key in dict.fromkeys(ids) if key in known]
     if missing := set(ids) - {message.id for message in messages}:
         problem = format_lazy(_("No such message of this actor: {id}."), id=min(map(str, missing)))
         raise MemoryRefused("source_message_ids", problem)
@@ -161,33 +161,35 @@ def index_entry_of(new: NewMemory, entry: IndexEntry, spaces: Sequence[Embedding
     if new.embedding is None:
         return entry
     try:
-        given = unit_vector(new.embedding, dimension=spaces[0].dimension)
+        vector = unit_vector(new.embedding, dimension=spaces[0].dimension)
     except UnusableVector as error:
         raise MemoryRefused("embedding", str(error)) from error
-    return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: given})
+    return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: vector})
 
 
 def complete_memories(
-    written: Sequence[Draft], spaces: Sequence[EmbeddingSpace], *, by: Principal, reason: str = "", now: datetime
+    drafts: Sequence[Draft], spaces: Sequence[EmbeddingSpace], *, by: Principal, reason: str = "", now: datetime
 ) -> None:
     """Add numbers, sources, index rows and first revisions of one actor's new memories, a statement for each table."""
-    extras = _add_numbers(written, now)
+    extras = _add_numbers(drafts, now)
     MemorySource.objects.bulk_create(
-        source for each in written for source in sources_of(each.memory, each.messages, now)
+        source for draft in drafts for source in sources_of(draft.memory, draft.messages, now)
     )
-    index_new_memories([(each.memory, each.entry) for each in written], spaces)
+    index_new_memories([(draft.memory, draft.entry) for draft in drafts], spaces)
     store_creations(
-        [(each.memory, reason, {**extras[each.memory.pk], **each.revision_extras}) for each in written], by=by, now=now
+        [(draft.memory, reason, {**extras[draft.memory.pk], **draft.revision_extras}) for draft in drafts],
+        by=by,
+        now=now,
     )
 
 
-def _add_numbers(written: Sequence[Draft], now: datetime) -> dict[UUID, dict[str, float | None]]:
+def _add_numbers(drafts: Sequence[Draft], now: datetime) -> dict[UUID, dict[str, float | None]]:
     """Add the numbers of new memories; return their strengths and marks, from which their histories begin."""
-    actor = written[0].memory.actor
+    actor = drafts[0].memory.actor
     policy = effective_policy(StrengthPolicy, actor.agent, actor)
     strengths = {
-        each.memory.pk: initial_strength(policy, source=Source(each.memory.source), stated=each.new.strength)
-        for each in written
+        draft.memory.pk: initial_strength(policy, source=Source(draft.memory.source), stated=draft.new.strength)
+        for draft in drafts
     }
     values = {"actor_id": actor.pk, "memory_ids": list(strengths), "strengths": list(strengths.values()), "now": now}
     rows = run_query(QUERIES["insert_numbers"], values, server_prepared=True)
@@ -195,18 +197,18 @@ def _add_numbers(written: Sequence[Draft], now: datetime) -> dict[UUID, dict[str
     PerspectiveStrength.objects.bulk_create(
         PerspectiveStrength(
             actor_id=actor.pk,
-            memory=each.memory,
+            memory=draft.memory,
             perspective=name,
             strength=value,
-            mark=marks[each.memory.pk],
+            mark=marks[draft.memory.pk],
             as_of=now,
         )
-        for each in written
-        for name, value in each.new.strength_by_perspective.items()
+        for draft in drafts
+        for name, value in draft.new.strength_by_perspective.items()
     )
     if rows[0][2]:
         begin_clock(actor.pk, policy, now)
-    for memory in (each.memory for each in written):
+    for memory in (draft.memory for draft in drafts):
         # The memory's `numbers`, which need not be read: it is new.
         MemoryNumbers(
             memory=memory, actor_id=actor.pk, strength=strengths[memory.pk], mark=marks[memory.pk], began_at=now

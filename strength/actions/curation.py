@@ -208,7 +208,7 @@ def _change(
         _check_state(locked, verb, allowed)
         has_tombstones = bool(values.keys() & {"content", "status"})
         texts = {locked.content, values.get("content", locked.content)} if has_tombstones else set()
-        before, beside = snapshot(locked), unversioned_state(locked, texts)
+        before, revision_data = snapshot(locked), unversioned_state(locked, texts)
         _apply(locked, values, by)
         if snapshot(locked) == before:
             return locked
@@ -225,9 +225,9 @@ def _change(
             index_memory(locked, entry, spaces)
         strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength
         if strength != locked.strength:
-            beside[STRENGTH] = locked.strength
-        store_change(locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch)
-        if STRENGTH in beside:
+            revision_data[STRENGTH] = locked.strength
+        store_change(locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=revision_data, batch=batch)
+        if STRENGTH in revision_data:
             set_strengths(memories=[locked], strengths={locked.pk: strength}, by=by, now=now)
         if locked.status == Status.ACTIVE and before["status"] == Status.PENDING:
             end_superseded(locked, by=by, now=now)
@@ -288,16 +288,16 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
 def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
     if Status(memory.status) not in allowed:
         irregular = {"pin": "pinned", "unpin": "unpinned"}
-        done = irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+        participle = irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
         text = _("A memory that is {status} cannot be {done}.")
-        raise WrongState(format_lazy(text, status=_(memory.status), done=_(done)))
+        raise WrongState(format_lazy(text, status=_(memory.status), done=_(participle)))
 
 
 def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
-    actor, was, text = memory.actor, memory.status, memory.content
+    actor, former_status, former_text = memory.actor, memory.status, memory.content
     for name, value in values.items():
         setattr(memory, name, value)
-    if memory.status == Status.ACTIVE != was and memory.valid_to is None:
+    if memory.status == Status.ACTIVE != former_status and memory.valid_to is None:
         memory.superseded_by = None  # it had been merged into another
     if "namespace" in values:
         memory.namespace = expand_namespace(memory.namespace, agent_id=actor.agent_id, user_id=actor.user_id)
@@ -310,11 +310,11 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
         raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
-    if memory.status == Status.ACTIVE != was:
+    if memory.status == Status.ACTIVE != former_status:
         if not by.is_trusted:
             raise Forbidden(_("An untrusted key cannot bring a memory into contexts; a curator can."))
         memory.trust = Trust.TRUSTED
-    if memory.content != text:
+    if memory.content != former_text:
         memory.content_digest = content_digest(memory.content)
         if not by.is_trusted:  # an approval is bound to the exact text (SPEC M10)
             memory.trust, memory.status, memory.pinned = Trust.UNTRUSTED, Status.PENDING, False
@@ -356,27 +356,27 @@ def curate_many(
     batch: UUID | None = None,
 ) -> BatchResult:
     """Apply a transition to each memory that allows it, as one batch; `versions` are those that the person saw."""
-    done = BatchResult() if batch is None else BatchResult(batch)
+    result = BatchResult() if batch is None else BatchResult(batch)
     for memory in _in_lock_order(memories):
-        with done.collect(memory):
+        with result.collect(memory):
             check_transition(memory, verb)
-            seen = versions.get(str(memory.pk))
-            require_version(verb, seen)
+            version = versions.get(str(memory.pk))
+            require_version(verb, version)
             apply_transition(
-                memory=memory, verb=verb, by=by, reason=reason, now=now, expected_version=seen, batch=done.batch
+                memory=memory, verb=verb, by=by, reason=reason, now=now, expected_version=version, batch=result.batch
             )
-    return done
+    return result
 
 
 @transaction.atomic
 def delete_many(*, memories: Sequence[Memory], by: Principal, reason: str, now: datetime) -> BatchResult:
     """Delete memories, each with its audit entry and its tombstone; this cannot be undone."""
-    done = BatchResult()
+    result = BatchResult()
     for memory in _in_lock_order(memories):
-        with done.collect(memory):
+        with result.collect(memory):
             delete_memory(memory=memory, expected_version=None, by=by, reason=reason, now=now)
-    return done
+    return result
 
 
 def _in_lock_order(memories: Iterable[Memory]) -> list[Memory]:
-    return sorted(memories, key=lambda each: (each.actor_id, each.pk))
+    return sorted(memories, key=lambda memory: (memory.actor_id, memory.pk))

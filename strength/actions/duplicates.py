@@ -54,47 +54,63 @@ class DuplicateQuery:
 
 
 def near_duplicates(
-    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, statuses: Sequence[Status]
+    queries: Sequence[DuplicateQuery],
+    *,
+    actor_id: UUID,
+    space: EmbeddingSpace,
+    now: datetime,
+    statuses: Sequence[Status],
 ) -> list[list[tuple[Memory, float]]]:
     """Return for each text the valid memories that say the same, with likenesses, the nearest first.
 
     Calls no provider.
     """
-    nearest = _nearest(texts, actor_id=actor_id, space=space, now=now, statuses=statuses)
-    prints = {memory.pk: fingerprint(memory.content) for each in nearest for memory in each}
-    written = [fingerprint(each.text) if near else None for each, near in zip(texts, nearest, strict=True)]
-    known = idf(frozenset().union(*(each.terms for each in (*prints.values(), *written) if each)))
+    nearest = _nearest(queries, actor_id=actor_id, space=space, now=now, statuses=statuses)
+    prints = {memory.pk: fingerprint(memory.content) for memories in nearest for memory in memories}
+    query_prints = [
+        fingerprint(query.text) if memories else None for query, memories in zip(queries, nearest, strict=True)
+    ]
+    weights = idf(
+        frozenset().union(*(text_print.terms for text_print in (*prints.values(), *query_prints) if text_print))
+    )
     return [
-        _compare_candidates(text, [(memory, prints[memory.pk]) for memory in near], known) if text else []
-        for text, near in zip(written, nearest, strict=True)
+        _compare_candidates(text, [(memory, prints[memory.pk]) for memory in memories], weights) if text else []
+        for text, memories in zip(query_prints, nearest, strict=True)
     ]
 
 
 def _compare_candidates(
-    text: Fingerprint, near: Sequence[tuple[Memory, Fingerprint]], known: Mapping[int, float]
+    text: Fingerprint, candidates: Sequence[tuple[Memory, Fingerprint]], idf_of_terms: Mapping[int, float]
 ) -> list[tuple[Memory, float]]:
     # A term that no text has is as rare as the rarest of those compared.
-    weights = {term: known[term] for term in text.terms.union(*(each.terms for _memory, each in near))}
-    scores = [(memory, likeness(text, each, weights)) for memory, each in near]
-    return sorted((each for each in scores if each[1] >= DUPLICATE_THRESHOLD), key=lambda each: -each[1])
+    weights = {
+        term: idf_of_terms[term] for term in text.terms.union(*(text_print.terms for _memory, text_print in candidates))
+    }
+    scores = [(memory, likeness(text, text_print, weights)) for memory, text_print in candidates]
+    return sorted((score for score in scores if score[1] >= DUPLICATE_THRESHOLD), key=lambda score: -score[1])
 
 
 def _nearest(
-    texts: Sequence[DuplicateQuery], *, actor_id: UUID, space: EmbeddingSpace, now: datetime, statuses: Sequence[Status]
+    duplicate_queries: Sequence[DuplicateQuery],
+    *,
+    actor_id: UUID,
+    space: EmbeddingSpace,
+    now: datetime,
+    statuses: Sequence[Status],
 ) -> list[list[Memory]]:
     """Return for each text the most relevant memories."""
-    queries = build_queries([(QueryText.of(each.text), each.vector) for each in texts], space=space)
+    queries = build_queries([(QueryText.of(query.text), query.vector) for query in duplicate_queries], space=space)
     words = [query.words or NO_WORDS for query in queries]
     values = {
         "actor_id": actor_id,
         "space_id": space.pk,
         "now": now,
         "statuses": [str(status) for status in statuses],
-        "namespaces": [each.namespace for each in texts],
-        "excluded_ids": [f"{{{','.join(map(str, each.excluded_ids))}}}" for each in texts],
+        "namespaces": [query.namespace for query in duplicate_queries],
+        "excluded_ids": [f"{{{','.join(map(str, query.excluded_ids))}}}" for query in duplicate_queries],
         "vectors": [query.vector and vector_text(query.vector) for query in queries],
-        "words": [words_text(each) for each in words],
-        "reachable": [float(each.normalizer) for each in words],
+        "words": [words_text(query_words) for query_words in words],
+        "reachable": [float(query_words.normalizer) for query_words in words],
         "lows": [query.bounds.cosine_low for query in queries],
         "highs": [query.bounds.cosine_high for query in queries],
         "weights": [query.bounds.vector_weight for query in queries],
@@ -102,13 +118,13 @@ def _nearest(
         "word_floor": WORD_FLOOR,
         "limit": MAX_CANDIDATES,
     }
-    found = run_query(QUERIES["nearest_of_each"], values)
-    rows = Memory.objects.of([actor_id]).select_related("numbers", "actor__sleep_state")
-    by_id = rows.in_bulk({memory_id for _place, memory_id in found})
-    nearest: list[list[Memory]] = [[] for _ in texts]
-    for place, memory_id in found:
+    rows = run_query(QUERIES["nearest_of_each"], values)
+    memories = Memory.objects.of([actor_id]).select_related("numbers", "actor__sleep_state")
+    by_id = memories.in_bulk({memory_id for _position, memory_id in rows})
+    nearest: list[list[Memory]] = [[] for _ in duplicate_queries]
+    for position, memory_id in rows:
         if memory_id in by_id:
-            nearest[place - 1].append(by_id[memory_id])
+            nearest[position - 1].append(by_id[memory_id])
     return nearest
 
 
@@ -128,15 +144,16 @@ def duplicate_pairs(actor: Actor, memories: Sequence[Memory], *, now: datetime) 
     space = active_space()
     rows = MemoryIndex.objects.filter(actor_id=actor.id, space=space, memory__in=memories)
     vectors = dict(rows.values_list("memory_id", "vector"))
-    duplicate_query = [
-        DuplicateQuery(each.content, each.namespace, vectors.get(each.pk), excluded_ids=[each.pk]) for each in memories
+    queries = [
+        DuplicateQuery(memory.content, memory.namespace, vectors.get(memory.pk), excluded_ids=[memory.pk])
+        for memory in memories
     ]
-    found = near_duplicates(duplicate_query, actor_id=actor.id, space=space, now=now, statuses=[Status.ACTIVE])
+    duplicates = near_duplicates(queries, actor_id=actor.id, space=space, now=now, statuses=[Status.ACTIVE])
     pairs = []
-    for memory, alike in zip(memories, found, strict=True):
-        for other, share in alike:
+    for memory, matches in zip(memories, duplicates, strict=True):
+        for other, score in matches:
             if all(getattr(memory, name) == getattr(other, name) for name in ("kind", *SAME_SCOPE)):
-                pairs.append(Pair(*kept_and_absorbed(memory, other), share))
+                pairs.append(Pair(*kept_and_absorbed(memory, other), score))
                 break
     return pairs
 

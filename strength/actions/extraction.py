@@ -87,21 +87,21 @@ MAX_SOURCES: Final = 100
 
 def enqueue_reflection(*, actor: Actor) -> None:
     """Enqueue a reflection, in the caller's transaction: for enough unread episodes, or one of an ended session."""
-    enough = effective_policy(ExtractionPolicy, actor.agent, actor).reflection_after_episodes
-    waiting = list(unread_episodes(actor).values_list("pk", flat=True)[:enough])
-    sessions = MemorySource.objects.filter(actor_id=actor.id, memory__in=waiting).values("session_id")
+    min_episodes = effective_policy(ExtractionPolicy, actor.agent, actor).reflection_after_episodes
+    unread = list(unread_episodes(actor).values_list("pk", flat=True)[:min_episodes])
+    sessions = MemorySource.objects.filter(actor_id=actor.id, memory__in=unread).values("session_id")
     ended = Session.objects.filter(actor_id=actor.id, pk__in=sessions, ended_at__isnull=False)
-    if waiting and (len(waiting) >= enough or ended.exists()):
+    if unread and (len(unread) >= min_episodes or ended.exists()):
         enqueue(REFLECT_KIND, actor_id=actor.id, key=REFLECT_KEY)
 
 
 def unread_episodes(actor: Actor) -> MemoryQuerySet:
     """Return the active episodes after the cursor, in the order in which they last changed."""
     rows = Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE, source=Source.EXTRACTION)
-    seen = ReflectionCursor.objects.filter(actor_id=actor.id).first()
-    if seen is not None:
-        later = Q(updated_at__gt=seen.until)
-        rows = rows.filter(later | Q(updated_at=seen.until, id__gt=seen.after) if seen.after else later)
+    cursor = ReflectionCursor.objects.filter(actor_id=actor.id).first()
+    if cursor is not None:
+        later = Q(updated_at__gt=cursor.until)
+        rows = rows.filter(later | Q(updated_at=cursor.until, id__gt=cursor.after) if cursor.after else later)
     return rows.order_by("updated_at", "id")
 
 
@@ -123,8 +123,8 @@ def reflect(
         return Counter()
     read, lessons, error = complete_in_halves(episodes, partial(_lessons, actor), bad_attempts=bad_attempts)
     if error is not None:
-        about = {"memory": str(read[0].pk), "code": error.code}
-        log.warning("an episode was skipped: no model would read it", extra=about)
+        details = {"memory": str(read[0].pk), "code": error.code}
+        log.warning("an episode was skipped: no model would read it", extra=details)
     extracted = [_extracted_lesson(actor, lesson, now) for lesson in lessons or []]
     resolved = resolve_extracted(actor=actor, extracted=extracted, now=now, retries_bad_answers=may_retry(bad_attempts))
     with step():
@@ -138,18 +138,20 @@ def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
     namespace = expand_namespace(namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id)
     rows = Memory.objects.of([actor.id]).active().filter(namespace=namespace).order_by("-created_at")
     known = list(rows.values_list("content", flat=True)[:MAX_KNOWN_LESSONS])
-    blocks = lesson_blocks([each.content for each in episodes], known, language=actor.agent.language)
+    blocks = lesson_blocks([episode.content for episode in episodes], known, language=actor.agent.language)
     data = complete_json(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MAX_LESSONS)
-    return lessons_of(data, [each.pk for each in episodes])
+    return lessons_of(data, [episode.pk for episode in episodes])
 
 
 def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedMemory:
     """Return a lesson with the source messages of its episodes: it is no more trusted than they are."""
     sources = MemorySource.objects.filter(actor_id=actor.id, memory__in=lesson.episode_ids)
-    said = Message.objects.of([actor.id]).filter(pk__in=sources.values("message_id")).order_by("-created_at", "-pk")
-    messages = list(said[:MAX_SOURCES])
+    source_rows = (
+        Message.objects.of([actor.id]).filter(pk__in=sources.values("message_id")).order_by("-created_at", "-pk")
+    )
+    messages = list(source_rows[:MAX_SOURCES])
     episodes = Memory.objects.of([actor.id]).filter(pk__in=lesson.episode_ids)
-    times = [each.created_at for each in messages] or episodes.values_list("updated_at", flat=True)
+    times = [message.created_at for message in messages] or episodes.values_list("updated_at", flat=True)
     return ExtractedMemory(
         content=lesson.text,
         kind=Kind.REFLECTION,
@@ -157,13 +159,13 @@ def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedM
         confidence=lesson.confidence,
         message_ids=tuple(message.pk for message in messages),
         said_at=min(max(times, default=now), now),
-        is_trusted=not said.exclude(trust=Trust.TRUSTED).exists(),
+        is_trusted=not source_rows.exclude(trust=Trust.TRUSTED).exists(),
     )
 
 
 def _move_cursor(actor: Actor, *, until: datetime, after: UUID | None, has_passed: bool = False) -> None:
-    passed = {"has_passed": True} if has_passed else {}
-    ReflectionCursor.objects.update_or_create(actor_id=actor.id, defaults={"until": until, "after": after, **passed})
+    flags = {"has_passed": True} if has_passed else {}
+    ReflectionCursor.objects.update_or_create(actor_id=actor.id, defaults={"until": until, "after": after, **flags})
 
 
 EXTRACT_KEY: Final = "actor"
@@ -198,14 +200,14 @@ def extract(
     rest. Network. Raises ProviderError.
     """
     actor, total = run.actor, Counter[Outcome]()
-    on = enabled_strategies(actor.agent.strategies)
+    enabled = enabled_strategies(actor.agent.strategies)
     with step():
         # Disabled strategies: enabled later, they begin with what is said then (SPEC L2).
-        off = [strategy for strategy in MESSAGE_STRATEGIES if strategy not in on]
-        run_query(QUERIES["pass_over_unread"], {"actor_id": actor.id, "strategies": off})
-    unread = {"actor_id": actor.id, "strategies": list(on), "first": first}
-    while found := run_query(QUERIES["next_unread_session"], unread):
-        session = Session.objects.filter(actor_id=actor.id, pk=found[0][0]).first()
+        disabled = [strategy for strategy in MESSAGE_STRATEGIES if strategy not in enabled]
+        run_query(QUERIES["pass_over_unread"], {"actor_id": actor.id, "strategies": disabled})
+    unread = {"actor_id": actor.id, "strategies": list(enabled), "first": first}
+    while rows := run_query(QUERIES["next_unread_session"], unread):
+        session = Session.objects.filter(actor_id=actor.id, pk=rows[0][0]).first()
         if session is None:
             break
         if not may_go_on():
@@ -213,7 +215,7 @@ def extract(
             with step():
                 enqueue(EXTRACT_KIND, actor_id=actor.id, key=EXTRACT_KEY, payload=payload)
             return total
-        total += _extract_slice(run, session, on, step)
+        total += _extract_slice(run, session, enabled, step)
     if may_go_on():
         compare_pending(actor=actor, by=run.by, now=run.now, step=step)
     with step():
@@ -235,16 +237,16 @@ def enqueue_extraction(*, session: Session) -> UUID:
 
 def extraction_state(*, session: Session) -> dict[str, Any]:
     """Return how far each strategy has read a session, and the actor's latest extraction job."""
-    on = enabled_strategies(session.actor.agent.strategies)
+    enabled = enabled_strategies(session.actor.agent.strategies)
     rows = StrategyCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
-    cursors = {each.strategy: each for each in rows}
+    cursors = {row.strategy: row for row in rows}
     strategies: list[dict[str, Any]] = []
     for strategy in MESSAGE_STRATEGIES:
-        known = cursors.get(strategy.value)
+        cursor = cursors.get(strategy.value)
         names = ("read_until", "passed_after", "passed_until")
-        reached = {name: getattr(known, name) if known else 0 for name in names}
-        strategies.append({"strategy": strategy.value, "is_on": strategy in on, **reached})
-    behind = [each for each in strategies if each["is_on"] and each["read_until"] < session.message_count]
+        progress = {name: getattr(cursor, name) if cursor else 0 for name in names}
+        strategies.append({"strategy": strategy.value, "is_on": strategy in enabled, **progress})
+    behind = [row for row in strategies if row["is_on"] and row["read_until"] < session.message_count]
     job = Job.objects.filter(actor_id=session.actor_id, kind=EXTRACT_KIND).order_by("-created_at").first()
     return {
         "session_id": session.pk,
@@ -257,17 +259,17 @@ def extraction_state(*, session: Session) -> dict[str, Any]:
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
-    """Move the cursors; False where one has moved meanwhile. A backfill goes back for the message `skipped`."""
+    """Move the cursors; False where one has moved meanwhile. A backfill returns to the message `skipped`."""
     strategies = [strategy.value for strategy in span.strategies]
-    names = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
-    run_query(QUERIES["ensure_cursors"], names)
+    keys = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
+    run_query(QUERIES["ensure_cursors"], keys)
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk, strategy__in=strategies)
-    held = list(rows.order_by("strategy").select_for_update())
-    if any(each.read_until != span.after for each in held):
+    cursors = list(rows.order_by("strategy").select_for_update())
+    if any(cursor.read_until != span.after for cursor in cursors):
         return False
     rows.update(read_until=until)
     if skipped is not None:
-        run_query(QUERIES["note_passed_message"], {**names, "seq": skipped})
+        run_query(QUERIES["note_passed_message"], {**keys, "seq": skipped})
     return True
 
 
@@ -288,12 +290,12 @@ def _source_messages(rows: Sequence[Message], actor: Actor) -> list[SourceMessag
     ]
 
 
-def _extract_slice(run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step) -> Counter[Outcome]:
-    """Read one slice of a session for the strategies that are furthest behind, and write what it yields."""
+def _extract_slice(run: ExtractionRun, session: Session, enabled: Sequence[Strategy], step: Step) -> Counter[Outcome]:
+    """Extract and write one slice of a session for the strategies that are furthest behind."""
     actor = run.actor
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk)
-    known = dict(rows.values_list("strategy", "read_until"))
-    span = next_span({strategy: known.get(strategy, 0) for strategy in on}, end=session.message_count)
+    read_until = dict(rows.values_list("strategy", "read_until"))
+    span = next_span({strategy: read_until.get(strategy, 0) for strategy in enabled}, end=session.message_count)
     if span is None:
         return Counter()
     extracted, until, skipped = _read_slice(run, session, span)
@@ -309,7 +311,7 @@ def _extract_slice(run: ExtractionRun, session: Session, on: Sequence[Strategy],
 
 
 def _read_slice(run: ExtractionRun, session: Session, span: Span) -> tuple[list[ExtractedMemory], int, int | None]:
-    """Return what a slice yields, the message up to which it was read, and the one that was skipped, if any."""
+    """Return the memories extracted from a slice, the `seq` up to which it was read, and that of a skipped message."""
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
     rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).with_tools().order_by("seq")
     messages = _source_messages(list(rows[:MAX_MESSAGES]), run.actor)
@@ -327,13 +329,13 @@ def _read_slice(run: ExtractionRun, session: Session, span: Span) -> tuple[list[
     if error is None:
         return extracted or [], until, None
     seq = lines[0].message.seq
-    about = {"session": str(session.pk), "seq": seq, "code": error.code}
-    log.warning("a message was skipped: no model would read it", extra=about)
+    details = {"session": str(session.pk), "seq": seq, "code": error.code}
+    log.warning("a message was skipped: no model would read it", extra=details)
     return [], until, seq
 
 
 def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[ExtractedMemory]:
-    """Ask a model about a slice, and show it the messages before; with a trusted slice only trusted ones."""
+    """Extract items from a slice by a model, with earlier messages as context; for a trusted slice, trusted ones."""
     if not piece.has_user_message:
         return []
     actor, agent, language = run.actor, run.actor.agent, run.actor.agent.language
@@ -341,19 +343,19 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].message.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
-    before = _source_messages(list(rows.with_tools().order_by("-seq")[:MAX_EARLIER_MESSAGES])[::-1], actor)
+    previous = _source_messages(list(rows.with_tools().order_by("-seq")[:MAX_EARLIER_MESSAGES])[::-1], actor)
     count = counter_in_use(Operation.EXTRACT).count
-    earlier = earlier_lines(before, max_tokens=run.max_tokens, count=count)
-    wishes = [("extract_only", topics.include), ("extract_without", topics.exclude)]
+    earlier_texts = earlier_lines(previous, max_tokens=run.max_tokens, count=count)
+    topic_rules = [("extract_only", topics.include), ("extract_without", topics.exclude)]
     comma = "、" if language == "ja" else ", "
-    rules = [prompt(name, language, topics=comma.join(named)) for name, named in wishes if named]
+    rules = [prompt(name, language, topics=comma.join(topic_names)) for name, topic_names in topic_rules if topic_names]
     if len(piece.people) > 1:
         rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
     data = complete_json(
         actor,
         Operation.EXTRACT,
         "extract",
-        message_blocks(piece, earlier, language=language),
+        message_blocks(piece, earlier_texts, language=language),
         answer_schema(span.strategies, topics),
         most=MAX_ITEMS,
         topics="\n".join(rules),
@@ -365,9 +367,9 @@ def _extract_items(run: ExtractionRun, session: Session, span: Span, piece: Slic
             kind=KINDS[item.strategy],
             namespace=namespace_of(item.strategy, session.pk),
             confidence=item.confidence,
-            message_ids=tuple(each.id for each in item.sources),
+            message_ids=tuple(message.id for message in item.sources),
             said_at=min(item.said_at, run.now),  # a client's clock may be ahead
-            is_trusted=all(each.is_trusted for each in item.sources),
+            is_trusted=all(message.is_trusted for message in item.sources),
             tags=item.authors,
         )
         for item in items
@@ -391,16 +393,20 @@ def rewind(*, actor: Actor, strategies: Sequence[Strategy], since: datetime | No
     without `again`, so that an interrupted backfill may simply be repeated. A job reads the messages, as far as the
     agent's spend cap allows.
     """
-    on = [each for each in strategies if each in MESSAGE_STRATEGIES and is_enabled(actor.agent.strategies, each)]
-    values = {"actor_id": actor.id, "strategies": on, "since": since, "again": again}
+    enabled = [
+        strategy
+        for strategy in strategies
+        if strategy in MESSAGE_STRATEGIES and is_enabled(actor.agent.strategies, strategy)
+    ]
+    values = {"actor_id": actor.id, "strategies": enabled, "since": since, "again": again}
     run_query(QUERIES["rewind_cursors"], values)
     if Strategy.REFLECTION in strategies and is_enabled(actor.agent.strategies, Strategy.REFLECTION):
-        passed = ReflectionCursor.objects.filter(actor_id=actor.id)
-        (passed if again else passed.filter(has_passed=True)).delete()
-    waiting = sum(unread_messages(actor=actor).get(strategy, 0) for strategy in on)
-    if (waiting or Strategy.REFLECTION in strategies) and settings.LLM.provider != "none":
+        cursors = ReflectionCursor.objects.filter(actor_id=actor.id)
+        (cursors if again else cursors.filter(has_passed=True)).delete()
+    unread = sum(unread_messages(actor=actor).get(strategy, 0) for strategy in enabled)
+    if (unread or Strategy.REFLECTION in strategies) and settings.LLM.provider != "none":
         enqueue(EXTRACT_KIND, actor_id=actor.id, key=EXTRACT_KEY)
-    return waiting
+    return unread
 
 
 def _count_by_strategy(statement: str, actor: Actor | None) -> dict[Strategy, int]:
@@ -415,21 +421,21 @@ def backfill_jobs(scope: Scope) -> Iterator[Piece]:
         actors = actors.filter(agent_id=scope.agent_id)
     if scope.user_id is not None:
         actors = actors.filter(user_id=scope.user_id)
-    many = 0
+    total = 0
     for actor in actors.iterator(chunk_size=1000):
         switches = actor.agent.strategies
-        left = [*unread_messages(actor=actor).values()]
-        left += [size for each, size in skipped_messages(actor=actor).items() if is_enabled(switches, each)]
-        passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
-        if is_enabled(switches, Strategy.REFLECTION) and passed.exists():
-            left.append(Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count())
-        if any(left) and settings.LLM.provider != "none":
-            back = partial(rewind, actor=actor, strategies=list(Strategy), since=scope.since)
-            yield Piece(actor.id, Order(EXTRACT_KIND, EXTRACT_KEY), max(left), back)
+        counts = [*unread_messages(actor=actor).values()]
+        counts += [size for strategy, size in skipped_messages(actor=actor).items() if is_enabled(switches, strategy)]
+        cursors = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
+        if is_enabled(switches, Strategy.REFLECTION) and cursors.exists():
+            counts.append(Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count())
+        if any(counts) and settings.LLM.provider != "none":
+            go_back = partial(rewind, actor=actor, strategies=list(Strategy), since=scope.since)
+            yield Piece(actor.id, Order(EXTRACT_KIND, EXTRACT_KEY), max(counts), go_back)
         else:
-            many += max(left, default=0)
-    if many and settings.LLM.provider == "none":
-        message = f"No language model is configured (MEMORYHUB_LLM_PROVIDER); {many} messages wait."
+            total += max(counts, default=0)
+    if total and settings.LLM.provider == "none":
+        message = f"No language model is configured (MEMORYHUB_LLM_PROVIDER); {total} messages wait."
         raise ProviderMisconfigured(message, code="no_model")
 
 

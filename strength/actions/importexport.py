@@ -68,9 +68,9 @@ EDIT_REASON: Final = "Edited in a Markdown file."
 
 
 def write_imported(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
-    """Write memories whose text is not here yet, and take over edits of those that were exported from here.
+    """Write memories whose text is not stored yet, and apply the edits of those that were exported from here.
 
-    An import does not reinforce what is here. Raises CannotImport where users would be merged into one.
+    Existing memories are not reinforced. Raises CannotImport where several users would be merged into one.
     """
     by_user: dict[str, list[tuple[LocatedRecord, ImportedMemory]]] = {}
     for located in records:
@@ -87,24 +87,24 @@ def write_imported(records: Sequence[LocatedRecord], *, context: ImportContext) 
 def _apply_edits(
     actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], context: ImportContext
 ) -> list[tuple[LocatedRecord, ImportedMemory]]:
-    """Take over the edits of memories that are here; return the others."""
+    """Apply the edits of stored memories; return the other records."""
     ids = [UUID(memory.id) for _, memory in memories if memory.id]
     rows = Memory.objects.of([actor.pk]).select_related("actor__agent") if ids else Memory.objects.none()
-    here = {str(row.pk): row for row in rows.filter(pk__in=ids)}
-    rest = []
+    existing = {str(row.pk): row for row in rows.filter(pk__in=ids)}
+    not_stored = []
     for located, memory in memories:
-        row = here.get(memory.id)
+        row = existing.get(memory.id)
         if row is None:
-            rest.append((located, memory))
+            not_stored.append((located, memory))
         elif not (values := _edited_values(row, memory)):
             context.add_known(located)
         else:
             _apply_edit(row, values, memory, located, context)
-    return rest
+    return not_stored
 
 
 def _edited_values(row: Memory, memory: ImportedMemory) -> dict[str, Any]:
-    """Return the values that a line of an exported note says otherwise; a tag is compared as it stands in the line."""
+    """Return the values that were edited in a line of an exported note; tags are compared as the line spells them."""
     known = {tag_in_line(tag): tag for tag in row.tags}
     tags = [known.get(tag, tag) for tag in memory.tags]
     values: dict[str, Any] = {}
@@ -138,7 +138,7 @@ def _write_new(actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMem
     digests = [content_digest(memory.text) for _, memory in memories]
     rows = Memory.objects.of([actor.pk]).filter(content_digest__in=digests)
     known = {(namespace, bytes(digest)) for namespace, digest in rows.values_list("namespace", "content_digest")}
-    fresh: list[tuple[LocatedRecord, NewMemory]] = []
+    new_memories: list[tuple[LocatedRecord, NewMemory]] = []
     for (located, memory), digest in zip(memories, digests, strict=True):
         namespace = expand_namespace(
             default_namespace(Kind(memory.kind)), agent_id=actor.agent_id, user_id=actor.user_id
@@ -147,11 +147,11 @@ def _write_new(actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMem
             context.add_known(located, DUPLICATE_TEXT)
             continue
         known.add((namespace, digest))
-        fresh.append((located, _new_memory(memory, context)))
-    if not fresh:
+        new_memories.append((located, _new_memory(memory, context)))
+    if not new_memories:
         return
-    items = write_memories(actor=actor, news=[new for _, new in fresh], by=context.by, now=context.now)
-    for (located, _), item in zip(fresh, items, strict=True):
+    items = write_memories(actor=actor, news=[new for _, new in new_memories], by=context.by, now=context.now)
+    for (located, _), item in zip(new_memories, items, strict=True):
         if item.memory is None:
             context.refuse(located, str(item.error))
         elif not item.is_new:
@@ -183,25 +183,25 @@ def _new_memory(memory: ImportedMemory, context: ImportContext) -> NewMemory:
 
 
 def undo_memories(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
-    """Delete imported memories and undo their edits, except what a person edited since; return how many stay.
+    """Delete imported memories and undo their edits, except what a person edited since; return the number left.
 
-    No tombstone keeps a deleted one away: nobody said that it is wrong, and a later import may bring it again.
+    Leaves no tombstones: nobody rejected the texts, and a later import may write them again.
     """
     lock_shared(actor.pk)
     edits = {row.row_id: row.details["version"] for row in rows if row.details}
-    made = [row.row_id for row in rows if not row.details]
-    held = Memory.objects.of([actor.pk]).locked([*made, *edits])
-    kept = 0
+    created = [row.row_id for row in rows if not row.details]
+    memories = Memory.objects.of([actor.pk]).locked([*created, *edits])
+    unchanged = 0
     for key, version in edits.items():
         revision = MemoryRevision.objects.filter(actor_id=actor.pk, memory_id=key, number=version).first()
         try:
-            if key in held and revision is not None:
+            if key in memories and revision is not None:
                 undo_revision(revision=revision, by=by, reason=reason, now=now)
         except WrongState:
-            kept += 1
-    going = [memory.pk for key, memory in held.items() if key not in edits and not memory.locked]
-    delete_without_tombstones(actor=actor, memory_ids=going, by=by, reason=reason, now=now)
-    return kept + sum(memory.locked for key, memory in held.items() if key not in edits)
+            unchanged += 1
+    deleted = [memory.pk for key, memory in memories.items() if key not in edits and not memory.locked]
+    delete_without_tombstones(actor=actor, memory_ids=deleted, by=by, reason=reason, now=now)
+    return unchanged + sum(memory.locked for key, memory in memories.items() if key not in edits)
 
 
 def delete_without_tombstones(
@@ -234,8 +234,8 @@ def undo_extracted(
     covers.
     """
     sources = MemorySource.objects.filter(actor_id=actor.pk)
-    drawn = sources.filter(message_id__in=message_ids).values_list("memory_id", flat=True)
-    others = sources.filter(memory_id__in=drawn).exclude(message_id__in=message_ids).values("memory_id")
+    extracted = sources.filter(message_id__in=message_ids).values_list("memory_id", flat=True)
+    with_other_sources = sources.filter(memory_id__in=extracted).exclude(message_id__in=message_ids).values("memory_id")
     cursors = StrategyCursor.objects.filter(actor_id=actor.pk)
     shortened = {key: first for key, first in sessions.items() if first > 1}
     summarised = [
@@ -243,8 +243,10 @@ def undo_extracted(
         for cursor in cursors.filter(session_id__in=sessions, strategy=Strategy.SUMMARY)
         if cursor.read_until >= sessions[cursor.session_id]
     ]
-    gone = (Q(pk__in=set(drawn)) & ~Q(pk__in=others)) | Q(pk__in=[cursor.memory_id for cursor in summarised])
-    keys = list(Memory.objects.of([actor.pk]).filter(gone, locked=False).values_list("pk", flat=True))
+    deletable = (Q(pk__in=set(extracted)) & ~Q(pk__in=with_other_sources)) | Q(
+        pk__in=[cursor.memory_id for cursor in summarised]
+    )
+    keys = list(Memory.objects.of([actor.pk]).filter(deletable, locked=False).values_list("pk", flat=True))
     delete_without_tombstones(actor=actor, memory_ids=keys, by=by, reason=reason, now=now)
     # Without its memory, a cursor would say that a person deleted it.
     forgotten = [cursor.session_id for cursor in summarised if cursor.memory_id in keys]
@@ -313,27 +315,27 @@ DEPENDENT_MODELS: Final = (MemoryNumbers, PerspectiveStrength, MemorySource, Mem
 
 def rows_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
     """Yield memories with their agents, actors and rows for `import`; no reference leads outside the file."""
-    wanted, digest = list(keys), Digest()
+    selected_ids, digest = list(keys), Digest()
     memories = Table(Memory)
-    belonging = [table for table in exported_tables() if table.model in DEPENDENT_MODELS]
+    dependent_tables = [table for table in exported_tables() if table.model in DEPENDENT_MODELS]
     with snapshot():
-        rows = memories.rows.filter(pk__in=wanted)
+        rows = memories.rows.filter(pk__in=selected_ids)
         actors = Actor.objects.filter(pk__in=rows.values("actor_id"))
         agents = Agent.objects.filter(pk__in=actors.values("agent_id"))
         counts = {AGENTS.name: agents.count(), ACTORS.name: actors.count(), memories.name: rows.count()}
         yield digest.line(Part.HEADER, header(counts))
-        among = {str(key) for key in wanted}
+        selected = {str(key) for key in selected_ids}
         for agent in read_rows(AGENTS, agents):
             yield digest.line(Part.AGENT, agent)
             for actor in read_rows(ACTORS, actors.filter(agent_id=agent["agent_id"])):
                 yield digest.line(Part.ACTOR, actor)
                 for row in read_rows(memories, rows.filter(actor_id=actor["id"])):
-                    if row["superseded_by_id"] not in among:
+                    if row["superseded_by_id"] not in selected:
                         row["superseded_by_id"] = None
                     yield digest.line(Part.ROW, row, table=memories.name)
-                for table in belonging:
-                    of_these = table.rows.filter(actor_id=actor["id"], memory_id__in=wanted)
-                    for row in read_rows(table, of_these):
+                for table in dependent_tables:
+                    related = table.rows.filter(actor_id=actor["id"], memory_id__in=selected_ids)
+                    for row in read_rows(table, related):
                         yield digest.line(Part.ROW, row, table=table.name)
     yield digest.end()
 
@@ -346,34 +348,34 @@ UNIMPORTED_EDIT_TEXT: Final = "was edited since the last export; import it first
 
 
 def export_notes(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[str]:
-    """Write an actor's active memories into `root`/memories, a note for each kind; return what was left, and why.
+    """Write an actor's active memories into `root`/memories, a note for each kind; return messages about skipped files.
 
     Raises OSError.
     """
     folder = root / NOTES_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     manifest = folder / MANIFEST
-    known: dict[str, str] = {}
+    previous: dict[str, str] = {}
     with suppress(FileNotFoundError, ValueError):
-        known = json.loads(manifest.read_text(encoding="utf-8"))
-    left, exported = [], dict(known)
+        previous = json.loads(manifest.read_text(encoding="utf-8"))
+    skipped, exported = [], dict(previous)
     for name, text in _notes(actor):
         file = folder / name
         digest = _digest(text)
         current = _digest(file.read_bytes().decode("utf-8", "replace")) if file.exists() else None
-        if current not in (None, digest, known.get(name)):
-            left.append(f"{NOTES_FOLDER}/{name}: {UNIMPORTED_EDIT_TEXT}")
+        if current not in (None, digest, previous.get(name)):
+            skipped.append(f"{NOTES_FOLDER}/{name}: {UNIMPORTED_EDIT_TEXT}")
             continue
         if current != digest:
             _write_atomically(file, text)
         exported[name] = digest
     _write_atomically(manifest, json.dumps(exported, indent=1, sort_keys=True) + "\n")
     audit.record_each(by=by, verb="export", object_kind="memories", actor=actor, now=now)
-    return left
+    return skipped
 
 
 def _notes(actor: Actor) -> Iterator[tuple[str, str]]:
-    """Yield the notes of an actor from one moment; kinds without memories have none, unless it was written before."""
+    """Yield names and texts of an actor's notes from one snapshot; kinds without memories have none."""
     with snapshot():
         rows = Memory.objects.of([actor.pk]).active().order_by("id")
         columns = rows.values_list("content", "tags", "pk", "version")

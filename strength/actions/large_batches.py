@@ -1,8 +1,6 @@
 """Curation of large selections: enqueued once, applied by a job in slices, undone as one batch.
 
-What was deleted is gone: such a batch has no undo.
-
-Who ordered it and why stands in the audit trail, where the job reads it: a job's payload holds ids alone.
+A deletion has no undo. The job reads the principal and the reason from the audit trail; its payload holds ids only.
 """
 
 from collections.abc import Sequence
@@ -136,14 +134,14 @@ def run_batch(job: JobContext) -> None:
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id", "number")
     memory_ids = job.payload.get("memory_ids", [])
     total = revisions.count() if verb == UNDO else len(memory_ids)
-    for place in range(job.cursor or 0, total, SLICE_SIZE):
-        following = min(place + SLICE_SIZE, total)
-        with job.step(cursor=following, done=following, total=total):
+    for start in range(job.cursor or 0, total, SLICE_SIZE):
+        end = min(start + SLICE_SIZE, total)
+        with job.step(cursor=end, done=end, total=total):
             if verb == UNDO:
-                undo_revisions(revisions=revisions[place:following], batch=batch, by=by, reason=reason, now=clock())
+                undo_revisions(revisions=revisions[start:end], batch=batch, by=by, reason=reason, now=clock())
             else:
-                _curate(job, memory_ids[place:following], batch=batch, by=by, reason=reason)
-        if following < total and job.seconds_left < SECONDS_PER_SLICE:
+                _curate(job, memory_ids[start:end], batch=batch, by=by, reason=reason)
+        if end < total and job.seconds_left < SECONDS_PER_SLICE:
             raise Postponed("There are many memories; the next attempt goes on from here.", seconds=0)
 
 
@@ -155,7 +153,7 @@ def _curate(job: JobContext, memory_ids: Sequence[str], *, batch: UUID, by: Prin
         return
     curate_many(
         memories=memories,
-        versions={str(each.pk): each.version for each in memories},
+        versions={str(memory.pk): memory.version for memory in memories},
         verb=job.payload["verb"],
         by=by,
         reason=reason,

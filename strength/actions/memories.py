@@ -27,7 +27,7 @@ from strength.actions.revisions import awaits_person, last_verb, snapshot, store
 from strength.actions.tombstones import (
     BlockedByTombstone,
     atomic_but_for_tombstones,
-    count_held_back,
+    count_blocked_write,
     find_deletion,
     find_tombstone,
     lift_tombstones,
@@ -56,11 +56,11 @@ RETRY_WINDOW: Final = timedelta(minutes=1)
 def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
     """Write a memory and return it with True, or reinforce its duplicate and return that with False.
 
-    A duplicate has the same text, but for case, width, punctuation and emphasis; for extracted text, near words too. A
-    repetition within a minute is no use of it, unless the client tells it from a retry. Text from an untrusted key,
-    channel or source message, or below the confidence floor, is `pending` and reinforces nothing. Where a tombstone
-    matches, automatic writes are blocked (BlockedByTombstone) or answered with the memory that stands in the text's
-    place, clients' writes are `pending`, and a curator's write lifts the tombstone.
+    A duplicate has the same text, but for case, width, punctuation and emphasis; for extracted text, similar words too.
+    A repetition within RETRY_WINDOW counts as a retry and reinforces nothing, unless it has an idempotency key. Text
+    from an untrusted key, channel or source message, or below the confidence floor, is `pending` and reinforces
+    nothing. Where a tombstone matches, automatic writes are blocked (BlockedByTombstone) or return the memory that
+    replaced the text, clients' writes are `pending`, and a curator's write lifts the tombstone.
 
     Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
     """
@@ -69,19 +69,19 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     draft = Draft(memory, new, messages, index_entry_of(new, index_entries([new.content], spaces)[0], spaces))
     with atomic_but_for_tombstones():
         lock_shared(actor.id)
-        known, reason = _current_with_text(memory, new.contradicted_ids), ""
-        if known is None or known.status != Status.ACTIVE:
+        existing, reason = _current_with_text(memory, new.contradicted_ids), ""
+        if existing is None or existing.status != Status.ACTIVE:
             replacement, reason = _match_tombstones(memory, new, by, now)
             if replacement is not None:
                 return replacement, False
-        # Active drafts meet no pending ones: those are approved by exact text.
-        among = [Status.ACTIVE] if memory.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING]
-        known = known or _near_duplicate(draft, spaces[0], among)
-        known = known or _reactivate_archived(draft, spaces[0], by, now)
-        known = known or _insert_or_find(memory)
-        if known is not None:
-            is_meant = new.has_idempotency_key or not looks_like_retry(known, messages, now)
-            return _repeat(known, memory, messages, by=by, now=now, counts=is_meant), False
+        # Active drafts do not match pending memories, which are approved by exact text.
+        statuses = [Status.ACTIVE] if memory.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING]
+        existing = existing or _near_duplicate(draft, spaces[0], statuses)
+        existing = existing or _reactivate_archived(draft, spaces[0], by, now)
+        existing = existing or _insert_or_find(memory)
+        if existing is not None:
+            is_intended = new.has_idempotency_key or not looks_like_retry(existing, messages, now)
+            return _repeat(existing, memory, messages, by=by, now=now, counts=is_intended), False
         complete_memories([draft], spaces, by=by, reason=reason, now=now)
     return memory, True
 
@@ -91,17 +91,17 @@ def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetim
     """Reinforce an active memory, or add the sources to a pending one. Raises MemoryRefused."""
     draft, messages = build_draft(memory.actor, new, by, now)
     lock_shared(memory.actor_id)
-    known = Memory.objects.of([memory.actor_id]).locked([memory.pk]).get(memory.pk)
-    if known is None:
+    locked = Memory.objects.of([memory.actor_id]).locked([memory.pk]).get(memory.pk)
+    if locked is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
-    if known.status == Status.ACTIVE and known.valid_to is None:
-        return _repeat(known, draft, messages, by=by, now=now)
-    _add_sources(known, messages, now)
-    return known
+    if locked.status == Status.ACTIVE and locked.valid_to is None:
+        return _repeat(locked, draft, messages, by=by, now=now)
+    _add_sources(locked, messages, now)
+    return locked
 
 
 def _match_tombstones(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory | None, str]:
-    """Return the memory in the text's place, or why the draft is pending now. Raises BlockedByTombstone."""
+    """Return the memory that replaced the text, or the reason why the draft is pending. Raises BlockedByTombstone."""
     if by.kind is PrincipalKind.CURATOR:
         lift_tombstones(actor_id=draft.actor_id, text=draft.content)
         return None, ""
@@ -113,28 +113,31 @@ def _match_tombstones(draft: Memory, new: NewMemory, by: Principal, now: datetim
     if new.source not in AUTOMATIC_SOURCES and by.kind is not PrincipalKind.JOB:
         draft.status, draft.pinned = Status.PENDING, False
         return None, f"A person {tombstone.decision} a memory that says this."
-    count_held_back(tombstone, now=now)
+    count_blocked_write(tombstone, now=now)
     replacement = Memory.objects.of([draft.actor_id]).active().filter(pk__in=[tombstone.memory_id]).first()
     if replacement is None:
         raise BlockedByTombstone(TombstoneReason(tombstone.decision))
     return replacement, ""
 
 
-def _near_duplicate(draft: Draft, space: EmbeddingSpace, among: Sequence[Status]) -> Memory | None:
+def _near_duplicate(draft: Draft, space: EmbeddingSpace, statuses: Sequence[Status]) -> Memory | None:
     """Return the nearest duplicate of an extracted text, locked."""
     if draft.new.source is not Source.EXTRACTION:
         return None
     actor_id, now = draft.memory.actor_id, draft.memory.created_at
-    [alike] = near_duplicates([draft.duplicate_query(space)], actor_id=actor_id, space=space, now=now, statuses=among)
-    keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
+    [matches] = near_duplicates(
+        [draft.duplicate_query(space)], actor_id=actor_id, space=space, now=now, statuses=statuses
+    )
+    keys = [memory.pk for memory, _likeness in matches if memory.superseded_by_id is None][:1]
     return next(iter(Memory.objects.of([actor_id]).locked(keys).values()), None)
 
 
 def _reactivate_archived(draft: Draft, space: EmbeddingSpace, by: Principal, now: datetime) -> Memory | None:
     """Return the archived duplicate, reactivated or pending for a curator.
 
-    What a sleep archived comes back with the policy's strength, and what a curator writes again; else the policy says
-    what becomes of what a person archived. A draft whose memory waits is pending as well.
+    A memory that a sleep archived, or that a curator writes again, becomes active; for one that a person archived, the
+    policy `archived_repeats` decides. One archived by a sleep gets at least `reactivation_strength`. A draft whose
+    memory becomes pending does so as well.
     """
     if draft.memory.status != Status.ACTIVE:
         return None
@@ -160,8 +163,8 @@ def _insert_or_find(draft: Memory) -> Memory | None:
         with transaction.atomic():
             draft.save(force_insert=True)
     except IntegrityError:
-        if known := _current_with_text(draft):
-            return known
+        if existing := _current_with_text(draft):
+            return existing
         raise
     return None
 
@@ -241,11 +244,11 @@ def end_memory(old: Memory, new: Memory, at: datetime, *, by: Principal, reason:
 
 def store_superseded(pending: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
     """Store what a pending memory supersedes once approved; its version rises, so that it must be read again."""
-    known = list(pending.supersedes or [])
-    more = [old.pk for old in olds if old.pk not in known]
-    if not more:
+    stored = list(pending.supersedes or [])
+    added = [old.pk for old in olds if old.pk not in stored]
+    if not added:
         return
-    pending.supersedes = [*known, *more]
+    pending.supersedes = [*stored, *added]
     if not is_new:
         pending.version, pending.updated_at = pending.version + 1, now
     pending.save(update_fields=["supersedes", "version", "updated_at"])
@@ -256,10 +259,10 @@ def end_superseded(approved: Memory, *, by: Principal, now: datetime) -> None:
     keys, at = approved.supersedes or [], min(approved.valid_from or now, now)
     rows = Memory.objects.of([approved.actor_id]).active().filter(superseded_by=None)
     for old in rows.locked(keys).values():
-        is_kept = by.kind is PrincipalKind.JOB and (old.pinned or old.locked)
+        is_protected = by.kind is PrincipalKind.JOB and (old.pinned or old.locked)
         has_ended = old.valid_to is not None and old.valid_to <= at
         begins_later = old.valid_from is not None and old.valid_from > at
-        if not (is_kept or has_ended or begins_later):
+        if not (is_protected or has_ended or begins_later):
             end_memory(old, approved, at, by=by, reason="What contradicts it was approved.", now=now)
     if keys:
         approved.supersedes = None
@@ -285,25 +288,25 @@ def supersede_memory(
     VersionMismatch, WrongState for a memory that has ended or is not active, MemoryRefused, BlockedByTombstone.
     """
     lock_shared(memory.actor_id)
-    held = Memory.objects.of([memory.actor_id]).locked([memory.pk, *(each.pk for each in also_ended)])
-    old = held.pop(memory.pk, None)
+    locked = Memory.objects.of([memory.actor_id]).locked([memory.pk, *(other.pk for other in also_ended)])
+    old = locked.pop(memory.pk, None)
     if old is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if expected_version not in (None, old.version):
         raise VersionMismatch(old.version)
     _check_endable(old, at, by)
     olds = [old]
-    for each in held.values():
+    for other in locked.values():
         with suppress(Forbidden, WrongState, MemoryRefused):
-            _check_endable(each, at, by)
-            olds.append(each)
+            _check_endable(other, at, by)
+            olds.append(other)
     written, is_new = write_memory(actor=old.actor, new=_successor(new, olds, at, by), by=by, now=now)
     if written.pk == old.pk:
         raise MemoryRefused("content", _("The new text says what the memory says already."))
-    ending = [each for each in olds if each.pk != written.pk]
+    ending = [ended for ended in olds if ended.pk != written.pk]
     if written.status == Status.ACTIVE:
-        for each in ending:
-            end_memory(each, written, at, by=by, reason=reason, now=now)
+        for ended in ending:
+            end_memory(ended, written, at, by=by, reason=reason, now=now)
     elif written.status == Status.PENDING and by.is_trusted:
         store_superseded(written, ending, is_new=is_new, now=now)
     return written
@@ -330,6 +333,6 @@ def _successor(new: NewMemory, olds: Sequence[Memory], at: datetime, by: Princip
         scope_domain=old.scope_domain or None,
         scope_project=old.scope_project,
         valid_from=at,
-        needs_approval=new.needs_approval or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds)),
-        contradicted_ids=new.contradicted_ids.union(each.pk for each in olds),
+        needs_approval=new.needs_approval or (by.kind is PrincipalKind.JOB and any(memory.locked for memory in olds)),
+        contradicted_ids=new.contradicted_ids.union(memory.pk for memory in olds),
     )

@@ -33,19 +33,25 @@ class CannotMerge(WrongState):
 
 @transaction.atomic
 def merge(
-    *, proposal: Merge, by: Principal, reason: str, now: datetime, stays: UUID | None = None, batch: UUID | None = None
+    *,
+    proposal: Merge,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    keep_id: UUID | None = None,
+    batch: UUID | None = None,
 ) -> Merge:
     """Merge the absorbed memory into the kept one, as they were compared; the proposal stores how to undo it.
 
-    `stays` names the one to keep where it is not the one proposed; merges that are decided at once share a `batch`. The
-    kept one gets the greater strength, and the uses, impacts, tags, learnings and sources of both; the other is
+    `keep_id` names the one to keep where it is not the one proposed; merges that are decided at once share a `batch`.
+    The kept one gets the greater strength, and the uses, impacts, tags, learnings and sources of both; the other is
     archived and points to it. Raises CannotMerge, WrongState for a proposal that is decided, Forbidden for an untrusted
     key.
     """
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
-    is_turned = stays not in (None, proposal.kept_id)
+    is_turned = keep_id not in (None, proposal.kept_id)
     if is_turned:
-        if stays != proposal.absorbed_id:
+        if keep_id != proposal.absorbed_id:
             raise CannotMerge(_("The memory to keep must be one of the two."))
         _swap_sides(proposal)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
@@ -118,7 +124,7 @@ def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) 
         proposal = _lock_proposal(decided, MergeState.UNDONE, by)
         if proposal.undo.get("is_turned"):
             _swap_sides(proposal)
-        proposal.kept_version, proposal.absorbed_version = (each.version for each in _lock_pair(proposal))
+        proposal.kept_version, proposal.absorbed_version = (memory.version for memory in _lock_pair(proposal))
     else:
         proposal = _lock_proposal(decided, MergeState.DISMISSED, by)
     audit.record(by=by, verb="reopen", row=proposal, reason=reason, now=now)
@@ -192,19 +198,19 @@ def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
 
 
 def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
-    found = Memory.objects.of([proposal.actor_id]).locked([proposal.kept_id, proposal.absorbed_id])
-    if len(found) < 2:
+    memories = Memory.objects.of([proposal.actor_id]).locked([proposal.kept_id, proposal.absorbed_id])
+    if len(memories) < 2:
         raise CannotMerge(_("One of the two has been deleted."))
-    lock_numbers(proposal.actor_id, list(found))
-    return found[proposal.kept_id], found[proposal.absorbed_id]
+    lock_numbers(proposal.actor_id, list(memories))
+    return memories[proposal.kept_id], memories[proposal.absorbed_id]
 
 
 def is_unchanged(proposal: Merge, now: datetime) -> bool:
     """Return whether both memories are unchanged since the comparison and the one to keep is still valid."""
     kept, absorbed = proposal.kept, proposal.absorbed
-    versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
-    holds = kept.valid_to is None or kept.valid_to > now
-    return versions and holds and kept.status == absorbed.status == Status.ACTIVE
+    same_versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
+    is_valid = kept.valid_to is None or kept.valid_to > now
+    return same_versions and is_valid and kept.status == absorbed.status == Status.ACTIVE
 
 
 def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:
@@ -219,10 +225,10 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime
 
     The undo of a sleep undoes that sleep's own merges first, but not those that a person decided on since.
     """
-    mine, other = kept.numbers, absorbed.numbers
+    numbers, other = kept.numbers, absorbed.numbers
     policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
-    new = merged_numbers(mine.as_numbers(kept.state), other.as_numbers(kept.state), policy)
-    latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
+    new = merged_numbers(numbers.as_numbers(kept.state), other.as_numbers(kept.state), policy)
+    last_used_at = max(filter(None, (numbers.last_accessed_at, other.last_accessed_at)), default=None)
     added = {
         "uses": other.access_count,
         "candidates": other.candidate_count,
@@ -230,7 +236,7 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime
         "increment": new.strength - kept.strength,
     }
     is_final = proposal.run is None or proposal.run.state != RunState.RUNNING
-    write_numbers([kept], policy, now=now, kind=None, used_at=latest, is_final=is_final, **added)
+    write_numbers([kept], policy, now=now, kind=None, used_at=last_used_at, is_final=is_final, **added)
     fresh = MemoryNumbers.objects.get(actor_id=kept.actor_id, pk=kept.pk)
     return {
         "strength": added["increment"],
@@ -240,7 +246,7 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime
         "access_count": other.access_count,
         "candidate_count": other.candidate_count,
         "impact_score": other.impact_score,
-        "last_accessed_at": [_iso(mine.last_accessed_at), _iso(latest)],
+        "last_accessed_at": [_iso(numbers.last_accessed_at), _iso(last_used_at)],
     }
 
 
@@ -255,12 +261,12 @@ def _restore_numbers(kept: Memory, undo: dict[str, Any], now: datetime) -> None:
     row, policy = kept.numbers, effective_policy(StrengthPolicy, kept.agent, kept.actor)
     # The gain has faded since, like the rest. A strength that somebody has set since stays.
     share = _remaining_share(kept, undo)
-    left = max(kept.strength - undo["strength"] * share, min(kept.strength, undo["before"] * share))
+    remaining = max(kept.strength - undo["strength"] * share, min(kept.strength, undo["before"] * share))
     removed = {
         "uses": -undo["access_count"],
         "candidates": -undo["candidate_count"],
         "impact": -undo["impact_score"],
-        "increment": left - kept.strength,
+        "increment": remaining - kept.strength,
     }
     write_numbers([kept], policy, now=now, kind=None, **removed)
     before, merged = map(_from_iso, undo["last_accessed_at"])
@@ -270,56 +276,56 @@ def _restore_numbers(kept: Memory, undo: dict[str, Any], now: datetime) -> None:
 
 def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
     sources = MemorySource.objects.filter(actor_id=kept.actor_id)
-    mine = set(sources.filter(memory=kept).values_list("message_id", flat=True))
+    existing = set(sources.filter(memory=kept).values_list("message_id", flat=True))
     added = [
         MemorySource(
             actor_id=kept.actor_id,
             memory=kept,
-            message_id=each.message_id,
-            session_id=each.session_id,
-            channel=each.channel,
-            trust=each.trust,
-            created_at=each.created_at,
+            message_id=source.message_id,
+            session_id=source.session_id,
+            channel=source.channel,
+            trust=source.trust,
+            created_at=source.created_at,
         )
-        for each in sources.filter(memory=absorbed)
-        if each.message_id not in mine
+        for source in sources.filter(memory=absorbed)
+        if source.message_id not in existing
     ]
     MemorySource.objects.bulk_create(added)
-    return [str(each.pk) for each in added]
+    return [str(source.pk) for source in added]
 
 
 def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
     rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id)
-    mine = {each.perspective: each for each in rows.filter(memory=kept)}
+    existing = {row.perspective: row for row in rows.filter(memory=kept)}
     numbers = MemoryNumbers.objects.get(actor_id=kept.actor_id, pk=kept.pk)
-    before: dict[str, Any] = {}
-    for each in rows.filter(memory=absorbed):
-        own = mine.get(each.perspective)
-        strength = absorbed.numbers.of_perspective(each, absorbed.state)
-        present = 0.0 if own is None else numbers.of_perspective(own, kept.state)
-        if own is not None and present >= strength:
+    undo: dict[str, Any] = {}
+    for row in rows.filter(memory=absorbed):
+        former = existing.get(row.perspective)
+        strength = absorbed.numbers.of_perspective(row, absorbed.state)
+        present = 0.0 if former is None else numbers.of_perspective(former, kept.state)
+        if former is not None and present >= strength:
             continue
-        before[each.perspective] = {
-            "own": own and [own.strength, own.mark if own.mark > NO_DECAY else None, _iso(own.as_of)],
+        undo[row.perspective] = {
+            "own": former and [former.strength, former.mark if former.mark > NO_DECAY else None, _iso(former.as_of)],
             "gained": strength - present,
-            "gave": [strength, _iso(each.as_of)],
+            "gave": [strength, _iso(row.as_of)],
         }
         rows.bulk_create(
             [
                 PerspectiveStrength(
                     actor_id=kept.actor_id,
                     memory=kept,
-                    perspective=each.perspective,
+                    perspective=row.perspective,
                     strength=strength,
                     mark=numbers.mark,
-                    as_of=each.as_of,
+                    as_of=row.as_of,
                 )
             ],
             update_conflicts=True,
             unique_fields=["actor", "memory", "perspective"],
             update_fields=["strength", "mark", "as_of"],
         )
-    return before
+    return undo
 
 
 def _restore_perspectives(kept: Memory, undo: dict[str, Any]) -> None:
@@ -337,8 +343,8 @@ def _restore_perspectives(kept: Memory, undo: dict[str, Any]) -> None:
             strength, mark, as_of = values["own"]
             rows.update(strength=strength, mark=NO_DECAY if mark is None else mark, as_of=_from_iso(as_of))
         else:
-            left = numbers.of_perspective(row, kept.state) - values["gained"] * _remaining_share(kept, undo)
-            rows.update(strength=max(0.0, left), mark=numbers.mark)
+            remaining = numbers.of_perspective(row, kept.state) - values["gained"] * _remaining_share(kept, undo)
+            rows.update(strength=max(0.0, remaining), mark=numbers.mark)
 
 
 def _iso(moment: datetime | None) -> str | None:
@@ -386,19 +392,19 @@ def merge_pair(
     return merge(proposal=proposal, by=by, reason=reason, now=now)
 
 
-def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple[int, int]:
+def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merge_automatically: bool) -> tuple[int, int]:
     """Propose or merge a sleep's pairs that nobody changed since; return how many. In the caller's transaction."""
     ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
     rows = Memory.objects.of([run.actor_id]).active().filter(pk__in=ids).select_for_update().order_by("id")
     versions = dict(rows.values_list("pk", "version"))
-    held = MemoryNumbers.objects.filter(actor_id=run.actor_id, memory__in=ids).select_for_update()
-    list(held.order_by("memory_id").values_list("pk"))
+    numbers = MemoryNumbers.objects.filter(actor_id=run.actor_id, memory__in=ids).select_for_update()
+    list(numbers.order_by("memory_id").values_list("pk"))
     proposed = merged = 0
     for pair in pairs:
         kept, absorbed = pair.kept, pair.absorbed
         if any(versions.get(memory.pk) != memory.version for memory in (kept, absorbed)):
             continue
-        if any(_blocks_pair(each, pair) for each in _merges_of_pair(kept, absorbed)):
+        if any(_blocks_pair(existing, pair) for existing in _merges_of_pair(kept, absorbed)):
             continue
         _merges_of_pair(kept, absorbed).delete()
         proposal = Merge.objects.create(
@@ -411,7 +417,7 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple
             likeness=pair.likeness,
             created_at=run.now,
         )
-        if not merges or absorbed.locked or absorbed.pinned:
+        if not merge_automatically or absorbed.locked or absorbed.pinned:
             proposed += 1
             continue
         try:
@@ -428,11 +434,11 @@ def _merges_of_pair(one: Memory, other: Memory) -> QuerySet[Merge]:
     return rows.filter(Q(kept=one, absorbed=other) | Q(kept=other, absorbed=one))
 
 
-def _blocks_pair(known: Merge, pair: Pair) -> bool:
-    if known.state == MergeState.PROPOSED:
-        versions = {known.kept_id: known.kept_version, known.absorbed_id: known.absorbed_version}
+def _blocks_pair(existing: Merge, pair: Pair) -> bool:
+    if existing.state == MergeState.PROPOSED:
+        versions = {existing.kept_id: existing.kept_version, existing.absorbed_id: existing.absorbed_version}
         return versions == {memory.pk: memory.version for memory in (pair.kept, pair.absorbed)}
-    return known.state != MergeState.WITHDRAWN
+    return existing.state != MergeState.WITHDRAWN
 
 
 def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResult:
@@ -440,12 +446,12 @@ def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResu
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id")
     decided = Merge.objects.filter(batch=batch, state__in=[MergeState.MERGED, MergeState.DISMISSED])
     with transaction.atomic():
-        undone = undo_revisions(revisions=revisions, batch=batch, by=by, reason=reason, now=now)
+        result = undo_revisions(revisions=revisions, batch=batch, by=by, reason=reason, now=now)
         # A memory that was merged into another is separated before that one is.
         for proposal in decided.select_related("actor").order_by("-id"):
-            with undone.collect(proposal):
+            with result.collect(proposal):
                 reopen_merge(proposal=proposal, by=by, reason=reason, now=now)
-    return undone
+    return result
 
 
 @transaction.atomic
@@ -453,8 +459,8 @@ def undo_revisions(
     *, revisions: Iterable[MemoryRevision], batch: UUID, by: Principal, reason: str, now: datetime
 ) -> BatchResult:
     """Undo a batch's revisions; those of memories that were changed since are skipped."""
-    undone = BatchResult(batch)
+    result = BatchResult(batch)
     for revision in revisions:
-        with undone.collect(revision):
+        with result.collect(revision):
             undo_revision(revision=revision, by=by, reason=reason, now=now)
-    return undone
+    return result

@@ -70,7 +70,7 @@ def profile_entries(
     if tenant.actor is not None and effective_policy(ProfilePolicy, tenant.agent, tenant.actor).write_profile:
         profile = get_profile(tenant.actor_id)
     lines = profile.written if profile else []
-    missing = {key for line in lines for key in line.memory_ids} - {each.pk for each in memories}
+    missing = {key for line in lines for key in line.memory_ids} - {memory.pk for memory in memories}
     others = select_profile_memories(tenant=tenant, memory_ids=missing, project=project, now=now)
     return profile, list(entries_of(lines, memories, others))
 
@@ -81,12 +81,12 @@ def due_profiles(*, since: datetime, now: datetime) -> list[tuple[UUID, float]]:
         return []
     changes = MemoryChange.objects.filter(at__gte=since, actor__isnull=False).order_by()
     ids = list(changes.exclude(actor__user_id="").values_list("actor_id", flat=True).distinct())
-    written = dict(Profile.objects.filter(actor_id__in=ids).values_list("actor_id", "written_at"))
+    written_times = dict(Profile.objects.filter(actor_id__in=ids).values_list("actor_id", "written_at"))
     due = []
     for actor in Actor.objects.select_related("agent").filter(pk__in=ids).order_by("pk"):
         if effective_policy(ProfilePolicy, actor.agent, actor).write_profile:
-            last = written.get(actor.pk)
-            at = max(now + START_DELAY, last + MIN_INTERVAL) if last else now + START_DELAY
+            written_at = written_times.get(actor.pk)
+            at = max(now + START_DELAY, written_at + MIN_INTERVAL) if written_at else now + START_DELAY
             due.append((actor.pk, (at - now).total_seconds()))
     return due
 
@@ -119,10 +119,15 @@ def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
         return None
     policy, profile = effective_policy(ProfilePolicy, actor.agent, actor), get_profile(actor.pk)
     memories = all_profile_memories(actor, now=now)
-    sources = [Source.of(each) for each in memories]
-    fresh = count_changes(profile.sources if profile else [], sources)
-    enough = 1 if job.payload.get("is_asked_for") else policy.write_profile_after
-    if not policy.write_profile or not memories or fresh < enough or (profile is not None and profile.locked):
+    sources = [Source.of(memory) for memory in memories]
+    change_count = count_changes(profile.sources if profile else [], sources)
+    min_changes = 1 if job.payload.get("is_asked_for") else policy.write_profile_after
+    if (
+        not policy.write_profile
+        or not memories
+        or change_count < min_changes
+        or (profile is not None and profile.locked)
+    ):
         return None
     data = complete_json(
         actor,
@@ -156,7 +161,7 @@ def _write_profile(
     profile = profile or Profile(actor=actor, created_at=now, version=0)
     profile.written, profile.generator = lines, Generator.LLM
     profile.model = llm_provider().model_for(Operation.SUMMARIZE)[:255]
-    profile.read_from = [each.as_json() for each in sources]
+    profile.read_from = [source.as_json() for source in sources]
     profile.written_at = now
     by = job_principal(job.kind, job.id)
     PROFILES.save_version(profile, verb=TextVerb.WRITE, by=by, reason="", now=now)
@@ -185,16 +190,16 @@ PROFILES: Final = ProfileTexts()
 
 def forget_in_profile(*, actor_id: UUID, memory_ids: Collection[UUID]) -> None:
     """Remove the lines that rest on deleted or rejected memories from the profile and all its versions."""
-    gone = [str(key) for key in memory_ids]
-    profile = Profile.objects.select_for_update().filter(actor_id=actor_id).first() if gone else None
+    deleted = [str(key) for key in memory_ids]
+    profile = Profile.objects.select_for_update().filter(actor_id=actor_id).first() if deleted else None
     if profile is None:
         return
     versions = ProfileVersion.objects.filter(actor_id=actor_id, profile=profile)
     rows: list[Profile | ProfileVersion] = [profile, *versions]
     for row in rows:
-        kept = remove_memories(row.written, memory_ids)
-        if len(kept) < len(row.lines):
-            row.written = kept
+        lines = remove_memories(row.written, memory_ids)
+        if len(lines) < len(row.lines):
+            row.written = lines
             row.save(update_fields=["lines"])
-    profile.read_from = [each for each in profile.read_from if each["id"] not in gone]
+    profile.read_from = [source for source in profile.read_from if source["id"] not in deleted]
     profile.save(update_fields=["read_from"])

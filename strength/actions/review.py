@@ -1,4 +1,4 @@
-"""The review queue (SPEC W2): pending items, their order, what is near them; and what curators keep for their work."""
+"""Review queue (SPEC W2): pending items and similar memories, holds, instructions for curators, saved views."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -47,14 +47,14 @@ class QueueFilter:
 
 
 def next_item(queue: QueueFilter, *, now: datetime, excluded_ids: Collection[UUID] = ()) -> Item | None:
-    firsts = []
+    candidates = []
     for rows in _queue_rows(queue, now):
         row = rows.exclude(pk__in=list(excluded_ids)).order_by("rank", "created_at", "pk").first()
         if row is not None:
             memory_sort = Sort.CORRECTION if row.get("supersedes") is not None else Sort.MEMORY
             sort = memory_sort if "supersedes" in row else Sort.MERGE
-            firsts.append((row["rank"], row["created_at"], str(row["pk"]), Item(sort, row["pk"])))
-    return min(firsts, key=lambda first: first[:3])[3] if firsts else None
+            candidates.append((row["rank"], row["created_at"], str(row["pk"]), Item(sort, row["pk"])))
+    return min(candidates, key=lambda candidate: candidate[:3])[3] if candidates else None
 
 
 def count_pending(queue: QueueFilter, *, now: datetime) -> int:
@@ -65,8 +65,8 @@ def count_pending(queue: QueueFilter, *, now: datetime) -> int:
 def still_pending(items: Collection[Item], queue: QueueFilter, *, now: datetime) -> list[Item]:
     """Return those of the items that are still pending, in the order given."""
     keys = [item.key for item in items]
-    waiting = {row["pk"] for rows in _queue_rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
-    return [item for item in items if item.key in waiting]
+    pending = {row["pk"] for rows in _queue_rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
+    return [item for item in items if item.key in pending]
 
 
 def pending_memories() -> QuerySet[Memory]:
@@ -93,7 +93,7 @@ def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
         owner &= Q(actor__agent_id=queue.agent_id)
     if queue.user_id:
         owner &= Q(actor__user_id=queue.user_id)
-    by_weight, equal = queue.order is Order.WEIGHTIEST, Value(0.0, output_field=FloatField())
+    by_weight, no_rank = queue.order is Order.WEIGHTIEST, Value(0.0, output_field=FloatField())
     tables: list[Any] = []
     if queue.sort is not Sort.MERGE:
         memories = pending_memories().filter(owner)
@@ -104,10 +104,10 @@ def _queue_rows(queue: QueueFilter, now: datetime) -> list[Any]:
             default=-Least(Coalesce(STRENGTH_OF_MEMORY, 0.0) / 2.0, 1.0),
             output_field=FloatField(),
         )
-        rows = memories.annotate(rank=weight if by_weight else equal)
+        rows = memories.annotate(rank=weight if by_weight else no_rank)
         tables.append(rows.values("pk", "rank", "created_at", "supersedes"))
     if queue.sort in (None, Sort.MERGE):
-        merges = open_merges(now).filter(owner).annotate(rank=-F("likeness") if by_weight else equal)
+        merges = open_merges(now).filter(owner).annotate(rank=-F("likeness") if by_weight else no_rank)
         tables.append(merges.values("pk", "rank", "created_at"))
     return tables
 
@@ -133,7 +133,7 @@ def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]
 HOLD_DURATION: Final = timedelta(minutes=10)
 MAX_VIEWS: Final = 20
 
-# One statement: of two curators at the same moment one gets the item, and the other is told so by no row.
+# One statement: of two curators at the same moment one gets the item, and the other no row.
 HOLD_STATEMENT: Final = """
 WITH released AS (DELETE FROM strength_reviewhold WHERE person_id = %(person)s AND key <> %(key)s)
 INSERT INTO strength_reviewhold (key, person_id, ends_at) VALUES (%(key)s, %(person)s, %(ends_at)s)
@@ -147,8 +147,8 @@ class UnusableView(DomainError):
     """A view cannot be saved as it was named."""
 
 
-def held_by_others(*, person_id: int, now: datetime) -> dict[UUID, str]:
-    """Return the items that other curators have open, with their names."""
+def holds_of_others(*, person_id: int, now: datetime) -> dict[UUID, str]:
+    """Return the keys of items that other curators hold, with the curators' names."""
     rows = ReviewHold.objects.filter(ends_at__gt=now).exclude(person_id=person_id)
     return dict(rows.values_list("key", "person__username"))
 
@@ -181,7 +181,7 @@ def write_review_instructions(*, text: str, by: Principal, now: datetime) -> Non
 
 
 def save_view(*, person_id: int, name: str, query: str) -> None:
-    """Keep a view by its name; one of the same name is replaced. Raises UnusableView."""
+    """Save a view, replacing one of the same name. Raises UnusableView."""
     name = " ".join(name.split())
     if not name or len(name) > MAX_VIEW_NAME_LENGTH:
         raise UnusableView(_("A view needs a name of at most 60 characters."))

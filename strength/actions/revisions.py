@@ -83,12 +83,12 @@ class BatchResult:
     @property
     def skipped(self) -> list[tuple[DomainError, list[Any]]]:
         """Return the skipped rows by the error that kept them, the most frequent first."""
-        return sorted(self._skipped.values(), key=lambda each: -len(each[1]))
+        return sorted(self._skipped.values(), key=lambda group: -len(group[1]))
 
 
 def snapshot(memory: Memory) -> dict[str, Any]:
     values = {name: getattr(memory, name) for name in CURATED_FIELDS} | {"tags": list(memory.tags)}
-    return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 def store_change(
@@ -129,10 +129,10 @@ def store_creations(created: Sequence[tuple[Memory, str, Mapping[str, Any]]], *,
         for memory, reason, beside in created
     ]
     copy_models(revisions)
-    alike: dict[tuple[str, ...], list[UUID]] = defaultdict(list)
-    for each in revisions:
-        alike[each.reason, *sorted(each.changed_after)].append(each.memory_id)
-    for (reason, *names), memory_ids in alike.items():
+    groups: dict[tuple[str, ...], list[UUID]] = defaultdict(list)
+    for revision in revisions:
+        groups[revision.reason, *sorted(revision.changed_after)].append(revision.memory_id)
+    for (reason, *names), memory_ids in groups.items():
         audit.record_each(
             by=by,
             verb="create",
@@ -215,13 +215,13 @@ def undo_revision(*, revision: Revision, by: Principal, reason: str, now: dateti
         if memory is None or memory.version != revision.number:
             raise ChangedSince(_("It was changed since; restore the revision that you want instead."))
         _revert(memory, revision, by=by, reason=reason, now=now)
-        ended = rows.select_related("actor__agent").filter(pk__in=superseded, superseded_by=memory)
-        for each in ended.order_by("id"):
-            ending = MemoryRevision.objects.filter(
-                actor_id=each.actor_id, memory=each, number=each.version, verb="supersede"
+        superseded_rows = rows.select_related("actor__agent").filter(pk__in=superseded, superseded_by=memory)
+        for old in superseded_rows.order_by("id"):
+            supersession = MemoryRevision.objects.filter(
+                actor_id=old.actor_id, memory=old, number=old.version, verb="supersede"
             ).first()
-            if ending is not None:
-                _revert(each, ending, by=by, reason=reason, now=now)
+            if supersession is not None:
+                _revert(old, supersession, by=by, reason=reason, now=now)
         return memory
 
 
@@ -246,7 +246,7 @@ def _revert(memory: Memory, revision: Revision, *, by: Principal, reason: str, n
         restore_tombstone(
             actor_id=memory.actor_id,
             text=text,
-            kept=tombstones.get(content_digest(text).hex()),
+            former=tombstones.get(content_digest(text).hex()),
             created_at=revision.created_at,
         )
     store_change(memory, verb="undo", before=before, by=by, reason=reason, now=now)
@@ -266,26 +266,26 @@ FULL_RETENTION: Final = timedelta(days=400)
 def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
     """Return a memory's strength after each day's events and each sleep, from its creation until now."""
     rows = StrengthPoint.objects.filter(actor_id=memory.actor_id, memory=memory)
-    columns = [each.name for each in fields(Point)]
-    kept = [Point(**{**row, "kind": PointKind(row["kind"])}) for row in rows.values(*columns)]
+    columns = [column.name for column in fields(Point)]
+    points = [Point(**{**row, "kind": PointKind(row["kind"])}) for row in rows.values(*columns)]
     numbers: Any = MemoryNumbers.objects.with_strength().get(actor_id=memory.actor_id, memory=memory)
     strength, level = numbers.strength_now, numbers.consolidation_level
     runs = SleepRun.objects.filter(actor_id=memory.actor_id, dry_run=False, state=RunState.DONE)
     nights: Any = runs.filter(now__gte=memory.created_at, clock__isnull=False).order_by("-now")
     return curve(
-        kept,
-        created=_created(memory, kept, strength),
+        points,
+        created=_created(memory, points, strength),
         now=Point(now, PointKind.NOW, strength, strength, None, level),
         nights=sorted(nights.values_list("now", "clock")[:MAX_NIGHTS]),
     )
 
 
-def _created(memory: Memory, kept: Iterable[Point], strength: float) -> Point:
+def _created(memory: Memory, points: Iterable[Point], strength: float) -> Point:
     creation = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory, verb="create").first()
     beside = creation.beside if creation else {}
-    first = min(kept, key=lambda point: point.at, default=None)
-    born = beside.get(STRENGTH, strength if first is None else first.before)
-    return Point(memory.created_at, PointKind.CREATED, born, born, beside.get(MARK), 0)
+    earliest = min(points, key=lambda point: point.at, default=None)
+    initial_strength = beside.get(STRENGTH, strength if earliest is None else earliest.before)
+    return Point(memory.created_at, PointKind.CREATED, initial_strength, initial_strength, beside.get(MARK), 0)
 
 
 def thin_history(*, now: datetime, limit: int) -> int:

@@ -98,14 +98,14 @@ def search_memories(
     """
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
     where = Q()
-    for each in (tenant, *others):
-        where |= _visible(each, by, search.project) & _matching(each, search, now)
+    for searched_tenant in (tenant, *others):
+        where |= _visible(searched_tenant, by, search.project) & _matching(searched_tenant, search, now)
     if all_users:
         actors = Actor.objects.filter(agent_id=tenant.agent_id).values_list("pk", flat=True)
         where |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
     found, candidate_count = _search_rows(where, search, policy, now)
     if mark:
-        mark_candidates(memories=[each.memory for each in found], by_search=True)
+        mark_candidates(memories=[hit.memory for hit in found], by_search=True)
     return SearchResults(found, candidate_count, (EMBEDDER_UNAVAILABLE,) if search.query.degraded else ())
 
 
@@ -115,28 +115,28 @@ def retrieve_memories(
     """Return the best memories of each configured namespace, across sessions (SPEC M7). Raises NamespaceError."""
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
     configured = config or (tenant.agent.retrieval_config if tenant.agent else None) or DEFAULT_RETRIEVAL
-    wanted = namespace_queries(configured, agent_id=tenant.agent_id, user_id=tenant.user_id)
+    queries = namespace_queries(configured, agent_id=tenant.agent_id, user_id=tenant.user_id)
     visible = _visible(tenant, by, None)
-    found = {}
-    for each in wanted:
-        if each.order == BY_STRENGTH:
-            rows = Memory.objects.filter(visible, validity_filter(now), namespace__startswith=each.prefix).active()
-            found[each.prefix] = _strongest(rows, each.top_k, policy, now)
+    results = {}
+    for wanted in queries:
+        if wanted.order == BY_STRENGTH:
+            rows = Memory.objects.filter(visible, validity_filter(now), namespace__startswith=wanted.prefix).active()
+            results[wanted.prefix] = _strongest(rows, wanted.top_k, policy, now)
             continue
         search = MemorySearch(
             query=query,
-            limit=each.top_k,
-            relevance_floor=each.relevance_score,
-            filters=MemorySelection(namespace=each.prefix),
+            limit=wanted.top_k,
+            relevance_floor=wanted.relevance_score,
+            filters=MemorySelection(namespace=wanted.prefix),
         )
         where = visible & _matching(tenant, search, now)
-        found[each.prefix], _count = _search_rows(where, search, policy, now)
+        results[wanted.prefix], _count = _search_rows(where, search, policy, now)
     if mark:
-        mark_candidates(memories=[each.memory for group in found.values() for each in group], by_search=True)
-    return found
+        mark_candidates(memories=[hit.memory for group in results.values() for hit in group], by_search=True)
+    return results
 
 
-def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datetime) -> list[FoundMemory]:
+def _strongest(rows: MemoryQuerySet, limit: int, policy: SearchPolicy, now: datetime) -> list[FoundMemory]:
     return [
         FoundMemory(
             memory,
@@ -150,13 +150,13 @@ def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datet
                 policy=policy,
             ),
         )
-        for memory in rows.with_numbers().order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most]
+        for memory in rows.with_numbers().order_by(STRENGTH_OF_MEMORY.desc(), "id")[:limit]
     ]
 
 
-def pinned_memories(*, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int) -> list[Memory]:
+def pinned_memories(*, tenant: Tenant, project: str | None, by: Principal, now: datetime, limit: int) -> list[Memory]:
     where = _visible(tenant, by, project) & validity_filter(now) & Q(pinned=True, status=Status.ACTIVE)
-    return STRONGEST_MEMORIES.rows(where, limit=most)
+    return STRONGEST_MEMORIES.rows(where, limit=limit)
 
 
 def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
@@ -221,7 +221,7 @@ def select_profile_memories(
 def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: datetime) -> tuple[list[FoundMemory], int]:
     limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
-    among = candidates(
+    matches = candidates(
         MemoryIndex,
         where,
         search.query,
@@ -230,10 +230,10 @@ def _search_rows(where: Q, search: MemorySearch, policy: SearchPolicy, now: date
         limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
     )
     floor = search.relevance_floor
-    if search.only_informative and among.best:
-        floor = max(floor, MIN_RELEVANCE_SHARE * among.best[0].relevance)
-    relevant = [each for each in among.best if each.relevance >= floor]
-    return _rank(search, relevant, limit, policy, now), among.count
+    if search.only_informative and matches.best:
+        floor = max(floor, MIN_RELEVANCE_SHARE * matches.best[0].relevance)
+    relevant = [candidate for candidate in matches.best if candidate.relevance >= floor]
+    return _rank(search, relevant, limit, policy, now), matches.count
 
 
 def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
@@ -249,7 +249,7 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     if in_project := _current_project(tenant, project):
         own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
     readable = tenant.agent_ids if by.agent_ids is None else by.agent_ids
-    others = [actor_id(each) for each in readable if each != tenant.agent_id]
+    others = [actor_id(agent_id) for agent_id in readable if agent_id != tenant.agent_id]
     if not others:
         return own
     shared = Q(scope_level=ScopeLevel.UNIVERSAL)
@@ -263,33 +263,36 @@ def _current_project(tenant: Tenant, project: str | None) -> str:
 
 
 def _rank(
-    search: MemorySearch, among: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
+    search: MemorySearch, matches: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
 ) -> list[FoundMemory]:
     """Return the best by score: all are scored by a few numbers, and whole memories loaded for the best only."""
-    if not among:
+    if not matches:
         return []
-    query, actor_ids = search.query, list({each.actor_id for each in among})
+    query, actor_ids = search.query, list({candidate.actor_id for candidate in matches})
     words = query.words if search.only_informative else None
     keys = {
         "actor_ids": actor_ids,
-        "memory_ids": [each.owner_id for each in among],
+        "memory_ids": [candidate.owner_id for candidate in matches],
         "space_id": query.space_id,
         "perspective": search.perspective or "",
         "with_words": words is not None,
     }
     rows = run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)
     numbers: dict[UUID, list[Any]] = {key: values for key, *values in rows}
-    among = [each for each in among if each.owner_id in numbers]
+    matches = [candidate for candidate in matches if candidate.owner_id in numbers]
     if words is not None:
-        hits = [Hit(each.relevance, each.similarity_raw, weights_of(numbers[each.owner_id][-1])) for each in among]
-        among = [among[place] for place in informative_hits(hits, words, query.bounds, query.policy)]
+        hits = [
+            Hit(candidate.relevance, candidate.similarity_raw, weights_of(numbers[candidate.owner_id][-1]))
+            for candidate in matches
+        ]
+        matches = [matches[index] for index in informative_hits(hits, words, query.bounds, query.policy)]
     scored: dict[UUID, ScoreBreakdown] = {}
-    for each in among:
-        strength, last_used_at, _document = numbers[each.owner_id]
-        scored[each.owner_id] = score(
-            similarity=each.similarity_raw,
-            word_score=each.word_raw or 0.0,
-            relevance=each.relevance,
+    for candidate in matches:
+        strength, last_used_at, _document = numbers[candidate.owner_id]
+        scored[candidate.owner_id] = score(
+            similarity=candidate.similarity_raw,
+            word_score=candidate.word_raw or 0.0,
+            relevance=candidate.relevance,
             strength=strength,
             last_used_at=last_used_at,
             now=now,
@@ -311,12 +314,14 @@ def nearest_memories(
     where: Q, query: SearchQuery, *, limit: int, similarity_threshold: float = 0.0, word_floor: float = 0.0
 ) -> list[tuple[Memory, float]]:
     """Return the memories of index rows that are most relevant to a query, with their relevance, the best first."""
-    found = candidates(
+    matches = candidates(
         MemoryIndex, where, query, similarity_threshold=similarity_threshold, word_floor=word_floor, limit=limit
     ).best
-    memories = Memory.objects.of({each.actor_id for each in found}).select_related("numbers", "actor__sleep_state")
-    by_id = memories.in_bulk([each.owner_id for each in found])
-    return [(by_id[each.owner_id], each.relevance) for each in found if each.owner_id in by_id]
+    memories = Memory.objects.of({candidate.actor_id for candidate in matches}).select_related(
+        "numbers", "actor__sleep_state"
+    )
+    by_id = memories.in_bulk([candidate.owner_id for candidate in matches])
+    return [(by_id[candidate.owner_id], candidate.relevance) for candidate in matches if candidate.owner_id in by_id]
 
 
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
@@ -342,6 +347,6 @@ def index_new_memories(new: Sequence[tuple[Memory, IndexEntry]], spaces: Sequenc
 
 
 def sync_facets(memory: Memory) -> None:
-    """Copy a memory's facets to its index rows, and let it fade or not; inside the transaction that changed it."""
+    """Copy a memory's facets to its index rows, and update whether it fades; inside the transaction that changed it."""
     run_query(QUERIES["sync_index"], {"actor_ids": [memory.actor_id], "memory_ids": [memory.pk]})
     update_fading(memory.actor_id, [memory.pk], now=memory.updated_at, since=memory.updated_at)

@@ -98,31 +98,31 @@ def strengths_of(actors: Q, status: str) -> QuerySet[MemoryNumbers]:
     """
     rows = MemoryNumbers.objects.filter(actors).with_strength()
     if status == Status.ACTIVE:
-        still = Memory.objects.filter(actors).active()
-        still = still.filter(Q(pinned=True) | Q(valid_from__isnull=False) | Q(valid_to__isnull=False))
-        rows = rows.filter(Q(due__lt=math.inf) | Q(memory__in=still.values("pk")))
+        special = Memory.objects.filter(actors).active()
+        special = special.filter(Q(pinned=True) | Q(valid_from__isnull=False) | Q(valid_to__isnull=False))
+        rows = rows.filter(Q(due__lt=math.inf) | Q(memory__in=special.values("pk")))
     return rows
 
 
 def page_by_strength(
-    rows: QuerySet[Memory], strengths: QuerySet[MemoryNumbers], *, most: int, skipped: int = 0
+    rows: QuerySet[Memory], strengths: QuerySet[MemoryNumbers], *, limit: int, offset: int = 0
 ) -> QuerySet[Memory]:
-    """Return a slice of memories that are ordered by strength, as `strengths`, which holds all of them, is.
+    """Return a slice of `rows`, which have the order of `strengths`; those are the numbers of at least all of them.
 
-    Where filters leave out too many of the first by strength, all memories are read after all.
+    Where filters drop too many of the strongest, all rows are read and sorted.
     """
-    wanted = skipped + most + STRENGTH_LOOKAHEAD
-    keys = list(strengths.values_list("memory_id", flat=True)[:wanted])
-    page = rows.filter(pk__in=keys)[skipped : skipped + most]
-    is_enough = len(page) == most or len(keys) < wanted
-    return page if is_enough else rows[skipped : skipped + most]
+    window = offset + limit + STRENGTH_LOOKAHEAD
+    keys = list(strengths.values_list("memory_id", flat=True)[:window])
+    page = rows.filter(pk__in=keys)[offset : offset + limit]
+    is_complete = len(page) == limit or len(keys) < window
+    return page if is_complete else rows[offset : offset + limit]
 
 
 def _status_and_validity(selection: MemorySelection, now: datetime) -> Q:
     if selection.as_of is not None:
         return status_filter(selection.status, as_of=selection.as_of, now=now) & validity_filter(selection.as_of)
-    is_any = Q() if selection.status == ALL else Q(status=selection.status)
-    return is_any if selection.ended else is_any & (Q(valid_to=None) | Q(valid_to__gt=now))
+    by_status = Q() if selection.status == ALL else Q(status=selection.status)
+    return by_status if selection.ended else by_status & (Q(valid_to=None) | Q(valid_to__gt=now))
 
 
 def status_filter(status: str, *, as_of: datetime | None, now: datetime) -> Q:
@@ -138,9 +138,9 @@ def validity_filter(at: datetime) -> Q:
     return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))
 
 
-def metadata_matches(column: str, wanted: Mapping[str, Any] | None) -> Q:
-    """Filter by a JSON column: it contains `wanted`, whose operators compare. Raises MemoryRefused."""
-    contained, conditions = split_metadata_filter(wanted or {})
+def metadata_matches(column: str, filters: Mapping[str, Any] | None) -> Q:
+    """Filter by a JSON column: it contains `filters`, whose operators compare. Raises MemoryRefused."""
+    contained, conditions = split_metadata_filter(filters or {})
     matches = Q(**{f"{column}__contains": contained}) if contained else Q()
     for condition in conditions:
         matches &= _condition(column, condition)
@@ -148,14 +148,14 @@ def metadata_matches(column: str, wanted: Mapping[str, Any] | None) -> Q:
 
 
 def _condition(column: str, condition: MetadataCondition) -> Q:
-    """Compare values of one JSON type; what is missing equals nothing, and is therefore unequal to everything."""
+    """Compare values of one JSON type; a missing value equals nothing, so that `$ne` matches it."""
     path = Value(list(condition.path), output_field=ArrayField(TextField()))
-    found = Func(F(column), path, template="(%(expressions)s)", arg_joiner=" #> ", output_field=JSONField())
+    stored = Func(F(column), path, template="(%(expressions)s)", arg_joiner=" #> ", output_field=JSONField())
     value = Func(Value(json.dumps(condition.value)), template="%(expressions)s::jsonb", output_field=JSONField())
     if condition.operator == "$ne":
-        return Q(_comparison(found, "IS DISTINCT FROM", value))
-    compared = Q(_comparison(found, OPERATORS[condition.operator], value))
-    kinds = [Func(each, function="jsonb_typeof", output_field=TextField()) for each in (found, value)]
+        return Q(_comparison(stored, "IS DISTINCT FROM", value))
+    compared = Q(_comparison(stored, OPERATORS[condition.operator], value))
+    kinds = [Func(operand, function="jsonb_typeof", output_field=TextField()) for operand in (stored, value)]
     return compared & Q(_comparison(kinds[0], "=", kinds[1]))
 
 

@@ -349,7 +349,7 @@ def _store_comparison(
     position = state.compared_until, state.compared_after
     if run.state != RunState.RUNNING or position != (compared.compared_until, compared.compared_after):
         return run
-    proposed, merged = record_pairs(run, pairs, merges=policy_of(run).near_duplicates == "merge")
+    proposed, merged = record_pairs(run, pairs, merge_automatically=policy_of(run).near_duplicates == "merge")
     run.proposed_count += proposed
     run.merged_count += merged
     if batch:

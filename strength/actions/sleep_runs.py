@@ -77,7 +77,7 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
     pairs = [pair for pair in found if archived_ids.isdisjoint((pair.kept.pk, pair.absorbed.pk))]
     with _rolled_back():
         run.proposed_count, run.merged_count = record_pairs(
-            run, pairs, merges=policy_of(run).near_duplicates == "merge"
+            run, pairs, merge_automatically=policy_of(run).near_duplicates == "merge"
         )
         changes += [{**change, "merge_id": None} for change in _merges(run)]
     run.changes = sorted(changes, key=_sort_key)[:MAX_CHANGES]

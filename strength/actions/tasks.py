@@ -22,7 +22,7 @@ from strength.actions.curation import report_use
 from strength.actions.memories import write_memory
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.actions.tombstones import BlockedByTombstone
-from strength.actions.usage import LEARNABLE, apply_impact, detect_use, draw_learning
+from strength.actions.usage import LEARNABLE, apply_impact, detect_use, generate_learning
 from strength.domain.memories import Kind, MemoryRefused, Source, Status
 from strength.domain.ranking import ScoreBreakdown
 from strength.domain.sleep import Trigger
@@ -116,12 +116,12 @@ def begin_task(
     routing = route_to_project(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
     name = routing.project if routing else None if project in (AUTO, UNNAMED) else project
     search = MemorySearch(query=text_query(query, payer=tenant.payer), perspective=perspective, project=name)
-    found = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found
-    offered = [{"id": str(each.memory.pk), "scores": each.breakdown.as_dict()} for each in found]
+    hits = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found
+    offered = [{"id": str(hit.memory.pk), "scores": hit.breakdown.as_dict()} for hit in hits]
     with transaction.atomic():
         lock_actor(actor.id)
         task = Task.objects.create(actor=actor, query=query, perspective=perspective, offered=offered, created_at=now)
-    return BegunTask(task, found, routing)
+    return BegunTask(task, hits, routing)
 
 
 def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> Task:
@@ -155,7 +155,7 @@ def fail_task(*, task: Task, reason: str, now: datetime) -> Task:
 
 def found_memories(task: Task, *, by: Principal) -> list[FoundMemory]:
     """Return the memories that were found for a task as they are now, with the scores that they had."""
-    scores = {UUID(each["id"]): ScoreBreakdown(**each["scores"]) for each in task.offered}
+    scores = {UUID(entry["id"]): ScoreBreakdown(**entry["scores"]) for entry in task.offered}
     memories = {memory.pk: memory for memory in offered_memories(task, by)}
     return [FoundMemory(memories[key], scored) for key, scored in scores.items() if key in memories]
 
@@ -164,7 +164,7 @@ def offered_memories(task: Task, by: Principal, *, details: bool = True) -> list
     rows = Memory.objects.with_numbers() if details else Memory.objects.all()
     # The agent's own and shared memories were offered to the key of a single user as well.
     reader = replace(by, user_id=None)
-    return resolve_many(rows, reader, [UUID(each["id"]) for each in task.offered])
+    return resolve_many(rows, reader, [UUID(entry["id"]) for entry in task.offered])
 
 
 def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
@@ -177,7 +177,7 @@ def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
     findings.content, findings.learning = completion.learning_content, completion.learning_text or ""
     if completion.extract_learning and findings.content is None:
         try:
-            findings.content, findings.learning = draw_learning(actor=task.actor, query=task.query, result=text)
+            findings.content, findings.learning = generate_learning(actor=task.actor, query=task.query, result=text)
         except ProviderError as error:
             findings.errors = [*findings.errors, f"No learning was drawn from the result: {error}"]
     return findings
@@ -187,21 +187,21 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
     perspective = completion.perspective if completion.perspective is not None else task.perspective
     used: list[Memory] = []
     if by.is_trusted:
-        seen = [*offered_memories(task, by, details=False), *resolve_many(Memory.objects.all(), by, findings.used)]
-        found = {memory.pk: memory for memory in seen}
+        visible = [*offered_memories(task, by, details=False), *resolve_many(Memory.objects.all(), by, findings.used)]
+        memories = {memory.pk: memory for memory in visible}
         for key in findings.used:
-            if key not in found:
+            if key not in memories:
                 findings.errors.append(f"There is no memory {key}.")
-            elif Status(found[key].status) not in LEARNABLE:
-                findings.errors.append(f"The memory {key} is {found[key].status}; it was not strengthened.")
+            elif Status(memories[key].status) not in LEARNABLE:
+                findings.errors.append(f"The memory {key} is {memories[key].status}; it was not strengthened.")
             else:
-                used.append(found[key])
+                used.append(memories[key])
     elif findings.used or completion.run_sleep_phase:
         findings.errors.append("The key is not trusted: nothing was strengthened, and no sleep was begun.")
-    taken, _count = report_use(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
-    left = {memory.pk for memory in used} - {memory.pk for memory in taken}
-    findings.errors += [f"The memory {key} is archived; it was not strengthened." for key in sorted(left)]
-    used = [memory for memory in used if memory.pk not in left]
+    reinforced, _count = report_use(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
+    not_reinforced = {memory.pk for memory in used} - {memory.pk for memory in reinforced}
+    findings.errors += [f"The memory {key} is archived; it was not strengthened." for key in sorted(not_reinforced)]
+    used = [memory for memory in used if memory.pk not in not_reinforced]
     if completion.impact is not None:
         apply_impact(memories=used, impact=completion.impact, by=by, now=now)
     task.state, task.completed_at, task.result = TaskState.COMPLETED, now, completion.result

@@ -1,7 +1,7 @@
 """Tombstones: keep deleted, rejected and replaced texts from being written again (SPEC M9).
 
-A tombstone recognises a text and its near duplicates without storing it. Where such a text still stands is found, too:
-in the memory that it was, and in messages that say it.
+A tombstone recognises a text and its near duplicates without storing it. The module also finds where such a text is
+still stored: in revisions of its memory, and in messages.
 """
 
 import json
@@ -107,12 +107,12 @@ def leave_tombstone(
     )
 
 
-def _fingerprint_columns(known: Fingerprint) -> dict[str, Any]:
+def _fingerprint_columns(text_print: Fingerprint) -> dict[str, Any]:
     return {
-        "digest": known.digest,
-        "terms": sorted(known.terms),
-        "marks": sorted(known.marks),
-        "order": list(known.order),
+        "digest": text_print.digest,
+        "terms": sorted(text_print.terms),
+        "marks": sorted(text_print.marks),
+        "order": list(text_print.order),
     }
 
 
@@ -136,15 +136,15 @@ def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
     return None if values is None else json.loads(json.dumps(values, cls=DjangoJSONEncoder))
 
 
-def restore_tombstone(*, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, created_at: datetime) -> None:
+def restore_tombstone(*, actor_id: UUID, text: str, former: Mapping[str, Any] | None, created_at: datetime) -> None:
     """Replace the tombstone left of exactly this text at `created_at` by the former, if any; a newer one stays."""
-    known = fingerprint(text)
-    rows = Tombstone.objects.filter(actor_id=actor_id, digest=known.digest)
+    text_print = fingerprint(text)
+    rows = Tombstone.objects.filter(actor_id=actor_id, digest=text_print.digest)
     rows.filter(created_at=created_at).delete()
-    if kept is None or rows.exists():
+    if former is None or rows.exists():
         return
-    times = {name: kept[name] and parse_datetime(kept[name]) for name in ("created_at", "last_held_back_at")}
-    Tombstone.objects.create(actor_id=actor_id, **{**kept, **times}, **_fingerprint_columns(known))
+    times = {name: former[name] and parse_datetime(former[name]) for name in ("created_at", "last_held_back_at")}
+    Tombstone.objects.create(actor_id=actor_id, **{**former, **times}, **_fingerprint_columns(text_print))
 
 
 @transaction.atomic
@@ -163,38 +163,36 @@ def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:
     rows = Tombstone.objects.filter(actor_id=actor_id)
     if not rows.exists():
         return None
-    written = fingerprint(text)
-    same = rows.filter(digest=written.digest).first()
+    searched = fingerprint(text)
+    same = rows.filter(digest=searched.digest).first()
     if same is not None:
         return same
-    near = list(rows.filter(terms__overlap=sorted(written.terms))[:MAX_COMPARED])
+    near = list(rows.filter(terms__overlap=sorted(searched.terms))[:MAX_COMPARED])
     prints = [
-        Fingerprint(bytes(each.digest), frozenset(each.terms), frozenset(each.marks), tuple(each.order))
-        for each in near
+        Fingerprint(bytes(row.digest), frozenset(row.terms), frozenset(row.marks), tuple(row.order)) for row in near
     ]
-    weights = idf(written.terms.union(*(each.terms for each in prints)))
-    scores = [likeness(written, each, weights) for each in prints]
-    best = max(range(len(scores)), key=lambda place: scores[place], default=None)
+    weights = idf(searched.terms.union(*(text_print.terms for text_print in prints)))
+    scores = [likeness(searched, text_print, weights) for text_print in prints]
+    best = max(range(len(scores)), key=lambda index: scores[index], default=None)
     return near[best] if best is not None and scores[best] >= DUPLICATE_THRESHOLD else None
 
 
 def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:
     """Return the tombstone of a deleted or rejected memory extracted from the same messages, whatever its text.
 
-    One's messages are all among the other's. A message with other contents as well keeps those, in memories that nobody
-    decided against.
+    The source messages of one must be a subset of the other's. Other memories of the same messages are not affected.
     """
     if not message_ids:
         return None
     ids = list(message_ids)
-    gone = (TombstoneReason.DELETED, TombstoneReason.REJECTED)
-    deleted = Tombstone.objects.filter(actor_id=actor_id, decision__in=gone, kind=kind)
+    decisions = (TombstoneReason.DELETED, TombstoneReason.REJECTED)
+    deleted = Tombstone.objects.filter(actor_id=actor_id, decision__in=decisions, kind=kind)
     return (
         deleted.exclude(message_ids=[]).filter(Q(message_ids__contains=ids) | Q(message_ids__contained_by=ids)).first()
     )
 
 
-def count_held_back(tombstone: Tombstone, *, now: datetime) -> None:
+def count_blocked_write(tombstone: Tombstone, *, now: datetime) -> None:
     Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
         held_back=F("held_back") + 1, last_held_back_at=now
     )
@@ -206,54 +204,56 @@ MIN_SHARED_WEIGHT: Final = 0.6
 MAX_SEARCHED: Final = 50
 
 
-def messages_saying(*, actor_id: UUID, text: str, instead: str = "") -> list[Message]:
+def messages_with_text(*, actor_id: UUID, text: str, replacement: str = "") -> list[Message]:
     """Return an actor's messages that contexts may recall and that hold most of the text's words, the best first.
 
-    Where another text stands instead, they also hold most of those words that it leaves out; none is, where it leaves
-    out none.
+    With the text's `replacement`, they also hold most of the words that it lacks; where it lacks none, none match.
     """
     query = build_query(QueryText.of(text), None, space=active_space())
     weights = query.weights_by_term()
-    left_out = {term: weight for term, weight in weights.items() if term not in analyse(instead)}
-    if not left_out:
+    distinctive = {term: weight for term, weight in weights.items() if term not in analyse(replacement)}
+    if not distinctive:
         return []
-    found = search_messages(actor_id=actor_id, query=query, limit=MAX_SEARCHED)
-    words = [(each.message, analyse(each.message.content)) for each in found]
+    hits = search_messages(actor_id=actor_id, query=query, limit=MAX_SEARCHED)
+    candidates = [(hit.message, analyse(hit.message.content)) for hit in hits]
     return [
         message
-        for message, held in words
-        if _shared_weight(weights, held) >= MIN_SHARED_WEIGHT and _shared_weight(left_out, held) >= MIN_SHARED_WEIGHT
+        for message, terms in candidates
+        if _shared_weight(weights, terms) >= MIN_SHARED_WEIGHT
+        and _shared_weight(distinctive, terms) >= MIN_SHARED_WEIGHT
     ]
 
 
-def _shared_weight(weights: Mapping[str, float], held: Counter[str]) -> float:
-    return sum(weight for term, weight in weights.items() if term in held) / sum(weights.values())
+def _shared_weight(weights: Mapping[str, float], terms: Counter[str]) -> float:
+    return sum(weight for term, weight in weights.items() if term in terms) / sum(weights.values())
 
 
 @dataclass(frozen=True)
-class KeptOut:
-    """The text that a tombstone keeps out, and the memory that holds it, or did before it was edited."""
+class BlockedText:
+    """Text that a tombstone blocks, and the memory that holds it, or held it before an edit."""
 
     memory_id: UUID
     text: str
 
 
-def kept_out_texts(tombstones: Iterable[Tombstone]) -> dict[UUID, KeptOut]:
+def blocked_texts(tombstones: Iterable[Tombstone]) -> dict[UUID, BlockedText]:
     """Return the texts of tombstones by their ids, as far as revisions of their memories still hold them.
 
-    Tombstones store no text (ADR 25). A deleted memory's is gone with its revisions, and so is that of an erased user.
+    Tombstones store no text (ADR 25); that of a deleted memory, or of an erased user, is deleted with its revisions.
     """
-    waiting = list(tombstones)
-    edited = [each.memory_id for each in waiting if each.decision == TombstoneReason.EDITED]
+    rows = list(tombstones)
+    edited = [tombstone.memory_id for tombstone in rows if tombstone.decision == TombstoneReason.EDITED]
     is_rejection = Q(memory__status=Status.REJECTED, changed_after__status=Status.REJECTED)
-    rows = MemoryRevision.objects.filter(
+    revisions = MemoryRevision.objects.filter(
         Q(memory_id__in=edited, changed_before__has_key="content") | is_rejection,
-        actor_id__in={each.actor_id for each in waiting},
-        memory__actor_id__in={each.actor_id for each in waiting},
-        created_at__in={each.created_at for each in waiting},
+        actor_id__in={tombstone.actor_id for tombstone in rows},
+        memory__actor_id__in={tombstone.actor_id for tombstone in rows},
+        created_at__in={tombstone.created_at for tombstone in rows},
     )
     former = Coalesce(KT("changed_before__content"), KT("after__content"))
-    texts = rows.order_by("number").values_list("actor_id", "memory_id", former)
-    known = {(actor, fingerprint(text).digest): KeptOut(memory, text) for actor, memory, text in texts}
-    found = {each.pk: known.get((each.actor_id, bytes(each.digest))) for each in waiting}
-    return {key: kept for key, kept in found.items() if kept is not None}
+    revised_texts = revisions.order_by("number").values_list("actor_id", "memory_id", former)
+    texts_by_digest = {
+        (actor, fingerprint(text).digest): BlockedText(memory, text) for actor, memory, text in revised_texts
+    }
+    texts = {tombstone.pk: texts_by_digest.get((tombstone.actor_id, bytes(tombstone.digest))) for tombstone in rows}
+    return {key: text for key, text in texts.items() if text is not None}

@@ -76,7 +76,7 @@ class NotUsable(DomainError):
 def mark_candidates(*, memories: Sequence[Memory], by_search: bool = False) -> None:
     """Count memories as returned, actor by actor: a user's, and those of the agent.
 
-    A search does not wait for the disk: what a machine that fails forgets of it, nobody was told.
+    With `by_search`, commits asynchronously: searches do not wait for the disk, and a crash may lose counts.
     """
     by_actor: dict[UUID, set[UUID]] = {}
     for memory in memories:
@@ -95,9 +95,9 @@ def use_memories(
     With a `task`, stored as a hash, each counts once per task. Pending and rejected memories are left out. Raises
     Forbidden where an untrusted key would reinforce trusted memories.
     """
-    given = {"perspective": perspective, "task": None if task is None else task_digest(task)}
+    context = {"perspective": perspective, "task": None if task is None else task_digest(task)}
     return sum(
-        write_numbers(group, policy, now=now, kind=PointKind.USED, **_use_increments(policy, now), **given)
+        write_numbers(group, policy, now=now, kind=PointKind.USED, **_use_increments(policy, now), **context)
         for policy, group in _by_actor(memories, by)
     )
 
@@ -132,12 +132,12 @@ def _audit_person(memory: Memory, verb: str, by: Principal, now: datetime, **det
 @transaction.atomic
 def apply_impact(*, memories: Sequence[Memory], impact: Impact, by: Principal, now: datetime) -> int:
     """Add an impact to memories, and a share of it to their strength; return how many (SPEC S3). Raises Forbidden."""
-    done = 0
+    count = 0
     for policy, group in _by_actor(memories, by):
         value = impact_value(policy, impact)
-        grown = {"impact": value, "increment": value * policy.impact_to_strength_ratio}
-        done += write_numbers(group, policy, now=now, kind=PointKind.IMPACT, **grown)
-    return done
+        increments = {"impact": value, "increment": value * policy.impact_to_strength_ratio}
+        count += write_numbers(group, policy, now=now, kind=PointKind.IMPACT, **increments)
+    return count
 
 
 @transaction.atomic
@@ -151,7 +151,7 @@ def impact_memory(*, memory: Memory, impact: Impact, by: Principal, now: datetim
 def set_strengths(*, memories: Sequence[Memory], strengths: Mapping[UUID, float], by: Principal, now: datetime) -> int:
     """Set the strengths of memories, by their ids; return how many. Raises Forbidden."""
     return sum(
-        write_numbers(group, policy, now=now, kind=PointKind.SET, strengths=[strengths[each.pk] for each in group])
+        write_numbers(group, policy, now=now, kind=PointKind.SET, strengths=[strengths[memory.pk] for memory in group])
         for policy, group in _by_actor(memories, by)
     )
 
@@ -255,22 +255,22 @@ def detect_use(*, actor: Actor, result: str, query: str, memories: Sequence[Memo
     offered = [Offered(memory.pk, memory.content[:MAX_COMPARED_LENGTH]) for memory in memories]
     if not offered or not result.strip():
         return [], []
-    errors, how = [], effective_policy(StrengthPolicy, actor.agent, actor).use_detection
+    errors, method = [], effective_policy(StrengthPolicy, actor.agent, actor).use_detection
     try:
-        if how == "llm":
+        if method == "llm":
             blocks = judging_blocks(result, offered, language=actor.agent.language)
             return judged(_ask(actor, Operation.JUDGE, "judge_use", blocks, JUDGING_SCHEMA), offered), []
         # A model that does not know the language finds nothing in it: words decide.
-        if how == "embedding" and active_space().bounds_for(is_unspaced=is_unspaced(result)).vector_weight:
+        if method == "embedding" and active_space().bounds_for(is_unspaced=is_unspaced(result)).vector_weight:
             return _by_vectors(actor, result, query, memories), []
     except (ProviderError, UnreadableJudgement) as error:
-        log.warning("use detection fell back to words", extra={"how": how, "error": type(error).__name__})
-        errors.append(f"Use was found by words, for {how} could not be asked: {error}")
-    terms = {term for each in offered for term in term_ids(analyse(each.text))}
+        log.warning("use detection fell back to words", extra={"how": method, "error": type(error).__name__})
+        errors.append(f"Use was found by words, for {method} could not be asked: {error}")
+    terms = {term for memory in offered for term in term_ids(analyse(memory.text))}
     return used_by_words(result, offered, query=query, idf=idf(terms)), errors
 
 
-def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
+def generate_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
     """Return a learning that a model draws from a result, and its reason. Network. Raises ProviderError."""
     blocks = learning_blocks(query, result, language=actor.agent.language)
     data = _ask(actor, Operation.EXTRACT, "learn", blocks, LEARNING_SCHEMA)
@@ -296,6 +296,6 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
         cosine = sum(a * b for a, b in zip(one, other, strict=True))
         return scaled_similarity(cosine, bounds)
 
-    to_result = {key: max(scaled(each, vector) for each in result_vectors) for key, vector in vectors.items()}
+    to_result = {key: max(scaled(passage, vector) for passage in result_vectors) for key, vector in vectors.items()}
     to_query = {key: scaled(query_vector, vector) if query_vector else None for key, vector in vectors.items()}
     return used_by_vectors(to_result, to_query)

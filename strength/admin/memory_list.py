@@ -219,8 +219,8 @@ class MemoryList(ChangeList):
         return page_by_strength(
             self.queryset,
             strengths.order_by(f"{way}strength_now", "-memory_id"),
-            most=self.list_per_page,
-            skipped=(self.page_num - 1) * self.list_per_page,
+            limit=self.list_per_page,
+            offset=(self.page_num - 1) * self.list_per_page,
         )
 
     @property

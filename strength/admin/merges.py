@@ -208,7 +208,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         verb, stays = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
         if verb not in ACTIONS:
             raise WrongState(_("Unknown action. Reload the page and try again."))
-        which = {"stays": stays} if verb == "accept" else {}
+        which = {"keep_id": stays} if verb == "accept" else {}
         ACTIONS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
         if verb not in ("accept", "dismiss"):
             return Done(RESULT_TEXTS[verb], logged=verb)

@@ -30,8 +30,8 @@ from strength.actions.review import (
     MAX_COUNTED,
     QueueFilter,
     count_pending,
-    held_by_others,
     hold_item,
+    holds_of_others,
     next_item,
     open_merges,
     pending_memories,
@@ -250,7 +250,7 @@ def _typed_text(request: HttpRequest) -> str | None:
 def _decide_merge(request: HttpRequest, item: Item) -> dict[str, Any]:
     stays = parse_item(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
     key = stays.key if stays else None
-    return _decide_proposal(request, item, partial(merge, stays=key))
+    return _decide_proposal(request, item, partial(merge, keep_id=key))
 
 
 def _decide_proposal(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dict[str, Any]:
@@ -381,7 +381,7 @@ def _reserve_item(
     A requested item is shown even if another user holds it; decisions check the version that was read.
     """
     user: Any = request.user
-    held = held_by_others(person_id=user.pk, now=now)
+    held = holds_of_others(person_id=user.pk, now=now)
     excluded_ids = [*(each.key for each in skipped), *held]
     for _try in range(0 if wanted else MAX_TRIES):
         first = next_item(queue_filter, now=now, excluded_ids=excluded_ids)

@@ -17,7 +17,7 @@ from memoryhub.admin.base import OwnedMixin, clock, excerpt, link_to, principal,
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action
-from strength.actions.tombstones import kept_out_texts, lift_tombstone, messages_saying
+from strength.actions.tombstones import blocked_texts, lift_tombstone, messages_with_text
 from strength.admin.labels import DECISION_COLOURS, DECISION_LABELS
 from strength.admin.memory_detail import TIMELINE_PAGE, may_read_memories, memory_links
 from strength.domain.duplicates import fingerprint
@@ -55,7 +55,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return super().get_queryset(request).defer("terms", "marks", "order")
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        texts = kept_out_texts(rows) if may_read_memories(request) else {}
+        texts = blocked_texts(rows) if may_read_memories(request) else {}
         links = memory_links(request, None, [row.memory_id for row in rows])
         for row in rows:
             kept, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
@@ -99,7 +99,7 @@ def with_former_text(request: HttpRequest, done: Any, memory: Memory, before: Me
         parts.append(link_to(TOMBSTONE_PAGE, kept.pk, text) if _may_see_tombstones(request) else text)
     if request.user.has_perm("conversations.view_message"):
         instead = "" if is_rejected else memory.content
-        found = messages_saying(actor_id=memory.actor_id, text=before.content, instead=instead)
+        found = messages_with_text(actor_id=memory.actor_id, text=before.content, replacement=instead)
         parts.extend([_remaining_messages(found)] if found else [])
     return format_html_join(" ", "{}", ((part,) for part in parts))
 

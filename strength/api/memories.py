@@ -323,7 +323,7 @@ class StrengthPages(CursorPagination):
     def fetch(self, queryset: Any, cursor: Cursor | None, most: int) -> list[Any]:
         strengths = self.beyond(self.strengths, cursor, ("strength_now", "memory_id"))
         rows = self.beyond(queryset, cursor, self.ordering)
-        return list(page_by_strength(rows, strengths, most=most))
+        return list(page_by_strength(rows, strengths, limit=most))
 
 
 class MemoryView(ApiView):

@@ -26,7 +26,7 @@ from strength.actions.curation import apply_transition, delete_memory, edit_memo
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.tasks import Completion, begin_task, complete_task, fail_task
-from strength.actions.tombstones import count_held_back
+from strength.actions.tombstones import count_blocked_write
 from strength.actions.usage import impact_memory, use_memories, use_memory
 from strength.admin.memory_detail import CHART_SLOTS, strength_chart
 from strength.domain.sleep import ChangeKind, ChangeReason, Trigger
@@ -553,7 +553,7 @@ def test_long_texts_are_cut_and_not_compared(boss: Client, nights: Nights) -> No
 
 
 def test_decision_is_told_without_its_text_and_lifted(boss: Client, nights: Nights) -> None:
-    count_held_back(nights.decision, now=NOW + DAY)
+    count_blocked_write(nights.decision, now=NOW + DAY)
     for page in (list_of(Tombstone), page_of(nights.decision)):
         text = text_of(boss, page)
         assert "deleted" in text and "rumour" not in text and "<bdi>test</bdi> (command)" in text

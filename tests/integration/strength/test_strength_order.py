@@ -49,7 +49,7 @@ def test_pages_hold_what_the_whole_list_does(
     whole = list(rows)
     assert whole or (status, kind) == ("archived", "fact")
     for skipped in range(len(whole) + 1):
-        page = page_by_strength(rows, strengths, most=MOST, skipped=skipped)
+        page = page_by_strength(rows, strengths, limit=MOST, offset=skipped)
         assert list(page) == whole[skipped : skipped + MOST]
 
 
