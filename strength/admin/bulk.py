@@ -92,47 +92,49 @@ EXPORT_CONTENT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_L
 
 
 def bulk_action(verb: str) -> Callable[..., HttpResponse | None]:
-    def act(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> HttpResponse | None:
-        return confirm_or_apply(screen, request, queryset, verb)
+    def act(model_admin: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> HttpResponse | None:
+        return confirm_or_apply(model_admin, request, queryset, verb)
 
     act.__name__ = verb
-    made: Callable[..., HttpResponse | None] = admin.action(
+    action: Callable[..., HttpResponse | None] = admin.action(
         description=DESCRIPTIONS[verb], permissions=[{DELETE: "delete", "export": "view"}.get(verb, "change")]
     )(act)
-    return made
+    return action
 
 
-def confirm_or_apply(screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str) -> HttpResponse | None:
+def confirm_or_apply(
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str
+) -> HttpResponse | None:
     """Show a confirmation page, or apply the verb once it is confirmed."""
     if verb == "export":
-        answer: HttpResponse | None = _export(screen, request, queryset)
+        answer: HttpResponse | None = _export(model_admin, request, queryset)
         return answer
     if verb in TRANSITIONS and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
-        return _confirm_or_enqueue(screen, request, queryset, verb)
+        return _confirm_or_enqueue(model_admin, request, queryset, verb)
     rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MAX_SELECTED + 1])
     problem = _selection_error(rows, verb)
     if problem is not None:
-        screen.message_user(request, problem, messages.ERROR)
+        model_admin.message_user(request, problem, messages.ERROR)
         return None
     by, reason, now = principal(request), submitted_reason(request), clock()
     if verb == "merge":
-        return _merge(screen, request, rows)
+        return _merge(model_admin, request, rows)
     if request.POST.get("post") != "yes":
         plan = BatchResult(changed=list(rows)) if verb == DELETE else plan_many(rows, verb)
-        left = [_skipped_group(str(error), memories) for error, memories in plan.skipped]
+        skipped = [_skipped_group(str(error), memories) for error, memories in plan.skipped]
         return _confirm_page(
-            screen, request, verb, rows=rows, changing=len(plan.changed), left=left, **_examples(plan.changed)
+            model_admin, request, verb, rows=rows, changing=len(plan.changed), left=skipped, **_examples(plan.changed)
         )
     if verb == DELETE:
-        done = delete_many(memories=rows, by=by, reason=reason, now=now)
+        result = delete_many(memories=rows, by=by, reason=reason, now=now)
     else:
-        done = curate_many(memories=rows, versions=_shown_versions(request), verb=verb, by=by, reason=reason, now=now)
-    _log(request, done.changed, verb)
-    report_skipped(screen, request, {str(error): len(left) for error, left in done.skipped})
-    if done.changed:
-        count = len(done.changed)
+        result = curate_many(memories=rows, versions=_shown_versions(request), verb=verb, by=by, reason=reason, now=now)
+    _log(request, result.changed, verb)
+    report_skipped(model_admin, request, {str(error): len(skipped) for error, skipped in result.skipped})
+    if result.changed:
+        count = len(result.changed)
         text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
-        undo = None if verb == DELETE else undo_batch_url(request, done.batch)
+        undo = None if verb == DELETE else undo_batch_url(request, result.batch)
         report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
     return None
 
@@ -148,16 +150,17 @@ def _selection_error(rows: Sequence[Memory], verb: str) -> str | None:
     return None
 
 
-def _confirm_or_enqueue(screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str) -> HttpResponse:
+def _confirm_or_enqueue(model_admin: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str) -> HttpResponse:
     """Show a confirmation page for a large selection, or enqueue its job once it is confirmed."""
     seen_at = _selection_time(request)
     rows: Any = queryset.order_by("pk").filter(created_at__lte=seen_at)
     if request.POST.get("post") != "yes":
-        total, those = rows.count(), filter_changing(rows, verb)
-        count = those.count()
+        total, changing = rows.count(), filter_changing(rows, verb)
+        count = changing.count()
         return _confirm_page(
-            screen, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
-            staying=total - count, shown_staying=format_count(total - count), **_examples(those[:MAX_EXAMPLES], count),
+            model_admin, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
+            staying=total - count, shown_staying=format_count(total - count),
+            **_examples(changing[:MAX_EXAMPLES], count),
         )  # fmt: skip
     keys = list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1])
     try:
@@ -170,7 +173,7 @@ def _confirm_or_enqueue(screen: Any, request: HttpRequest, queryset: QuerySet[Me
             now=clock(),
         )
     except DomainError as error:
-        screen.message_user(request, str(error), messages.ERROR)
+        model_admin.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())
     return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
 
@@ -183,9 +186,9 @@ def _selection_time(request: HttpRequest) -> datetime:
     return moment if moment is not None and is_aware(moment) else clock()
 
 
-def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
+def batch_view(model_admin: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
     """Show the progress of a large selection's job, with its undo."""
-    if not screen.has_change_permission(request):
+    if not model_admin.has_change_permission(request):
         raise PermissionDenied
     job = latest_job(batch)
     if job is None:
@@ -196,7 +199,7 @@ def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
     changed = count_changed(job, batch) if is_deletion else MemoryRevision.objects.filter(batch=batch).count()
     return render_page(
         request, "admin/strength/memory/batch.html",
-        title=title, opts=screen.opts, batch=batch, job=job, is_open=job.state in OPEN,
+        title=title, opts=model_admin.opts, batch=batch, job=job, is_open=job.state in OPEN,
         has_failed=job.state in ENDED_BADLY, is_undo=is_undo, is_deletion=is_deletion, changed=changed,
         shown_changed=format_count(changed), shown_done=format_count(job.progress_done or 0),
         shown_total=format_count(job.progress_total or 0),
@@ -206,12 +209,12 @@ def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
 # Confirmation page
 
 
-def _confirm_page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpResponse:
+def _confirm_page(model_admin: Any, request: HttpRequest, verb: str, **context: Any) -> HttpResponse:
     return render_page(
         request,
         CONFIRM_TEMPLATE,
         title=LABELS[verb],
-        opts=screen.opts,
+        opts=model_admin.opts,
         verb=verb,
         asks_reason=verb in VERBS_WITH_REASON,
         is_final=verb == DELETE,
@@ -222,17 +225,17 @@ def _confirm_page(screen: Any, request: HttpRequest, verb: str, **context: Any) 
     )
 
 
-def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpResponse | None:
+def _merge(model_admin: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpResponse | None:
     kept, absorbed = kept_and_absorbed(*rows)
     if request.POST.get("post") != "yes":
         try:
             check_mergeable(kept, absorbed)
         except WrongState as error:
-            left = [_skipped_group(str(error), [kept, absorbed])]
-            return _confirm_page(screen, request, "merge", rows=rows, changing=0, left=left)
+            skipped = [_skipped_group(str(error), [kept, absorbed])]
+            return _confirm_page(model_admin, request, "merge", rows=rows, changing=0, left=skipped)
         sides = [_example(kept), _example(absorbed)]
         likeness = 100 * text_likeness(kept.content, absorbed.content)
-        return _confirm_page(screen, request, "merge", rows=rows, changing=2, sides=sides, likeness=likeness)
+        return _confirm_page(model_admin, request, "merge", rows=rows, changing=2, sides=sides, likeness=likeness)
     if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
     try:
@@ -245,7 +248,7 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
             now=clock(),
         )
     except DomainError as error:
-        screen.message_user(request, str(error), messages.ERROR)
+        model_admin.message_user(request, str(error), messages.ERROR)
         return None
     _log(request, [kept, absorbed], "merge")
     address = reverse("admin:strength_memory_unmerge", args=[kept.pk])
@@ -254,15 +257,15 @@ def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpRes
     return None
 
 
-def _skipped_group(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
-    text = ngettext("%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom))
-    return {"text": text % {"count": len(whom), "problem": problem}, **_examples(whom)}
+def _skipped_group(problem: str, memories: Sequence[Memory]) -> dict[str, Any]:
+    text = ngettext("%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(memories))
+    return {"text": text % {"count": len(memories), "problem": problem}, **_examples(memories)}
 
 
 def _examples(memories: Sequence[Memory] | QuerySet[Memory], count: int | None = None) -> dict[str, Any]:
-    shown = [_example(memory) for memory in memories[:MAX_EXAMPLES]]
+    examples = [_example(memory) for memory in memories[:MAX_EXAMPLES]]
     more = max(0, (len(memories) if count is None else count) - MAX_EXAMPLES)
-    return {"examples": shown, "more": format_count(more) if more else 0}
+    return {"examples": examples, "more": format_count(more) if more else 0}
 
 
 def _example(memory: Any) -> dict[str, Any]:
@@ -271,8 +274,8 @@ def _example(memory: Any) -> dict[str, Any]:
 
 def _shown_versions(request: HttpRequest) -> dict[str, int]:
     """Return the versions that the page showed, by id; memories edited meanwhile are skipped."""
-    shown = {key: submitted_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)}
-    return {key: number for key, number in shown.items() if number is not None}
+    submitted = {key: submitted_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)}
+    return {key: number for key, number in submitted.items() if number is not None}
 
 
 def _log(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
@@ -292,62 +295,66 @@ def undo_batch_url(request: HttpRequest, batch: UUID) -> str:
     return f"{reverse('admin:strength_memory_undo_batch')}?{query}"
 
 
-def undo_batch_view(screen: Any, request: HttpRequest) -> HttpResponse:
-    if not screen.has_change_permission(request):
+def undo_batch_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
+    if not model_admin.has_change_permission(request):
         raise PermissionDenied
     to = next_url(request) or reverse("admin:strength_memory_changelist")
     batch = as_uuid(submitted_text(request, "batch"))
     if batch is None:
-        screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
+        model_admin.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
         return HttpResponseRedirect(to)
     if MemoryRevision.objects.filter(batch=batch).count() > MAX_SELECTED:
         try:
             enqueue_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
         except WrongState as error:
-            screen.message_user(request, str(error), messages.ERROR)
+            model_admin.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
-    undone = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
-    report_skipped(screen, request, {str(error): len(left) for error, left in undone.skipped})
-    if undone.changed:
+    result = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+    report_skipped(model_admin, request, {str(error): len(rows) for error, rows in result.skipped})
+    if result.changed:
         text = ngettext(
-            "%(count)d memory is as it was before.", "%(count)d memories are as they were before.", len(undone.changed)
+            "%(count)d memory is as it was before.", "%(count)d memories are as they were before.", len(result.changed)
         )
-        report_done(request, text % {"count": len(undone.changed)})
-    elif not undone.skipped:
-        screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
+        report_done(request, text % {"count": len(result.changed)})
+    elif not result.skipped:
+        model_admin.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
     return HttpResponseRedirect(to)
 
 
 # Exports
 
 
-def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
+def _export(model_admin: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
     keys = list(queryset.order_by("-pk").values_list("pk", flat=True)[: MAX_EXPORTED + 1])
     if not keys:
-        screen.message_user(request, gettext("The selected rows no longer exist."), messages.ERROR)
+        model_admin.message_user(request, gettext("The selected rows no longer exist."), messages.ERROR)
         return None
-    form = submitted_text(request, "format")
-    may_import = bool(screen.may_see_agents(request))
-    if request.POST.get("post") == "yes" and form in EXPORT_CONTENT_TYPES and (form == "csv" or may_import):
-        return _download(request, keys[:MAX_EXPORTED], form)
+    file_format = submitted_text(request, "format")
+    may_import = bool(model_admin.may_see_agents(request))
+    if (
+        request.POST.get("post") == "yes"
+        and file_format in EXPORT_CONTENT_TYPES
+        and (file_format == "csv" or may_import)
+    ):
+        return _download(request, keys[:MAX_EXPORTED], file_format)
     is_all = request.POST.get("select_across") == "1"
-    chosen = queryset.filter(pk__in=keys[:1]) if is_all else queryset
+    selected = queryset.filter(pk__in=keys[:1]) if is_all else queryset
     count = min(len(keys), MAX_EXPORTED)
     return _confirm_page(
-        screen, request, "export", rows=list(chosen[:MAX_SELECTED]), changing=count,
+        model_admin, request, "export", rows=list(selected[:MAX_SELECTED]), changing=count,
         is_all=is_all, is_capped=len(keys) > MAX_EXPORTED, most=MAX_EXPORTED, may_import=may_import,
         examples=[_example(memory) for memory in queryset[:MAX_EXAMPLES]], more=max(0, count - MAX_EXAMPLES),
     )  # fmt: skip
 
 
-def _download(request: HttpRequest, keys: Sequence[UUID], form: str) -> StreamingHttpResponse:
-    details = {"format": form, "memories": len(keys)}
+def _download(request: HttpRequest, keys: Sequence[UUID], file_format: str) -> StreamingHttpResponse:
+    details = {"format": file_format, "memories": len(keys)}
     audit.record_each(by=principal(request), verb="export", object_kind="memory", details=details, now=clock())
 
     def stream() -> Iterator[bytes]:
-        return rows_as_csv(Memory.objects.filter(pk__in=keys)) if form == "csv" else rows_as_lines(keys)
+        return rows_as_csv(Memory.objects.filter(pk__in=keys)) if file_format == "csv" else rows_as_lines(keys)
 
     # Django would collect a plain iterator whole before it sends the first byte through ASGI.
     pieces: Any = stream_from_thread(stream) if isinstance(request, ASGIRequest) else stream()
-    headers = {"Content-Disposition": f'attachment; filename="memories.{form}"', "Cache-Control": "no-store"}
-    return StreamingHttpResponse(pieces, content_type=EXPORT_CONTENT_TYPES[form], headers=headers)
+    headers = {"Content-Disposition": f'attachment; filename="memories.{file_format}"', "Cache-Control": "no-store"}
+    return StreamingHttpResponse(pieces, content_type=EXPORT_CONTENT_TYPES[file_format], headers=headers)

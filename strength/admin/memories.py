@@ -201,15 +201,15 @@ class MemoryAdmin(CuratedAdmin):
             now=now,
         )
         if edited.version != former.version:
-            said: Any = gettext("The memory was saved.")
+            message: Any = gettext("The memory was saved.")
             if proposals:
                 dropped = ngettext(
                     "%(count)d merge proposal was about its former version, and is dropped.",
                     "%(count)d merge proposals were about its former version, and are dropped.",
                     proposals,
                 )
-                said = f"{said} {dropped % {'count': proposals}}"
-            text = with_former_text(request, said, edited, former)
+                message = f"{message} {dropped % {'count': proposals}}"
+            text = with_former_text(request, message, edited, former)
             self.offer_undo(request, text, undo_url(request, edited))
         return edited
 
@@ -225,8 +225,8 @@ class MemoryAdmin(CuratedAdmin):
 
     def get_list_display(self, request: HttpRequest) -> list[str]:
         columns = list(super().get_list_display(request))
-        question = requested_search(request)
-        if question is not None and question.agent_id:
+        query = requested_search(request)
+        if query is not None and query.agent_id:
             columns.insert(columns.index("shown_content") + 1, "shown_score")
         return columns
 
@@ -234,19 +234,19 @@ class MemoryAdmin(CuratedAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         """Search semantically if requested for an agent, otherwise by words or id."""
-        question = requested_search(request)
-        if question is None or not question.agent_id:
+        query = requested_search(request)
+        if query is None or not query.agent_id:
             return super().get_search_results(request, queryset, search_term)
-        meaning = search_semantically(request, question, by=principal(request), now=clock())
-        request.meaning = meaning  # type: ignore[attr-defined]
-        return order_by_results(queryset, meaning), False
+        results = search_semantically(request, query, by=principal(request), now=clock())
+        request.meaning = results  # type: ignore[attr-defined]
+        return order_by_results(queryset, results), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the list; the context above it needs the results of a semantic search."""
         answer: Any = super().changelist_view(request, extra_context)
-        found = (getattr(answer, "context_data", None) or {}).get("cl")
-        if found is not None:
-            found.above = list_context(request, found)
+        changelist = (getattr(answer, "context_data", None) or {}).get("cl")
+        if changelist is not None:
+            changelist.above = list_context(request, changelist)
         return answer  # type: ignore[no-any-return]
 
     def may_see_agents(self, request: HttpRequest) -> bool:
@@ -299,8 +299,8 @@ class MemoryAdmin(CuratedAdmin):
         changed = apply_transition(
             memory=memory, verb=verb, by=principal(request), reason=reason, expected_version=version, now=clock()
         )
-        done = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
-        return _done_with_undo(request, gettext("%(done)s: %(text)s") % done, changed, memory)
+        values = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
+        return _done_with_undo(request, gettext("%(done)s: %(text)s") % values, changed, memory)
 
     @object_action()
     def undo_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
@@ -325,7 +325,7 @@ class MemoryAdmin(CuratedAdmin):
     def retrieved_view(self, request: HttpRequest, memory: Memory) -> HttpResponse:
         if not request.user.has_perm("conversations.view_receipt"):
             raise PermissionDenied
-        context = {"memory": memory, **retrieval_page(memory, place=submitted_number(request, "from") or 0)}
+        context = {"memory": memory, **retrieval_page(memory, offset=submitted_number(request, "from") or 0)}
         if request.headers.get("HX-Request") == "true":
             return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
         page, title = "admin/strength/memory/retrieved_page.html", _("Why it was retrieved")
@@ -417,10 +417,10 @@ def undo_url(request: HttpRequest, changed: Memory) -> str:
     return f"{reverse('admin:strength_memory_undo', args=[changed.pk])}?{urlencode(query)}"
 
 
-def _done_with_undo(request: HttpRequest, text: str, changed: Memory, before: Memory) -> Done:
+def _done_with_undo(request: HttpRequest, text: str, changed: Memory, former: Memory) -> Done:
     """Return the result of a change, with where the former text remains and an undo if the memory changed."""
-    undo = undo_url(request, changed) if changed.version != before.version else None
-    return Done(with_former_text(request, text, changed, before), undo=undo)
+    undo = undo_url(request, changed) if changed.version != former.version else None
+    return Done(with_former_text(request, text, changed, former), undo=undo)
 
 
 def _row_anchor(request: HttpRequest, key: object) -> str:

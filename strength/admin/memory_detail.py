@@ -70,8 +70,8 @@ FORECAST_LINE: Final = {"borderColor": "#a78bfa", "borderDash": [2, 4], "borderW
 
 
 def _marker(style: str, colour: str, **values: Any) -> dict[str, Any]:
-    look = {"pointStyle": style, "pointRadius": 5, "borderColor": colour, "backgroundColor": colour}
-    return {"showLine": False, **look, **values}
+    style_options = {"pointStyle": style, "pointRadius": 5, "borderColor": colour, "backgroundColor": colour}
+    return {"showLine": False, **style_options, **values}
 
 
 # Distinguished by shape, not by colour alone.
@@ -99,7 +99,9 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
         "numbers": numbers,
         "last_decay_at": numbers and numbers.decayed_until(memory.state),
         "perspectives": [
-            (each, numbers.of_perspective(each, memory.state)) for each in memory.perspectives.all() if numbers
+            (perspective, numbers.of_perspective(perspective, memory.state))
+            for perspective in memory.perspectives.all()
+            if numbers
         ],
         "impacts": list(IMPACT_LABELS.items()),
         "may_see_receipts": request.user.has_perm("conversations.view_receipt"),
@@ -117,26 +119,26 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
 
 
 def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    rows = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
+    query = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
     before = submitted_number(request, "before")
     if before is not None:
-        rows = rows.filter(number__lt=before)
-    found = list(rows[: REVISIONS_PAGE_SIZE + 1])
-    shown = found[:REVISIONS_PAGE_SIZE]
+        query = query.filter(number__lt=before)
+    rows = list(query[: REVISIONS_PAGE_SIZE + 1])
+    page = rows[:REVISIONS_PAGE_SIZE]
     deadline = page_deadline()  # of all texts together
     return {
         "revisions": [
             {
-                "revision": each,
-                "verb": VERB_LABELS.get(each.verb, each.verb),
-                "who": principal_label(each.who_name, each.who_kind),
-                "reason": SLEEP_REASON_LABELS.get(each.reason) or each.reason,
-                "changes": revision_changes(each, deadline),
+                "revision": revision,
+                "verb": VERB_LABELS.get(revision.verb, revision.verb),
+                "who": principal_label(revision.who_name, revision.who_kind),
+                "reason": SLEEP_REASON_LABELS.get(revision.reason) or revision.reason,
+                "changes": revision_changes(revision, deadline),
             }
-            for each in shown
+            for revision in page
         ],
         "shows_latest": before is None,
-        "before_number": shown[-1].number if len(found) > REVISIONS_PAGE_SIZE else None,
+        "before_number": page[-1].number if len(rows) > REVISIONS_PAGE_SIZE else None,
     }
 
 
@@ -146,16 +148,16 @@ def _succession(memory: Memory) -> list[dict[str, Any]]:
     if len(steps) == 1:
         return []
     rows = Memory.objects.of([memory.actor_id]).defer("content")
-    found: dict[Any, Any] = rows.annotate(opening=Left("content", EXCERPT_SOURCE_LENGTH)).in_bulk(dict(steps))
+    memories: dict[Any, Any] = rows.annotate(opening=Left("content", EXCERPT_SOURCE_LENGTH)).in_bulk(dict(steps))
     return [
         {
-            "memory": found[key],
-            "opening": excerpt(found[key].opening, 200),
+            "memory": memories[key],
+            "opening": excerpt(memories[key].opening, 200),
             "step": step,
-            "state": STATUS_LABELS.get(found[key].status, found[key].status),
+            "state": STATUS_LABELS.get(memories[key].status, memories[key].status),
         }
         for key, step in steps
-        if key in found
+        if key in memories
     ]
 
 
@@ -196,9 +198,9 @@ def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
 
 def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
     """Return time and cause of archivings, latest first, except those undone at once."""
-    of_memory = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
-    undone = of_memory.filter(number=OuterRef("number") + 1, verb="undo")
-    archived = of_memory.filter(~Exists(undone), changed_after__status=Status.ARCHIVED)
+    history = MemoryHistory.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
+    undone = history.filter(number=OuterRef("number") + 1, verb="undo")
+    archived = history.filter(~Exists(undone), changed_after__status=Status.ARCHIVED)
     rows = archived.order_by("-number")[:MAX_MERGES]
     return [
         (
@@ -212,20 +214,21 @@ def _archivings(memory: Memory) -> list[tuple[datetime, Any]]:
 def _latest_contexts(memory: Memory, now: datetime) -> dict[str, Any]:
     """Return how many of the actor's latest contexts included the memory, and the latest of them."""
     latest = Receipt.objects.filter(actor_id=memory.actor_id).order_by("-created_at", "-id")
-    own = [{"source_id": str(memory.pk), "included": True}]
-    in_line = [{"memory_ids": [str(memory.pk)], "included": True}]
+    as_source = [{"source_id": str(memory.pk), "included": True}]
+    as_profile_line = [{"memory_ids": [str(memory.pk)], "included": True}]
     rows = latest.filter(pk__in=list(latest.values_list("pk", flat=True)[:MAX_CONTEXTS]))
-    shown = rows.defer("metadata", "query", "items").annotate(
-        opening=Left(F("query"), EXCERPT_SOURCE_LENGTH), entered=Q(items__contains=own) | Q(items__contains=in_line)
+    annotated = rows.defer("metadata", "query", "items").annotate(
+        opening=Left(F("query"), EXCERPT_SOURCE_LENGTH),
+        entered=Q(items__contains=as_source) | Q(items__contains=as_profile_line),
     )
-    found: list[Any] = list(shown)
-    entered = [each for each in found if each.entered]
+    receipts: list[Any] = list(annotated)
+    entered = [receipt for receipt in receipts if receipt.entered]
     return {
-        "contexts": len(found),
+        "contexts": len(receipts),
         "entered_count": len(entered),
         "entered": [
-            (each, excerpt(each.opening, 90), relative_time(each.created_at, now))
-            for each in entered[:MAX_CONTEXTS_SHOWN]
+            (receipt, excerpt(receipt.opening, 90), relative_time(receipt.created_at, now))
+            for receipt in entered[:MAX_CONTEXTS_SHOWN]
         ],
     }
 
@@ -247,33 +250,35 @@ def strength_chart(
     def slot_of(at: datetime) -> int:
         return round((slots - 1) * ((at - start) / span)) if span else 0
 
-    held, marks = _chart_series(points, slots, slot_of)
+    line, marks = _chart_series(points, slots, slot_of)
     datasets: list[dict[str, Any]] = [
         {"label": str(POINT_LABELS[kind]), "data": values, **POINT_MARKERS[kind]} for kind, values in marks.items()
     ]
-    datasets.append({"label": gettext("strength"), "data": held, **LINE_STYLE, **STRENGTH_LINE})
+    datasets.append({"label": gettext("strength"), "data": line, **LINE_STYLE, **STRENGTH_LINE})
     if archived := {slot_of(at) for at in archived_at if span and start <= at <= now}:
-        at_archiving = [held[slot] if slot in archived else None for slot in range(slots)]
-        datasets.append({"label": gettext("archived"), "data": at_archiving, **ARCHIVED_MARKER})
-    foreseen = None
+        at_archivings = [line[slot] if slot in archived else None for slot in range(slots)]
+        datasets.append({"label": gettext("archived"), "data": at_archivings, **ARCHIVED_MARKER})
+    forecast = None
     if fades_at is not None and end > now and 0 < threshold < points[-1].strength:
         last = slot_of(now)
         at_fading = last + (slots - 1) * ((fades_at - now) / span)
-        foreseen = _forecast(points[-1].strength, threshold, last, at_fading, slots)
-    datasets += _threshold_lines(threshold, foreseen, slots)
+        forecast = _forecast(points[-1].strength, threshold, last, at_fading, slots)
+    datasets += _threshold_lines(threshold, forecast, slots)
     moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
-    shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
-    return json.dumps({"labels": [date_format(localtime(each), shape) for each in moments], "datasets": datasets})
+    date_style = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
+    return json.dumps(
+        {"labels": [date_format(localtime(moment), date_style) for moment in moments], "datasets": datasets}
+    )
 
 
-def _threshold_lines(threshold: float, foreseen: list[float | None] | None, slots: int) -> list[Any]:
+def _threshold_lines(threshold: float, forecast: list[float | None] | None, slots: int) -> list[Any]:
     """Return the line of the archive threshold, and the forecast, if any."""
     if threshold <= 0:
         return []
     label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
-    forecast = {"label": gettext("forecast"), "data": foreseen, **LINE_STYLE, **FORECAST_LINE}
-    line = {"label": label, "data": [threshold] * slots, **LINE_STYLE, **THRESHOLD_LINE}
-    return [line] if foreseen is None else [forecast, line]
+    forecast_line = {"label": gettext("forecast"), "data": forecast, **LINE_STYLE, **FORECAST_LINE}
+    threshold_line = {"label": label, "data": [threshold] * slots, **LINE_STYLE, **THRESHOLD_LINE}
+    return [threshold_line] if forecast is None else [forecast_line, threshold_line]
 
 
 def _forecast(strength: float, threshold: float, last: int, at_fading: float, slots: int) -> list[float | None]:
@@ -286,39 +291,39 @@ def _chart_series(
     points: Sequence[Point], slots: int, slot_of: Callable[[datetime], int]
 ) -> tuple[list[float | None], dict[PointKind, list[float | None]]]:
     """Return the strength by slot up to the last point, and the markers by kind of event."""
-    line: list[float | None] = [None] * slots
+    latest: list[float | None] = [None] * slots
     marks: dict[PointKind, list[float | None]] = {}
     for point in points:
         slot = slot_of(point.at)
-        line[slot] = point.strength
+        latest[slot] = point.strength
         if point.kind in POINT_MARKERS:
             values = marks.setdefault(point.kind, [None] * slots)
             values[slot] = max(values[slot] or 0.0, 0.0 if point.kind is PointKind.SLEPT else point.strength)
-    held: list[float | None] = []
-    for value in line[: slot_of(points[-1].at) + 1]:
-        held.append(held[-1] if value is None else value)
-    return [*held, *[None] * (slots - len(held))], marks
+    filled: list[float | None] = []
+    for value in latest[: slot_of(points[-1].at) + 1]:
+        filled.append(filled[-1] if value is None else value)
+    return [*filled, *[None] * (slots - len(filled))], marks
 
 
 def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     either = Q(kept_id=memory.pk) | Q(absorbed_id=memory.pk)
     rows = Merge.objects.filter(either, actor_id=memory.actor_id).defer("undo")[:MAX_MERGES]
-    others = {each: each.absorbed_id if each.kept_id == memory.pk else each.kept_id for each in rows}
+    others = {merge: merge.absorbed_id if merge.kept_id == memory.pk else merge.kept_id for merge in rows}
     superseded_by = memory.superseded_by_id
     if not others and superseded_by is None:
         return {"merges": [], "superseded_by_link": None}
-    shown = memory_links(request, memory.actor_id, [*others.values(), superseded_by])
+    links = memory_links(request, memory.actor_id, [*others.values(), superseded_by])
     return {
         "merges": [
             {
-                "merge": each,
-                "other": shown[str(other)],
-                "is_kept": each.kept_id == memory.pk,
-                "state": MERGE_STATE_LABELS.get(each.state, each.state),
+                "merge": merge,
+                "other": links[str(other)],
+                "is_kept": merge.kept_id == memory.pk,
+                "state": MERGE_STATE_LABELS.get(merge.state, merge.state),
             }
-            for each, other in others.items()
+            for merge, other in others.items()
         ],
-        "superseded_by_link": shown.get(str(superseded_by)),
+        "superseded_by_link": links.get(str(superseded_by)),
     }
 
 
@@ -328,19 +333,19 @@ def may_read_memories(request: HttpRequest) -> bool:
 
 
 def memory_links(request: HttpRequest, actor_id: UUID | None, keys: Iterable[Any]) -> dict[str, SafeString]:
-    """Return linked excerpts of memories by id, in one query; ids for those who may not read memories."""
-    wanted = list({str(key) for key in keys if key})
+    """Return linked excerpts of memories by id, in one query; plain ids for users who may not read memories."""
+    requested_ids = list({str(key) for key in keys if key})
     if not may_read_memories(request):
-        return {key: SafeString(excerpt(key)) for key in wanted}
+        return {key: SafeString(excerpt(key)) for key in requested_ids}
     rows = Memory.objects.of([actor_id]) if actor_id else Memory.objects.all()
-    rows = rows.filter(pk__in=wanted)
-    found = {str(pk): text for pk, text in rows.values_list("pk", Left("content", EXCERPT_SOURCE_LENGTH))}
-    gone = gettext("a memory that no longer exists")
+    rows = rows.filter(pk__in=requested_ids)
+    contents = {str(pk): text for pk, text in rows.values_list("pk", Left("content", EXCERPT_SOURCE_LENGTH))}
+    missing = gettext("a memory that no longer exists")
     return {
-        key: link_to("admin:strength_memory_change", key, excerpt(found[key]))
-        if key in found
-        else SafeString(excerpt(gone))
-        for key in wanted
+        key: link_to("admin:strength_memory_change", key, excerpt(contents[key]))
+        if key in contents
+        else SafeString(excerpt(missing))
+        for key in requested_ids
     }
 
 
@@ -351,51 +356,51 @@ TIMELINE_PAGE: Final = "admin:conversations_session_timeline"
 
 
 def source_messages(request: HttpRequest, memory: Memory, sources: Sequence[MemorySource]) -> list[dict[str, Any]]:
-    """Return the messages that a memory comes from, with a quote and a link for whoever may read them."""
+    """Return the source messages of a memory, with quotes and links for users who may read them."""
     user: Any = request.user
     messages: dict[Any, Any] = {}
     if sources and user.has_perm("conversations.view_message"):
         rows = Message.objects.of([memory.actor_id]).defer("content", "blocks", "metadata")
-        shown = rows.annotate(opening=Left(F("content"), EXCERPT_SOURCE_LENGTH))
-        messages = shown.in_bulk([each.message_id for each in sources])
-    found = []
-    for each in sources:
-        message = messages.get(each.message_id)
+        annotated = rows.annotate(opening=Left(F("content"), EXCERPT_SOURCE_LENGTH))
+        messages = annotated.in_bulk([source.message_id for source in sources])
+    result = []
+    for source in sources:
+        message = messages.get(source.message_id)
         quote = excerpt(message.opening, MAX_QUOTE_LENGTH) if message is not None else ""
-        timeline = reverse(TIMELINE_PAGE, args=[each.session_id])
-        href = f"{timeline}?at={each.message_id}#message-{each.message_id}"
-        found.append({"source": each, "message": message, "quote": quote, "href": href})
-    return found
+        timeline = reverse(TIMELINE_PAGE, args=[source.session_id])
+        href = f"{timeline}?at={source.message_id}#message-{source.message_id}"
+        result.append({"source": source, "message": message, "quote": quote, "href": href})
+    return result
 
 
-def retrieval_page(memory: Memory, *, place: int) -> dict[str, Any]:
+def retrieval_page(memory: Memory, *, offset: int) -> dict[str, Any]:
     """Return a page of the contexts that a memory was a candidate for, latest first, each with its rank and outcome."""
     rows: Any = Receipt.objects.about(memory.actor_id, memory.pk).defer("metadata", "query")
     rows = rows.annotate(opening=Left(F("query"), EXCERPT_SOURCE_LENGTH))
-    found = list(rows[place : place + RECEIPTS_PAGE_SIZE + 1])
+    page = list(rows[offset : offset + RECEIPTS_PAGE_SIZE + 1])
     receipts = []
-    for receipt in found[:RECEIPTS_PAGE_SIZE]:
-        own: dict[str, Any] = next(
+    for receipt in page[:RECEIPTS_PAGE_SIZE]:
+        item_of_memory: dict[str, Any] = next(
             (item for item in receipt.items if str(memory.pk) in (item.get("source_id"), *item.get("memory_ids", ()))),
             {},
         )
-        candidates = [item for item in receipt.items if item["layer"] == own.get("layer")]
-        scores = own.get("score_breakdown") or {}
+        candidates = [item for item in receipt.items if item["layer"] == item_of_memory.get("layer")]
+        scores = item_of_memory.get("score_breakdown") or {}
         parts = [(SCORE_LABELS[name], scores.get(name)) for name in WEIGHTED_SCORES]
         receipts.append(
             {
                 "receipt": receipt,
                 "query": excerpt(receipt.opening, MAX_QUOTE_LENGTH),
-                "item": own,
-                "layer": LAYER_LABELS.get(own.get("layer", ""), own.get("layer", "")),
-                "rank": candidates.index(own) + 1 if own else 0,
+                "item": item_of_memory,
+                "layer": LAYER_LABELS.get(item_of_memory.get("layer", ""), item_of_memory.get("layer", "")),
+                "rank": candidates.index(item_of_memory) + 1 if item_of_memory else 0,
                 "candidate_count": len(candidates),
-                "reason": REASON_LABELS.get(own.get("reason", ""), own.get("reason", "")),
+                "reason": REASON_LABELS.get(item_of_memory.get("reason", ""), item_of_memory.get("reason", "")),
                 "parts": [(name, score) for name, score in parts if isinstance(score, int | float)],
             }
         )
-    has_more = len(found) > RECEIPTS_PAGE_SIZE
-    return {"receipts": receipts, "next_place": place + RECEIPTS_PAGE_SIZE if has_more else None}
+    has_more = len(page) > RECEIPTS_PAGE_SIZE
+    return {"receipts": receipts, "next_place": offset + RECEIPTS_PAGE_SIZE if has_more else None}
 
 
 MAX_VALUE_LENGTH: Final = 300
@@ -410,13 +415,13 @@ def revision_changes(revision: Revision, deadline: float) -> list[dict[str, Any]
     changes = []
     for name in [] if revision.verb == "create" else sorted({*before, *after} - {"locked"}):
         old, new = before.get(name), after.get(name)
-        runs = inline_diff(old or "", new or "", deadline) if name == "content" else None
+        diff = inline_diff(old or "", new or "", deadline) if name == "content" else None
         texts = (
             {"before": "", "after": ""}
-            if runs
+            if diff
             else {"before": _format_value(name, old), "after": _format_value(name, new)}
         )
-        changes.append({"name": FIELD_LABELS.get(name, name), "runs": runs, **texts})
+        changes.append({"name": FIELD_LABELS.get(name, name), "runs": diff, **texts})
     return changes
 
 

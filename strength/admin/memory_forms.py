@@ -69,9 +69,9 @@ class NewMemoryForm(MemoryValuesForm, OwnerForm):
         agent, content = values.get("agent"), values.get("content")
         if agent is not None and content and not self.data.get(OVERRIDE_TOMBSTONE):
             user_id = agent.fixed_user_id or values.get("user_id", "")
-            decided = find_tombstone(actor_id=actor_id(agent.pk, user_id), text=content)
-            if decided is not None:
-                self.add_error("content", _tombstone_error(decided))
+            tombstone = find_tombstone(actor_id=actor_id(agent.pk, user_id), text=content)
+            if tombstone is not None:
+                self.add_error("content", _tombstone_error(tombstone))
         return values
 
     def memory(self) -> NewMemory:
@@ -86,17 +86,17 @@ OVERRIDE_TOMBSTONE: Final = "despite"
 """Checkbox to write a text despite its tombstone."""
 
 
-def _tombstone_error(decided: Tombstone) -> SafeString:
-    told = gettext("A text that says this was %(decision)s on %(day)s by %(who)s, and is kept out.") % {
-        "decision": DECISION_LABELS[decided.decision],
-        "day": date_format(localtime(decided.created_at), "DATE_FORMAT"),
-        "who": decided.who_name,
+def _tombstone_error(tombstone: Tombstone) -> SafeString:
+    message = gettext("A text that says this was %(decision)s on %(day)s by %(who)s, and is kept out.") % {
+        "decision": DECISION_LABELS[tombstone.decision],
+        "day": date_format(localtime(tombstone.created_at), "DATE_FORMAT"),
+        "who": tombstone.who_name,
     }
     return format_html(
         '{} <a class="hub-link" href="{}">{}</a><label class="block mt-2"><input type="checkbox" name="{}" value="1"> '
         "{}</label>",
-        told,
-        reverse("admin:strength_tombstone_change", args=[decided.pk]),
+        message,
+        reverse("admin:strength_tombstone_change", args=[tombstone.pk]),
         gettext("See the decision"),
         OVERRIDE_TOMBSTONE,
         gettext("Write it all the same: it may then be written by programs, too"),

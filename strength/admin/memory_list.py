@@ -1,4 +1,4 @@
-"""The list of memories: semantic search as the agent searches, columns, row buttons, tabs with counts, saved views."""
+"""List of memories: semantic search with the agent's ranking, columns, row buttons, tabs with counts, saved views."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,19 +71,19 @@ def requested_search(request: HttpRequest) -> SemanticQuery | None:
     words = request.GET.get("q", "").replace("\x00", "").strip()
     if request.GET.get(SEARCH_MODE) != SEMANTIC_MODE or not words or as_uuid(words) is not None:
         return None
-    if (known := getattr(request, "semantic_query", None)) is not None:
-        return known  # type: ignore[no-any-return]
+    if (cached := getattr(request, "semantic_query", None)) is not None:
+        return cached  # type: ignore[no-any-return]
     agent = request.GET.get(AGENT_FILTER, "") or _default_agent(request)
     user = request.GET.get(USER_FILTER, "").replace("\x00", "")[:MAX_USER_ID]
     status = request.GET.get(STATUS_FILTER, "")
-    found = SemanticQuery(
+    query = SemanticQuery(
         words[:MAX_QUERY_LENGTH],
         agent if AGENT_ID_PATTERN.match(agent) else "",
         user,
         status if status in {*Status} else Status.ACTIVE,
     )
-    request.semantic_query = found  # type: ignore[attr-defined]
-    return found
+    request.semantic_query = query  # type: ignore[attr-defined]
+    return query
 
 
 def _default_agent(request: HttpRequest) -> str:
@@ -94,35 +94,33 @@ def _default_agent(request: HttpRequest) -> str:
     return last if last and Agent.objects.filter(pk=last).exists() else ""
 
 
-def search_semantically(
-    request: HttpRequest, question: SemanticQuery, *, by: Principal, now: datetime
-) -> SearchResults:
+def search_semantically(request: HttpRequest, query: SemanticQuery, *, by: Principal, now: datetime) -> SearchResults:
     """Search as the agent would for a user, or over all its users, without marking candidates."""
-    request.session[LAST_AGENT] = question.agent_id
-    tenant = tenant_for_reading(by, question.agent_id, question.user_id)
+    request.session[LAST_AGENT] = query.agent_id
+    tenant = tenant_for_reading(by, query.agent_id, query.user_id)
     search = MemorySearch(
-        query=text_query(question.words, payer=tenant.payer),
+        query=text_query(query.words, payer=tenant.payer),
         limit=MAX_RESULTS,
-        filters=MemorySelection(status=question.status),
+        filters=MemorySelection(status=query.status),
         details=False,
     )
-    return search_memories(tenant=tenant, search=search, by=by, mark=False, now=now, all_users=question.of_all_users)
+    return search_memories(tenant=tenant, search=search, by=by, mark=False, now=now, all_users=query.of_all_users)
 
 
-def order_by_results(rows: QuerySet[Memory], meaning: SearchResults) -> QuerySet[Memory]:
+def order_by_results(rows: QuerySet[Memory], results: SearchResults) -> QuerySet[Memory]:
     """Narrow rows to the results, in their order."""
-    keys = [each.memory.pk for each in meaning.found]
+    keys = [hit.memory.pk for hit in results.found]
     if not keys:
         return rows.none()
-    places = [When(pk=key, then=Value(place)) for place, key in enumerate(keys)]
-    place = Case(*places, default=Value(len(places)), output_field=IntegerField())
-    return rows.filter(pk__in=keys).order_by(place, "pk")
+    cases = [When(pk=key, then=Value(position)) for position, key in enumerate(keys)]
+    position = Case(*cases, default=Value(len(cases)), output_field=IntegerField())
+    return rows.filter(pk__in=keys).order_by(position, "pk")
 
 
-def score_cell(found: FoundMemory | None) -> str | SafeString:
-    if found is None:
+def score_cell(hit: FoundMemory | None) -> str | SafeString:
+    if hit is None:
         return ""
-    parts = found.breakdown
+    parts = hit.breakdown
     text = gettext("relevance %(relevance).2f → %(weighted).2f, strength %(strength).2f, recency %(recency).2f") % {
         "relevance": parts.relevance,
         "weighted": parts.similarity_weighted,
@@ -178,9 +176,9 @@ class MemoryList(ChangeList):
     result_list: Any
 
     def get_filters_params(self, params: Any = None) -> Any:
-        wanted = super().get_filters_params(params)
-        wanted.pop(SEARCH_MODE, None)
-        return wanted
+        remaining = super().get_filters_params(params)
+        remaining.pop(SEARCH_MODE, None)
+        return remaining
 
     def get_filters(self, request: HttpRequest) -> Any:
         """Return the filters; in a semantic search agent and user select its scope and do not filter the results.
@@ -188,37 +186,37 @@ class MemoryList(ChangeList):
         Results include memories that the agent shares with a user, and other agents with it.
         """
         filters = super().get_filters(request)
-        question = requested_search(request)
-        if question is not None and question.agent_id:
-            for each in filters[0]:
-                if {AGENT_FILTER, USER_FILTER} & set(each.expected_parameters()):
-                    each.queryset = lambda request, rows: rows
+        query = requested_search(request)
+        if query is not None and query.agent_id:
+            for list_filter in filters[0]:
+                if {AGENT_FILTER, USER_FILTER} & set(list_filter.expected_parameters()):
+                    list_filter.queryset = lambda request, rows: rows
         return filters
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         if self.multi_page and not self.show_all:
             self.result_list = self._page_by_strength(request) or self.result_list
-        meaning: SearchResults | None = getattr(request, "meaning", None)
-        found = {each.memory.pk: each for each in meaning.found} if meaning else {}
+        results: SearchResults | None = getattr(request, "meaning", None)
+        hits = {hit.memory.pk: hit for hit in results.found} if results else {}
         may_change = self.model_admin.has_change_permission(request)
         for row in self.result_list:
-            row.found, row.may_change = found.get(row.pk), may_change
+            row.found, row.may_change = hits.get(row.pk), may_change
 
     def _page_by_strength(self, request: HttpRequest) -> QuerySet[Any] | None:
         """Return the page of a list ordered by strength alone; None for other orders and semantic searches."""
         ordering = self.queryset.query.order_by
-        by: Any = ordering[0] if len(ordering) == 2 and ordering[1] == "-id" else None
-        if getattr(by, "expression", None) != STRENGTH_OF_MEMORY or hasattr(request, "meaning"):
+        expression: Any = ordering[0] if len(ordering) == 2 and ordering[1] == "-id" else None
+        if getattr(expression, "expression", None) != STRENGTH_OF_MEMORY or hasattr(request, "meaning"):
             return None
         names = {"agent_id": request.GET.get(AGENT_FILTER), "user_id": request.GET.get(USER_FILTER)}
         actors = Actor.objects.filter(**{name: value for name, value in names.items() if value})
         owner = Q(actor__in=list(actors.values_list("pk", flat=True))) if any(names.values()) else Q()
         strengths = strengths_of(owner, request.GET.get(STATUS_FILTER, ALL))
-        way = "-" if by.descending else ""
+        sign = "-" if expression.descending else ""
         return page_by_strength(
             self.queryset,
-            strengths.order_by(f"{way}strength_now", "-memory_id"),
+            strengths.order_by(f"{sign}strength_now", "-memory_id"),
             limit=self.list_per_page,
             offset=(self.page_num - 1) * self.list_per_page,
         )
@@ -239,23 +237,23 @@ class MemoryList(ChangeList):
         ]
 
 
-def list_context(request: HttpRequest, found: MemoryList) -> dict[str, Any]:
+def list_context(request: HttpRequest, changelist: MemoryList) -> dict[str, Any]:
     """Return the template context above the rows."""
-    question = requested_search(request)
-    meaning: SearchResults | None = getattr(request, "meaning", None)
+    query = requested_search(request)
+    results: SearchResults | None = getattr(request, "meaning", None)
     agent, user = request.GET.get(AGENT_FILTER, ""), request.GET.get(USER_FILTER, "")
-    query = request.GET.copy()
+    params = request.GET.copy()
     for name in ("p", "o", "e"):
-        query.pop(name, None)
+        params.pop(name, None)
     return {
-        "tabs": list(_tabs(request, found)),
-        "chips": list(_filter_chips(request, found)),
+        "tabs": list(_tabs(request, changelist)),
+        "chips": list(_filter_chips(request, changelist)),
         "hides_summaries": not shows_summaries(request),
-        "show_summaries": found.get_query_string({SUMMARIES_FILTER: SUMMARIES_SHOWN}, ["p"]),
-        "search": question,
-        "meaning": meaning,
-        "compares_spellings": question is not None and settings.EMBEDDING.provider == "hashing",
-        "is_cut": meaning is not None and len(meaning.found) >= MAX_RESULTS,
+        "show_summaries": changelist.get_query_string({SUMMARIES_FILTER: SUMMARIES_SHOWN}, ["p"]),
+        "search": query,
+        "meaning": results,
+        "compares_spellings": query is not None and settings.EMBEDDING.provider == "hashing",
+        "is_cut": results is not None and len(results.found) >= MAX_RESULTS,
         "agent": agent,
         "user": user,
         "agent_filter": AGENT_FILTER,
@@ -263,7 +261,7 @@ def list_context(request: HttpRequest, found: MemoryList) -> dict[str, Any]:
         "users": _user_ids(agent),
         "problem": _unknown_owner(agent, user),
         "views": list(SavedView.objects.filter(person_id=request.user.pk)),
-        "view_query": query.urlencode(),
+        "view_query": params.urlencode(),
     }
 
 
@@ -289,14 +287,14 @@ def _unknown_owner(agent: str, user: str) -> str:
     return ""
 
 
-def _tabs(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
+def _tabs(request: HttpRequest, changelist: MemoryList) -> Iterator[dict[str, Any]]:
     """Yield the status tabs with counts under the other filters; searches have no counts."""
-    counts = None if found.query else _tab_counts(request, found)
+    counts = None if changelist.query else _tab_counts(request, changelist)
     chosen = {name: request.GET[name] for name in (STATUS_FILTER, PINNED_FILTER) if request.GET.get(name)}
     for name, params, title in TABS:
         yield {
             "title": title,
-            "href": found.get_query_string(
+            "href": changelist.get_query_string(
                 {key: str(value) for key, value in params.items()}, [STATUS_FILTER, PINNED_FILTER, "p"]
             ),
             "count": None if counts is None else format_count(counts.get(name, 0)),
@@ -304,9 +302,9 @@ def _tabs(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
         }
 
 
-def _tab_counts(request: HttpRequest, found: MemoryList) -> dict[str, int]:
+def _tab_counts(request: HttpRequest, changelist: MemoryList) -> dict[str, int]:
     rows = Memory.objects.order_by()
-    for spec in found.filter_specs:
+    for spec in changelist.filter_specs:
         if not {STATUS_FILTER, PINNED_FILTER} & set(spec.expected_parameters()):
             narrowed = spec.queryset(request, rows)
             rows = rows if narrowed is None else narrowed
@@ -314,11 +312,14 @@ def _tab_counts(request: HttpRequest, found: MemoryList) -> dict[str, int]:
     return {"": sum(counts.values()), "pinned": rows.filter(pinned=True).count(), **counts}
 
 
-def _filter_chips(request: HttpRequest, found: MemoryList) -> Iterator[dict[str, Any]]:
+def _filter_chips(request: HttpRequest, changelist: MemoryList) -> Iterator[dict[str, Any]]:
     """Yield each active filter with its label and the URL without it; tabs show the status."""
-    if found.query:
-        yield {"text": f"“{truncated(found.query, 40)}”", "href": found.get_query_string({}, ["q", SEARCH_MODE, "p"])}
-    for spec in found.filter_specs:
+    if changelist.query:
+        yield {
+            "text": f"“{truncated(changelist.query, 40)}”",
+            "href": changelist.get_query_string({}, ["q", SEARCH_MODE, "p"]),
+        }
+    for spec in changelist.filter_specs:
         names = [name for name in spec.expected_parameters() if request.GET.get(name)]
         if not names or {STATUS_FILTER, PINNED_FILTER} & set(names):
             continue
@@ -327,7 +328,7 @@ def _filter_chips(request: HttpRequest, found: MemoryList) -> Iterator[dict[str,
             "name": spec.title,
             "value": truncated(" ".join(_value_label(spec, value) for value in values), 60),
         }
-        yield {"text": title, "href": found.get_query_string({}, [*names, "p"])}
+        yield {"text": title, "href": changelist.get_query_string({}, [*names, "p"])}
 
 
 def _value_label(spec: Any, value: str) -> str:
@@ -348,11 +349,11 @@ def owner_chips(memory: Any) -> SafeString:
     return format_html("{} {}", agent, user)
 
 
-def _chip(narrowed: dict[str, str], text: str, style: str) -> SafeString:
+def _chip(params: dict[str, str], text: str, style: str) -> SafeString:
     return format_html(
         '<a class="hub-chip{}" href="?{}" title="{}"><bdi>{}</bdi></a>',
         style,
-        urlencode(narrowed),
+        urlencode(params),
         text,
         truncated(text, 24),
     )

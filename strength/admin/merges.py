@@ -154,13 +154,13 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
 
     @admin.action(description=_("Merge the selected pairs"), permissions=["decide"])
     def accept(self, request: HttpRequest, queryset: QuerySet[Merge]) -> HttpResponse | None:
-        return self._decide_each(request, queryset, "accept")
+        return self._decide_selected(request, queryset, "accept")
 
     @admin.action(description=_("Keep the selected pairs apart"), permissions=["decide"])
     def dismiss(self, request: HttpRequest, queryset: QuerySet[Merge]) -> HttpResponse | None:
-        return self._decide_each(request, queryset, "dismiss")
+        return self._decide_selected(request, queryset, "dismiss")
 
-    def _decide_each(self, request: HttpRequest, queryset: QuerySet[Merge], verb: str) -> HttpResponse | None:
+    def _decide_selected(self, request: HttpRequest, queryset: QuerySet[Merge], verb: str) -> HttpResponse | None:
         rows = list(queryset.select_related("actor", "kept", "absorbed")[: MAX_SELECTED + 1])
         if len(rows) > MAX_SELECTED:
             text = _("Choose at most %(most)d pairs at once; nothing was changed.") % {"most": MAX_SELECTED}
@@ -169,8 +169,8 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         if not rows:
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return None
-        question, keys = _confirmation(request, rows, verb), [row.pk for row in rows]
-        if page := confirmation_page(self, request, question, action=verb, keys=keys):
+        confirmation, keys = _confirmation(request, rows, verb), [row.pk for row in rows]
+        if page := confirmation_page(self, request, confirmation, action=verb, keys=keys):
             return page
         by, reason, now, batch = principal(request), submitted_reason(request), clock(), new_id()
 
@@ -178,24 +178,24 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
             ACTIONS[verb](proposal=proposal, by=by, reason=reason, now=now, batch=batch)
 
         rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
-        done = act_on_each(self, request, rows, act, logged=verb)
-        if done:
-            text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
+        count = act_on_each(self, request, rows, act, logged=verb)
+        if count:
+            text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", count)
             undo = f"{reverse('admin:strength_merge_undo_batch')}?{urlencode({'batch': str(batch)})}"
-            report_done(request, text % {"verb": BUTTON_LABELS[verb], "count": done}, undo=undo)
+            report_done(request, text % {"verb": BUTTON_LABELS[verb], "count": count}, undo=undo)
         return None
 
     def undo_batch_view(self, request: HttpRequest) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
         batch = as_uuid(submitted_text(request, "batch")) or new_id()
-        undone = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
-        for proposal in undone.changed:
+        result = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+        for proposal in result.changed:
             self.log_change(request, proposal, "reopen")
-        report_skipped(self, request, {str(error): len(left) for error, left in undone.skipped})
-        done = len(undone.changed)
-        text = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", done)
-        self.message_user(request, text % {"count": done}, messages.SUCCESS if done else messages.WARNING)
+        report_skipped(self, request, {str(error): len(rows) for error, rows in result.skipped})
+        count = len(result.changed)
+        text = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", count)
+        self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
         return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
 
     def get_urls(self) -> list[URLPattern]:
@@ -205,17 +205,17 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
     @object_action()
     def decide_view(self, request: HttpRequest, proposal: Merge, reason: str) -> Done:
         """Carry out a decision and show the next proposal, with an undo."""
-        verb, stays = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
+        verb, keep_id = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
         if verb not in ACTIONS:
             raise WrongState(_("Unknown action. Reload the page and try again."))
-        which = {"keep_id": stays} if verb == "accept" else {}
-        ACTIONS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
+        options = {"keep_id": keep_id} if verb == "accept" else {}
+        ACTIONS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **options)
         if verb not in ("accept", "dismiss"):
             return Done(RESULT_TEXTS[verb], logged=verb)
         undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
         open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
-        following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
-        to = change_url(following) if following else reverse("admin:strength_merge_changelist")
+        next_proposal = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
+        to = change_url(next_proposal) if next_proposal else reverse("admin:strength_merge_changelist")
         return Done(RESULT_TEXTS[verb], to, undo, logged=verb)
 
     # The page's context
@@ -232,14 +232,14 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
 
 
 def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirmation:
-    open_ = [row for row in rows if row.state == MergeState.PROPOSED]
-    ready = [row for row in open_ if is_unchanged(row, clock())] if verb == "accept" else open_
+    proposed = [row for row in rows if row.state == MergeState.PROPOSED]
+    ready = [row for row in proposed if is_unchanged(row, clock())] if verb == "accept" else proposed
     reads = may_read_memories(request)
     return Confirmation(
         title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
         sentences=[
             CONFIRM_TEXTS[verb] % {"count": len(ready)},
-            *count_sentences((DECIDED_TEXT, len(rows) - len(open_)), (OUTDATED_TEXT, len(open_) - len(ready))),
+            *count_sentences((DECIDED_TEXT, len(rows) - len(proposed)), (OUTDATED_TEXT, len(proposed) - len(ready))),
         ],
         examples=[excerpt(row.kept.content if reads else str(row.kept_id)) for row in ready],
         button=BUTTON_LABELS[verb],
@@ -265,11 +265,11 @@ def get_merge(key: UUID, actor_id: UUID) -> Merge:
 
 def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     kept, absorbed = merge.kept, merge.absorbed
-    reads = may_read_memories(request)
-    compared = side_by_side(kept.content, absorbed.content) if reads else None
+    may_read = may_read_memories(request)
+    compared = side_by_side(kept.content, absorbed.content) if may_read else None
     rows = compared or []
-    if reads and compared is None:
-        rows = [Row(_undivided(kept.content), _undivided(absorbed.content))]
+    if may_read and compared is None:
+        rows = [Row(_uncompared_part(kept.content), _uncompared_part(absorbed.content))]
     policy = effective_policy(StrengthPolicy, merge.actor.agent, merge.actor)
     messages = {source.message_id for memory in (kept, absorbed) for source in memory.sources.all()}
     return {
@@ -278,9 +278,9 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
             _side_context(absorbed, merge.absorbed_version, is_kept=False),
         ],
         "rows": rows,
-        "reads_memories": reads,
+        "reads_memories": may_read,
         "is_compared": compared is not None,
-        "is_cut": reads and max(len(kept.content), len(absorbed.content)) > MAX_SHOWN_LENGTH,
+        "is_cut": may_read and max(len(kept.content), len(absorbed.content)) > MAX_SHOWN_LENGTH,
         "is_outdated": merge.state == MergeState.PROPOSED and not is_unchanged(merge, clock()),
         "merged": {
             "numbers": merged_numbers(
@@ -292,7 +292,7 @@ def pair_context(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     }
 
 
-def _undivided(text: str) -> list[Part]:
+def _uncompared_part(text: str) -> list[Part]:
     ending = "…" if len(text) > MAX_SHOWN_LENGTH else ""
     return [Part(text[:MAX_SHOWN_LENGTH] + ending, own=False)]
 
@@ -300,11 +300,11 @@ def _undivided(text: str) -> list[Part]:
 def count_conflicting_merges(merge: Merge) -> dict[str, int]:
     """Count the other open proposals that a merge would withdraw, by which of the two memories is kept."""
     open_ = Merge.objects.filter(actor_id=merge.actor_id, state=MergeState.PROPOSED).exclude(pk=merge.pk)
-    about = {
+    conditions = {
         "as_proposed": Q(kept_id=merge.absorbed_id) | Q(absorbed_id=merge.absorbed_id),
         "turned": Q(kept_id=merge.kept_id) | Q(absorbed_id=merge.kept_id),
     }
-    return open_.aggregate(**{name: Count("pk", filter=either) for name, either in about.items()})
+    return open_.aggregate(**{name: Count("pk", filter=condition) for name, condition in conditions.items()})
 
 
 def _side_context(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The calendar of nights: what the sleep runs of a day did, in a sentence and bars, and the undo of a whole night."""
+"""Calendar of nights: the sleep runs of each day summed up in a sentence and bars, and the undo of a whole night."""
 
 import calendar as calendars
 from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ MAX_UNDONE: Final = 500
 FIRST_YEAR: Final = 2000
 IS_LATEST: Final = Q(state=RunState.DONE, dry_run=False, actor__sleep_state__runs=F("number"))
 IS_UNDOABLE: Final = IS_LATEST & ~Q(before={})
-"""A run that may be undone: its actor's latest, and not from an import, which lacks what was before."""
+"""A run that may be undone: its actor's latest, and not imported, since imports lack the values before the run."""
 
 IS_IMPORTED: Final = IS_LATEST & Q(before={})
 """A run that could be undone if it had not come with an import."""
@@ -71,10 +71,10 @@ class Night:
     def sentence(self) -> str:
         if self.undone == self.runs:
             return gettext("Undone.")
-        said = [text % {"count": format_count(count)} for count, text in self._said() if count]
-        return gettext("%(parts)s.") % {"parts": gettext(", ").join(said)} if said else gettext("Nothing changed.")
+        parts = [text % {"count": format_count(count)} for count, text in self._parts() if count]
+        return gettext("%(parts)s.") % {"parts": gettext(", ").join(parts)} if parts else gettext("Nothing changed.")
 
-    def _said(self) -> Iterator[tuple[int, str]]:
+    def _parts(self) -> Iterator[tuple[int, str]]:
         count = self.archived_count
         yield count, ngettext("%(count)s memory was archived", "%(count)s memories were archived", count)
         count = self.merged_count
@@ -97,9 +97,9 @@ class Night:
 def nights_of(rows: QuerySet[SleepRun], first: date, last: date) -> list[Night]:
     """Return the nights with a sleep run from the first to the last day, in the person's zone; by one statement."""
     rows = _within(rows.filter(dry_run=False), first, last)
-    stands = ~Q(state=RunState.UNDONE)
+    not_undone = ~Q(state=RunState.UNDONE)
     sums = {
-        name: Sum(name, filter=stands, default=0)
+        name: Sum(name, filter=not_undone, default=0)
         for name in ("decayed_count", "archived_count", "merged_count", "proposed_count")
     }
     by_day: QuerySet[Any] = (
@@ -107,7 +107,7 @@ def nights_of(rows: QuerySet[SleepRun], first: date, last: date) -> list[Night]:
         .values(day=TruncDate("now"))
         .annotate(
             runs=Count("pk"),
-            undone=Count("pk", filter=~stands),
+            undone=Count("pk", filter=~not_undone),
             undoable=Count("pk", filter=IS_UNDOABLE),
             imported=Count("pk", filter=IS_IMPORTED),
             at=Max("now"),
@@ -181,19 +181,19 @@ def _month(text: str) -> date | None:
 
 
 def _bars(night: Night | None, tallest: dict[str, int]) -> list[dict[str, Any]]:
-    """Return a bar for each part, in percent of the month's longest: parts differ by orders of magnitude."""
+    """Return a bar for each count, in percent of the month's highest: counts differ by orders of magnitude."""
     if night is None:
         return []
-    counts = [(name, getattr(night, name), place) for place, name in enumerate(CALENDAR_COUNTS)]
+    counts = [(name, getattr(night, name), index) for index, name in enumerate(CALENDAR_COUNTS)]
     return [
-        {"name": name, "percent": max(2, round(100 * count / tallest[name])), "y": 7 * place}
-        for name, count, place in counts
+        {"name": name, "percent": max(2, round(100 * count / tallest[name])), "y": 7 * index}
+        for name, count, index in counts
         if count
     ]
 
 
 def undo_night(request: HttpRequest, day: str) -> HttpResponse:
-    """Ask whether to undo a night, with what that does; a POST undoes it as far as possible."""
+    """Show a confirmation page for the undo of a night; a POST undoes it as far as possible."""
     if not request.user.has_perm(CHANGE):
         raise PermissionDenied
     try:
@@ -228,9 +228,9 @@ def undo_runs(request: HttpRequest, rows: QuerySet[SleepRun]) -> None:
         messages.error(request, str(error))
         return
     undone = [run for run in processed if run.state == RunState.UNDONE]
-    screen: Any = site.get_model_admin(SleepRun)
+    model_admin: Any = site.get_model_admin(SleepRun)
     for run in undone:
-        screen.log_change(request, run, "undo")
+        model_admin.log_change(request, run, "undo")
     count = len(undone)
     text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
     messages.add_message(request, messages.SUCCESS if count else messages.WARNING, text % {"count": count})

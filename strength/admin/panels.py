@@ -69,12 +69,12 @@ EXCERPT_LENGTH: Final = 200
 MEMORY_PAGE: Final = "admin:strength_memory_change"
 
 
-def _created_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
+def _created_entries(window: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = MemorySource.objects.filter(
-        actor_id=stretch.actor_id,
-        session_id=stretch.session.pk,
-        message_id__in=stretch.message_ids,
-        memory__actor_id=stretch.actor_id,
+        actor_id=window.actor_id,
+        session_id=window.session.pk,
+        message_id__in=window.message_ids,
+        memory__actor_id=window.actor_id,
     )
     kinds = dict(Memory._meta.get_field("kind").flatchoices)
     values = rows.annotate(opening=Left("memory__content", EXCERPT_LENGTH)).order_by("created_at", "id")
@@ -92,19 +92,19 @@ def _created_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
         )
 
 
-def _used_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
+def _used_entries(window: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = ChatTurn.objects.filter(
-        actor_id=stretch.actor_id,
-        session_id=stretch.session.pk,
-        answer_id__in=stretch.message_ids,
+        actor_id=window.actor_id,
+        session_id=window.session.pk,
+        answer_id__in=window.message_ids,
         receipt__isnull=False,
         use_noted_at__isnull=False,
     ).order_by("id")
     columns = ("answer_id", "use_noted_at", "receipt__items")
     turns = rows.select_related("receipt").only(*columns)[:MAX_ENTRIES_PER_KIND]
-    given = {turn: entered_memories(turn.receipt) for turn in turns if turn.receipt is not None}
-    tasks = {turn: task_digest(f"chat:{turn.pk}") for turn in given}
-    memories = Memory.objects.filter(pk__in={key for keys in given.values() for key in keys})
+    memories_of_turn = {turn: entered_memories(turn.receipt) for turn in turns if turn.receipt is not None}
+    tasks = {turn: task_digest(f"chat:{turn.pk}") for turn in memories_of_turn}
+    memories = Memory.objects.filter(pk__in={key for keys in memories_of_turn.values() for key in keys})
     openings = {
         row["pk"]: row
         for row in memories.annotate(opening=Left("content", EXCERPT_LENGTH)).values("pk", "actor_id", "opening")
@@ -112,7 +112,7 @@ def _used_entries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     actor_ids = {row["actor_id"] for row in openings.values()}
     reports = UseReport.objects.filter(actor_id__in=actor_ids, memory_id__in=list(openings), task__in=tasks.values())
     used = set(reports.values_list("memory_id", "task"))
-    for turn, keys in given.items():
+    for turn, keys in memories_of_turn.items():
         for key in keys:
             if turn.use_noted_at is not None and (key, tasks[turn]) in used:
                 yield TimelineEntry(

@@ -78,7 +78,7 @@ class ProfileAdmin(WrittenTextAdmin):
     def write_anew(self, row: Any, **values: Any) -> None:
         enqueue_profile(actor=row.actor, **values)
 
-    # What the page tells besides the fields.
+    # The page's context
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Profile.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)

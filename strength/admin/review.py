@@ -142,12 +142,12 @@ def review_view(request: HttpRequest) -> HttpResponse:
     if verb == "skip":
         _save_round(request, round_.skip(item))
         return _show_item(request, params)
-    before = round_.before(item)
-    if before is None:
+    previous = round_.before(item)
+    if previous is None:
         messages.info(request, gettext("Nothing was skipped before this one."))
         return _show_item(request, params, item)
-    _save_round(request, round_.unskip(before))
-    return _show_item(request, params, before)
+    _save_round(request, round_.unskip(previous))
+    return _show_item(request, params, previous)
 
 
 def _show_item(request: HttpRequest, params: ReviewParams, at: Item | None = None) -> HttpResponse:
@@ -183,11 +183,11 @@ def _save_round(request: HttpRequest, round_: Round) -> None:
 
 
 def _decide(request: HttpRequest, params: ReviewParams, verb: str, item: Item) -> HttpResponse:
-    act = DECISIONS.get((item.is_merge, verb))
+    decision = DECISIONS.get((item.is_merge, verb))
     try:
-        if act is None:
+        if decision is None:
             raise WrongState(_("Unknown action. Reload the page and try again."))
-        undo_data = act(request, item)
+        undo_data = decision(request, item)
     except AlreadyDecided as error:
         messages.warning(request, str(error))
         return _show_item(request, params)
@@ -248,20 +248,20 @@ def _typed_text(request: HttpRequest) -> str | None:
 
 
 def _decide_merge(request: HttpRequest, item: Item) -> dict[str, Any]:
-    stays = parse_item(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
-    key = stays.key if stays else None
+    keep = parse_item(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
+    key = keep.key if keep else None
     return _decide_proposal(request, item, partial(merge, keep_id=key))
 
 
-def _decide_proposal(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dict[str, Any]:
-    waits = open_merges(clock()).filter(pk=item.key)
-    proposal = waits.first()
+def _decide_proposal(request: HttpRequest, item: Item, action: Callable[..., Merge]) -> dict[str, Any]:
+    open_proposals = open_merges(clock()).filter(pk=item.key)
+    proposal = open_proposals.first()
     if proposal is None:
         raise _already_decided(None)
     try:
-        verb(proposal=proposal, by=principal(request), reason=submitted_reason(request), now=clock())
+        action(proposal=proposal, by=principal(request), reason=submitted_reason(request), now=clock())
     except WrongState as error:
-        if not waits.exists():
+        if not open_proposals.exists():
             raise _already_decided(None) from error
         raise
     return {}
@@ -271,7 +271,7 @@ DECISIONS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[st
     (False, "approve"): partial(_decide_memory, verb="approve"),
     (False, "reject"): partial(_decide_memory, verb="reject"),
     (True, "merge"): _decide_merge,
-    (True, "dismiss"): partial(_decide_proposal, verb=dismiss_merge),
+    (True, "dismiss"): partial(_decide_proposal, action=dismiss_merge),
 }
 
 
@@ -318,8 +318,8 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
     model: Any = Merge if item.is_merge else Memory
     row = model.objects.filter(pk=item.key).only("pk").first()
     if row is not None:
-        screen: Any = admin.site.get_model_admin(model)
-        screen.log_change(request, model(pk=item.key), verb)
+        model_admin: Any = admin.site.get_model_admin(model)
+        model_admin.log_change(request, model(pk=item.key), verb)
 
 
 # The page
@@ -328,33 +328,34 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
 def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None) -> HttpResponse:
     round_, now, queue_filter = _load_round(request, params), clock(), params.queue_filter
     skipped = still_pending(round_.skipped, queue_filter, now=now)
-    wanted = still_pending([params.at], QueueFilter(), now=now) if params.at else []
-    item, held = _reserve_item(request, wanted, skipped, queue_filter, now)
+    requested = still_pending([params.at], QueueFilter(), now=now) if params.at else []
+    item, held_by_others = _reserve_item(request, requested, skipped, queue_filter, now)
     # The typed text belongs to the requested item only.
-    item_values = item_context(request, item, text if wanted else None) if item else {}
+    item_values = item_context(request, item, text if requested else None) if item else {}
     if item_values is None:
         messages.warning(request, str(_already_decided(None)))
         return _show_item(request, params)
-    open_ = count_pending(queue_filter, now=now)
-    is_elsewhere = bool(wanted and params.filter_query) and not still_pending(wanted, queue_filter, now=now)
-    place = None if is_elsewhere else round_.count + 1
-    everything = count_pending(QueueFilter(), now=now) if params.filter_query else open_
+    pending_count = count_pending(queue_filter, now=now)
+    is_outside_filter = bool(requested and params.filter_query) and not still_pending(requested, queue_filter, now=now)
+    place = None if is_outside_filter else round_.count + 1
+    total_count = count_pending(QueueFilter(), now=now) if params.filter_query else pending_count
     if item in skipped:  # these come last
-        behind = round_.count + open_ - len(skipped) + skipped.index(item) + 1
-        place = behind if open_ <= MAX_COUNTED else None
+        place_of_skipped = round_.count + pending_count - len(skipped) + skipped.index(item) + 1
+        place = place_of_skipped if pending_count <= MAX_COUNTED else None
     context = {
         "item": item, "item_kind": "merge" if item and item.is_merge else "memory",
-        "is_gone": bool(params.at) and not wanted, "was_skipped": item in skipped,
+        "is_gone": bool(params.at) and not requested, "was_skipped": item in skipped,
         "may_go_back": round_.before(item) is not None, "place": place,
-        "total": round_.count + min(open_, MAX_COUNTED), "is_more": open_ > MAX_COUNTED,
+        "total": round_.count + min(pending_count, MAX_COUNTED), "is_more": pending_count > MAX_COUNTED,
         "done": _latest_decision(request, round_), "count": round_.count, "filters": _filters(params),
         "tally": [(words, round_.tally[verb]) for verb, words in TALLY_LABELS.items() if round_.tally.get(verb)],
         "form_url": params.address(), "full_queue_url": reverse("review"), "instructions": review_instructions(),
-        "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": everything,
-        "outside_filter": max(0, everything - open_),
-        "holder": held.get(item.key) if item else None,
-        "colleagues": sorted(set(held.values())) if item is None else [],
-        "held": [params.address(each) for each in _held_items(held, queue_filter, now)] if item is None else [],
+        "may_instruct": request.user.has_perm(INSTRUCTIONS_PERMISSION), "open": total_count,
+        "outside_filter": max(0, total_count - pending_count),
+        "holder": held_by_others.get(item.key) if item else None,
+        "colleagues": sorted(set(held_by_others.values())) if item is None else [],
+        "held": [params.address(other) for other in _one_held_item(held_by_others, queue_filter, now)]
+        if item is None else [],
     }  # fmt: skip
     if _is_fetch(request):
         return TemplateResponse(request, "admin/strength/review/part.html", {**context, **item_values})
@@ -374,32 +375,32 @@ def _filters(params: ReviewParams) -> dict[str, Any]:
 
 
 def _reserve_item(
-    request: HttpRequest, wanted: list[Item], skipped: list[Item], queue_filter: QueueFilter, now: datetime
+    request: HttpRequest, requested: list[Item], skipped: list[Item], queue_filter: QueueFilter, now: datetime
 ) -> tuple[Item | None, dict[UUID, str]]:
     """Return the item to show, reserved for the user, and the items that others hold.
 
     A requested item is shown even if another user holds it; decisions check the version that was read.
     """
     user: Any = request.user
-    held = holds_of_others(person_id=user.pk, now=now)
-    excluded_ids = [*(each.key for each in skipped), *held]
-    for _try in range(0 if wanted else MAX_TRIES):
-        first = next_item(queue_filter, now=now, excluded_ids=excluded_ids)
-        if first is None:
+    held_by_others = holds_of_others(person_id=user.pk, now=now)
+    excluded_ids = [*(item.key for item in skipped), *held_by_others]
+    for _try in range(0 if requested else MAX_TRIES):
+        candidate = next_item(queue_filter, now=now, excluded_ids=excluded_ids)
+        if candidate is None:
             break
-        if hold_item(key=first.key, person_id=user.pk, now=now):
-            return first, held
-        excluded_ids.append(first.key)
-    for each in [*wanted, *(each for each in skipped if each.key not in held)]:
-        hold_item(key=each.key, person_id=user.pk, now=now)
-        return each, held
+        if hold_item(key=candidate.key, person_id=user.pk, now=now):
+            return candidate, held_by_others
+        excluded_ids.append(candidate.key)
+    for item in [*requested, *(item for item in skipped if item.key not in held_by_others)]:
+        hold_item(key=item.key, person_id=user.pk, now=now)
+        return item, held_by_others
     release_items(person_id=user.pk)
-    return None, held
+    return None, held_by_others
 
 
-def _held_items(held: Mapping[UUID, str], queue_filter: QueueFilter, now: datetime) -> list[Item]:
-    either = [Item(sort, key) for key in held for sort in (Sort.MEMORY, Sort.MERGE)]
-    return still_pending(either, queue_filter, now=now)[:1] if either else []
+def _one_held_item(held_by_others: Mapping[UUID, str], queue_filter: QueueFilter, now: datetime) -> list[Item]:
+    candidates = [Item(sort, key) for key in held_by_others for sort in (Sort.MEMORY, Sort.MERGE)]
+    return still_pending(candidates, queue_filter, now=now)[:1] if candidates else []
 
 
 def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
@@ -408,10 +409,10 @@ def _latest_decision(request: HttpRequest, round_: Round) -> dict[str, Any] | No
         return None
     key: UUID = last.item.key
     if last.item.is_merge:
-        found = Merge.objects.filter(pk=key).values_list("kept_id", "actor_id").first()
+        keys = Merge.objects.filter(pk=key).values_list("kept_id", "actor_id").first()
     else:
-        found = Memory.objects.filter(pk=key).values_list("pk", "actor_id").first()
-    memory = memory_links(request, found[1], [found[0]])[str(found[0])] if found else ""
+        keys = Memory.objects.filter(pk=key).values_list("pk", "actor_id").first()
+    memory = memory_links(request, keys[1], [keys[0]])[str(keys[0])] if keys else ""
     return {"words": DECIDED_LABELS[last.verb], "memory": memory, "number": last.number}
 
 
@@ -419,10 +420,12 @@ def review_badge(request: HttpRequest) -> str:
     user: Any = request.user
     if not user.has_perms(PERMISSIONS):
         return "0"
-    most = MAX_BADGE_COUNT + 1
-    memories, merges = (rows.order_by().values_list("pk")[:most] for rows in (pending_memories(), open_merges(clock())))
-    waits = memories.union(merges, all=True).count()  # one statement: every page shows the badge
-    return f"{MAX_BADGE_COUNT}+" if waits > MAX_BADGE_COUNT else str(waits)
+    limit = MAX_BADGE_COUNT + 1
+    memories, merges = (
+        rows.order_by().values_list("pk")[:limit] for rows in (pending_memories(), open_merges(clock()))
+    )
+    count = memories.union(merges, all=True).count()  # one statement: every page shows the badge
+    return f"{MAX_BADGE_COUNT}+" if count > MAX_BADGE_COUNT else str(count)
 
 
 PAGES = [Page("review/", "review", review_view, PERMISSIONS)]

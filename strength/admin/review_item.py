@@ -50,7 +50,7 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
     policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
     sources = list(memory.sources.all())
     rows = Memory.objects.of([memory.actor_id]).active().filter(superseded_by=None)
-    ended = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MAX_SUPERSEDED])
+    superseded = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MAX_SUPERSEDED])
     return {
         "memory": memory,
         "actor": memory.actor,
@@ -62,19 +62,19 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
         "sources": [
-            {**each, "marked": _highlighted(each["message"], memory)}
-            for each in source_messages(request, memory, sources[:MAX_SOURCES])
+            {**source, "marked": _highlighted(source["message"], memory)}
+            for source in source_messages(request, memory, sources[:MAX_SOURCES])
         ],
         "sources_left_out": max(0, len(sources) - MAX_SOURCES),
-        "ended": [(each, excerpt(each.content, 400)) for each in ended],
+        "ended": [(old, excerpt(old.content, 400)) for old in superseded],
         "near": [
             {
-                "memory": near,
+                "memory": other,
                 "alike": similarity_label(relevance),
-                "is_ended": near in ended,
-                "marked": shared_words(truncated(near.content, 300), memory.content[:MAX_SHOWN_LENGTH]),
+                "is_ended": other in superseded,
+                "marked": shared_words(truncated(other.content, 300), memory.content[:MAX_SHOWN_LENGTH]),
             }
-            for near, relevance in near_memories(memory, now=timezone.now())
+            for other, relevance in near_memories(memory, now=timezone.now())
         ],
     }
 
@@ -101,7 +101,7 @@ def _highlighted(message: Any, memory: Memory) -> list[Marked]:
 
 def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
     has_untrusted_source = policy.doubts(memory.channel) or any(
-        each.trust == Trust.UNTRUSTED or policy.doubts(each.channel) for each in sources
+        source.trust == Trust.UNTRUSTED or policy.doubts(source.channel) for source in sources
     )
     latest = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number").first()
     resembled = latest.beside.get(RESEMBLES) if latest is not None else None

@@ -73,10 +73,10 @@ CURRENT_BATCH: Final = "sleep_round"
 
 def _count(name: str) -> Any:
     @admin.display(description=COUNTS[name][0], ordering=name)
-    def shown(screen: Any, run: SleepRun) -> int:
+    def count_column(model_admin: Any, run: SleepRun) -> int:
         return int(getattr(run, name))
 
-    return shown
+    return count_column
 
 
 def _state_of(run: SleepRun) -> tuple[str, Any]:
@@ -152,11 +152,13 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             try:
                 actor = form.actor(principal(request))
                 if not dry_run and CONFIRMED not in request.POST:
-                    return self._begin_page(request, form, asks=True)
-                ahead = (form.cleaned_data["ahead_days"] or 0) if dry_run else 0
+                    return self._begin_page(request, form, confirm=True)
+                ahead_days = (form.cleaned_data["ahead_days"] or 0) if dry_run else 0
                 if form.cleaned_data["all_users"]:
-                    return self._continue_batch(request, BatchProgress(new_id(), actor.agent_id, None, dry_run, ahead))
-                run = _sleep(request, actor, group=None, dry_run=dry_run, ahead_days=ahead)
+                    return self._continue_batch(
+                        request, BatchProgress(new_id(), actor.agent_id, None, dry_run, ahead_days)
+                    )
+                run = _sleep(request, actor, group=None, dry_run=dry_run, ahead_days=ahead_days)
             except DomainError as error:
                 form.add_error(None, str(error))
             else:
@@ -165,8 +167,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
                 return HttpResponseRedirect(change_url(run))
         return self._begin_page(request, form)
 
-    def _begin_page(self, request: HttpRequest, form: "SleepForm", *, asks: bool = False) -> HttpResponse:
-        """Show the form; with `asks`, ask for confirmation of a run."""
+    def _begin_page(self, request: HttpRequest, form: "SleepForm", *, confirm: bool = False) -> HttpResponse:
+        """Show the form; with `confirm`, ask for confirmation of a run."""
         agent, user = (str(form[name].value() or "") for name in ("agent", "user_id"))
         label = gettext("%(agent)s and all its users.") if form["all_users"].value() else "%(agent)s / %(user)s."
         return render_page(
@@ -176,7 +178,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             opts=self.opts,
             form=form,
             media=self.media + form.media,
-            asks=asks,
+            asks=confirm,
             actor_label=(label if user or form["all_users"].value() else "%(agent)s.") % {"agent": agent, "user": user},
             form_url=request.path,
         )
@@ -185,9 +187,12 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         if not self.has_decide_permission(request):
             raise PermissionDenied
         agent_id, after = submitted_text(request, "agent"), as_uuid(submitted_text(request, "after"))
-        ahead = submitted_number(request, "ahead")
-        is_dry, days = submitted_text(request, "dry") == "1", ahead if ahead in PREVIEW_DAYS else 0
-        batch = BatchProgress(group, agent_id, after, dry_run=is_dry, ahead_days=days)
+        requested_days = submitted_number(request, "ahead")
+        dry_run, ahead_days = (
+            submitted_text(request, "dry") == "1",
+            requested_days if requested_days in PREVIEW_DAYS else 0,
+        )
+        batch = BatchProgress(group, agent_id, after, dry_run=dry_run, ahead_days=ahead_days)
         if request.method == "POST":
             return self._continue_batch(request, batch)
         sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in COUNTS})
@@ -386,32 +391,32 @@ KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 def change_groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the changes by kind: the first of each, or a page of the kind in the query string."""
-    wanted = request.GET.get("kind", "")
-    visible = [each for each in changes if not _is_invisible(each)]
-    by_kind = {kind: [each for each in visible if each["change"] == kind] for kind in CHANGE_ORDER}
-    is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
+    requested_kind = request.GET.get("kind", "")
+    visible = [change for change in changes if not _is_invisible(change)]
+    by_kind = {kind: [change for change in visible if change["change"] == kind] for kind in CHANGE_ORDER}
+    is_narrowed = bool(by_kind.get(requested_kind))  # type: ignore[call-overload]
     size = PAGE_SIZE if is_narrowed else MAX_CHANGES_PER_KIND
-    page = max(1, submitted_number(request, "page") or 1) if is_narrowed else 1
-    parts = {
-        kind: rows[(page - 1) * size : page * size]
-        for kind, rows in by_kind.items()
-        if rows and (kind == wanted or not is_narrowed)
+    page_number = max(1, submitted_number(request, "page") or 1) if is_narrowed else 1
+    pages = {
+        kind: changes_of_kind[(page_number - 1) * size : page_number * size]
+        for kind, changes_of_kind in by_kind.items()
+        if changes_of_kind and (kind == requested_kind or not is_narrowed)
     }
-    shown = _shown_changes(request, run, [each for part in parts.values() for each in part])
+    rows_of_page = _shown_changes(request, run, [change for page_changes in pages.values() for change in page_changes])
     return [
         {
             "kind": str(kind),
             "label": capfirst(CHANGE_LABELS[kind]),  # the heading of a card
             "colour": CHANGE_COLOURS[kind],
             "count": len(by_kind[kind]),
-            "changes": [each for each in shown if each["change"] == kind],
-            "left_out": 0 if is_narrowed else len(by_kind[kind]) - len(part),
-            "page": page if is_narrowed else None,
+            "changes": [change for change in rows_of_page if change["change"] == kind],
+            "left_out": 0 if is_narrowed else len(by_kind[kind]) - len(page_changes),
+            "page": page_number if is_narrowed else None,
             "pages": -(-len(by_kind[kind]) // size),
-            "earlier": page - 1 if is_narrowed and page > 1 else None,
-            "later": page + 1 if is_narrowed and page * size < len(by_kind[kind]) else None,
+            "earlier": page_number - 1 if is_narrowed and page_number > 1 else None,
+            "later": page_number + 1 if is_narrowed and page_number * size < len(by_kind[kind]) else None,
         }
-        for kind, part in parts.items()
+        for kind, page_changes in pages.items()
     ]
 
 
@@ -441,7 +446,7 @@ def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mappin
     memories = memory_links(request, run.actor_id, keys) if changes else {}
     pinned: set[str] = set()
     if run.dry_run:  # a sleep run skips what is pinned by now
-        rows = Memory.objects.of([run.actor_id]).filter(pk__in=[each["memory_id"] for each in changes])
+        rows = Memory.objects.of([run.actor_id]).filter(pk__in=[change["memory_id"] for change in changes])
         pinned = {str(key) for key in rows.filter(pinned=True).values_list("pk", flat=True)}
     return [
         {

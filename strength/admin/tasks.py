@@ -56,16 +56,18 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         offered, used = row.offered[:MAX_MEMORIES], row.used_memory_ids[:MAX_MEMORIES]
-        offered_ids, used_ids = {each["id"] for each in offered}, {str(key) for key in row.used_memory_ids}
+        offered_ids, used_ids = {entry["id"] for entry in offered}, {str(key) for key in row.used_memory_ids}
         memories = memory_links(request, row.actor_id, [*offered_ids, *used, row.recorded_memory_id])
-        shown = []
-        for each in offered:
-            numbers = (each.get("scores") or {}).items()
-            scores = ", ".join(f"{name} {value:.2f}" for name, value in numbers if isinstance(value, int | float))
-            was_used = each["id"] in used_ids
-            shown.append({"memory": memories[each["id"]], "scores": scores, "was_used": was_used})
+        rows = []
+        for entry in offered:
+            scores_of_entry = (entry.get("scores") or {}).items()
+            scores = ", ".join(
+                f"{name} {value:.2f}" for name, value in scores_of_entry if isinstance(value, int | float)
+            )
+            was_used = entry["id"] in used_ids
+            rows.append({"memory": memories[entry["id"]], "scores": scores, "was_used": was_used})
         return {
-            "offered": shown,
+            "offered": rows,
             "offered_left_out": len(row.offered) - len(offered),
             "other_used": [memories[str(key)] for key in used if str(key) not in offered_ids],
             "recorded": memories.get(str(row.recorded_memory_id)),

@@ -58,8 +58,8 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         texts = blocked_texts(rows) if may_read_memories(request) else {}
         links = memory_links(request, None, [row.memory_id for row in rows])
         for row in rows:
-            kept, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
-            row.text = kept and link_to("admin:strength_memory_change", kept.memory_id, excerpt(kept.text))
+            blocked, row.instead = texts.get(row.pk), links.get(str(row.memory_id))
+            row.text = blocked and link_to("admin:strength_memory_change", blocked.memory_id, excerpt(blocked.text))
 
     shown_decision, decision_in_words = choice_displays(
         "decision", DECISION_LABELS, DECISION_COLOURS, description=_("decision")
@@ -86,39 +86,39 @@ MAX_TOMBSTONES: Final = 3
 TOMBSTONE_PAGE: Final = "admin:strength_tombstone_change"
 
 
-def with_former_text(request: HttpRequest, done: Any, memory: Memory, before: Memory) -> Any:
-    """Return a message about a change, with the tombstone and messages that hold the replaced or rejected text."""
-    is_rejected = memory.status == Status.REJECTED != before.status
-    if not is_rejected and memory.content == before.content:
-        return done
-    parts = [done]
+def with_former_text(request: HttpRequest, message: Any, memory: Memory, former: Memory) -> Any:
+    """Return a message about a change, with links to the former text's tombstone and to messages that hold it."""
+    is_rejected = memory.status == Status.REJECTED != former.status
+    if not is_rejected and memory.content == former.content:
+        return message
+    parts = [message]
     rows = Tombstone.objects.filter(actor_id=memory.actor_id)
-    kept = rows.filter(digest=fingerprint(before.content).digest).first()
-    if kept is not None:
+    tombstone = rows.filter(digest=fingerprint(former.content).digest).first()
+    if tombstone is not None:
         text = gettext("The old wording is kept out.") if not is_rejected else gettext("It is kept out.")
-        parts.append(link_to(TOMBSTONE_PAGE, kept.pk, text) if _may_see_tombstones(request) else text)
+        parts.append(link_to(TOMBSTONE_PAGE, tombstone.pk, text) if _may_see_tombstones(request) else text)
     if request.user.has_perm("conversations.view_message"):
-        instead = "" if is_rejected else memory.content
-        found = messages_with_text(actor_id=memory.actor_id, text=before.content, replacement=instead)
-        parts.extend([_remaining_messages(found)] if found else [])
+        replacement = "" if is_rejected else memory.content
+        remaining = messages_with_text(actor_id=memory.actor_id, text=former.content, replacement=replacement)
+        parts.extend([_remaining_messages(remaining)] if remaining else [])
     return format_html_join(" ", "{}", ((part,) for part in parts))
 
 
-def _remaining_messages(found: Sequence[Message]) -> SafeString:
-    said = ngettext(
+def _remaining_messages(remaining: Sequence[Message]) -> SafeString:
+    text = ngettext(
         "It also stands in %(count)d message, which contexts may quote:",
         "It also stands in %(count)d messages, which contexts may quote:",
-        len(found),
-    ) % {"count": len(found)}
+        len(remaining),
+    ) % {"count": len(remaining)}
     links = format_html_join(
         " · ",
         '<a class="hub-link" href="{}?at={}#message-{}">{}</a>',
         (
-            (reverse(TIMELINE_PAGE, args=[each.session_id]), each.pk, each.pk, excerpt(each.content, 60))
-            for each in found[:MAX_LINKED_MESSAGES]
+            (reverse(TIMELINE_PAGE, args=[message.session_id]), message.pk, message.pk, excerpt(message.content, 60))
+            for message in remaining[:MAX_LINKED_MESSAGES]
         ),
     )
-    return format_html("{} {}", said, links)
+    return format_html("{} {}", text, links)
 
 
 def _may_see_tombstones(request: HttpRequest) -> bool:
@@ -130,7 +130,7 @@ def tombstones_of(request: HttpRequest, memory: Memory) -> list[Tombstone]:
     """Return the latest tombstones of a memory's texts; empty without permission."""
     if not _may_see_tombstones(request):
         return []
-    is_of_it = Q(memory_id=memory.pk)
+    conditions = Q(memory_id=memory.pk)
     if memory.status == Status.REJECTED:
-        is_of_it |= Q(digest=fingerprint(memory.content).digest)
-    return list(Tombstone.objects.filter(is_of_it, actor_id=memory.actor_id)[:MAX_TOMBSTONES])
+        conditions |= Q(digest=fingerprint(memory.content).digest)
+    return list(Tombstone.objects.filter(conditions, actor_id=memory.actor_id)[:MAX_TOMBSTONES])

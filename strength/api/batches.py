@@ -73,26 +73,26 @@ class MemoriesWrittenOut(serializers.Serializer):
 
 def _validated_items(items: list[Any], *, has_idempotency_key: bool) -> list[NewMemory | list[dict[str, Any]]]:
     """Return each item as a new memory, or what is wrong with it."""
-    checker = MemoryItemIn()
-    found: list[NewMemory | list[dict[str, Any]]] = []
+    serializer = MemoryItemIn()
+    results: list[NewMemory | list[dict[str, Any]]] = []
     for item in items:
         try:
-            found.append(new_memory(checker.run_validation(item), has_idempotency_key=has_idempotency_key))
+            results.append(new_memory(serializer.run_validation(item), has_idempotency_key=has_idempotency_key))
         except serializers.ValidationError as error:
-            found.append(
+            results.append(
                 [
-                    {"field": each.attr, "code": each.code, "detail": each.detail}
-                    for each in flatten_errors(error.detail)
+                    {"field": problem.attr, "code": problem.code, "detail": problem.detail}
+                    for problem in flatten_errors(error.detail)
                 ]
             )
-    return found
+    return results
 
 
 def _write_result(item: BatchItem) -> dict[str, Any]:
     error = item.error
     if error is not None:
-        what = {"field": error.field or None, "code": error.code or "invalid", "detail": str(error)}
-        return _error_result([what])
+        problem = {"field": error.field or None, "code": error.code or "invalid", "detail": str(error)}
+        return _error_result([problem])
     assert item.memory is not None
     result = "created" if item.is_new else "reinforced"
     return {"result": result, "id": item.memory.pk, "status": item.memory.status, "errors": []}
@@ -107,11 +107,11 @@ class MemoriesBatch(MemoryView):
     def post(self, request: Request) -> Response:
         """Write up to 1,000 memories; an item that cannot be written keeps no other out."""
         values = self.validated(LenientMemoriesIn)
-        checked = _validated_items(values["memories"], has_idempotency_key="Idempotency-Key" in request.headers)
-        news = [each for each in checked if isinstance(each, NewMemory)]
+        items = _validated_items(values["memories"], has_idempotency_key="Idempotency-Key" in request.headers)
+        news = [item for item in items if isinstance(item, NewMemory)]
         written = iter(write_memories(actor=self.writing(values), news=news, by=self.principal, now=self.now))
         results = [
-            _write_result(next(written)) if isinstance(each, NewMemory) else _error_result(each) for each in checked
+            _write_result(next(written)) if isinstance(item, NewMemory) else _error_result(item) for item in items
         ]
         return Response({"results": WrittenOut(results, many=True).data})
 

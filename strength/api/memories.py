@@ -57,8 +57,8 @@ DATE_TIME = serializers.DateTimeField()
 ORDERINGS = {"created_at": "created_at", "strength": "strength", "last_accessed_at": "last_used"}
 
 
-def _choices(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
-    return [word.value for word in words]
+def _choices(enum: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
+    return [item.value for item in enum]
 
 
 class EmbeddingField(ItemsField):
@@ -172,14 +172,14 @@ class SupersedeIn(ReasonSerializer):
 def new_memory(values: dict[str, Any], *, has_idempotency_key: bool = False) -> NewMemory:
     """Return the validated values of a body as a new memory."""
     names = {"agent_id", "user_id", "perspective", "learning", "reason"}
-    given: dict[str, Any] = {key: value for key, value in values.items() if key not in names}
-    for name, words in (("kind", Kind), ("scope_level", ScopeLevel), ("source", Source)):
-        if name in given:
-            given[name] = words(given[name])
+    arguments: dict[str, Any] = {key: value for key, value in values.items() if key not in names}
+    for name, enum in (("kind", Kind), ("scope_level", ScopeLevel), ("source", Source)):
+        if name in arguments:
+            arguments[name] = enum(arguments[name])
     if "learning" in values:
         perspective = values.get("perspective", DEFAULT_PERSPECTIVE)
-        given["learnings"] = {**given.get("learnings", {}), perspective: values["learning"]}
-    return NewMemory(**given, has_idempotency_key=has_idempotency_key)
+        arguments["learnings"] = {**arguments.get("learnings", {}), perspective: values["learning"]}
+    return NewMemory(**arguments, has_idempotency_key=has_idempotency_key)
 
 
 class SourceOut(serializers.ModelSerializer):
@@ -222,7 +222,8 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
 
     def get_strength_by_perspective(self, memory: Memory) -> dict[str, float]:
         return {
-            each.perspective: memory.numbers.of_perspective(each, memory.state) for each in memory.perspectives.all()
+            perspective.perspective: memory.numbers.of_perspective(perspective, memory.state)
+            for perspective in memory.perspectives.all()
         }
 
 
@@ -275,11 +276,11 @@ class SelectionSerializer(serializers.Serializer):
     @staticmethod
     def selection(values: Mapping[str, Any], tenant: Tenant) -> MemorySelection:
         """Return validated values as a selection."""
-        names = {each.name for each in fields(MemorySelection)}
-        given = {name: value for name, value in values.items() if name in names}
-        if "as_of" in given:
-            given["as_of"] = moment_of(given["as_of"], zone_of(tenant.agent, tenant.actor))
-        return MemorySelection(**given)
+        names = {field.name for field in fields(MemorySelection)}
+        selected = {name: value for name, value in values.items() if name in names}
+        if "as_of" in selected:
+            selected["as_of"] = moment_of(selected["as_of"], zone_of(tenant.agent, tenant.actor))
+        return MemorySelection(**selected)
 
 
 class MemoryQuery(TenantQuery, SelectionSerializer):
@@ -334,11 +335,11 @@ class MemoryView(ApiView):
 
     def answer(self, memory: Memory, status_code: int = 200) -> Response:
         """Return the memory's current state with its ETag."""
-        fresh = load_memories([memory.actor_id], [memory.pk], details=True).get(memory.pk)
-        if fresh is None:
+        stored = load_memories([memory.actor_id], [memory.pk], details=True).get(memory.pk)
+        if stored is None:
             raise UnknownRow(f"No memory {memory.pk}.")
-        [shown] = self.shown(MemoryOut, [fresh])
-        return Response(shown, status=status_code, headers={"ETag": etag(fresh.version)})
+        [body] = self.shown(MemoryOut, [stored])
+        return Response(body, status=status_code, headers={"ETag": etag(stored.version)})
 
     def respond_to_write(self, write: Callable[[], tuple[Memory, bool]]) -> Response:
         """Answer with the memory that was written, 201 where it is new."""

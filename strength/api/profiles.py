@@ -91,10 +91,10 @@ class ProfileRestoreIn(TenantSerializer, ReasonSerializer):
 class ProfileView(ApiView):
     def written(self, tenant: Tenant) -> Profile:
         """Return the written profile; 404 where there is none."""
-        found = get_profile(tenant.actor_id)
-        if found is None:
+        profile = get_profile(tenant.actor_id)
+        if profile is None:
             raise UnknownRow("The user has no written profile.")
-        return found
+        return profile
 
     def answer(self, tenant: Tenant) -> Response:
         """Answer with what contexts are offered, at most as many memories as they could hold."""
@@ -116,13 +116,13 @@ class ProfileView(ApiView):
 
 def _visible_entries(entries: list[Entry]) -> list[dict[str, Any]]:
     """Return the entries without the memories that a written line before them stands for."""
-    shown, said = list[dict[str, Any]](), set[Any]()
+    visible, seen_ids = list[dict[str, Any]](), set[Any]()
     for entry in entries:
-        ids = [each.pk for each in entry.memories]
-        if entry.line is not None or said.isdisjoint(ids):
-            shown.append({"text": entry.text, "memory_ids": ids, "is_written": entry.line is not None})
-            said.update(ids)
-    return shown
+        ids = [memory.pk for memory in entry.memories]
+        if entry.line is not None or seen_ids.isdisjoint(ids):
+            visible.append({"text": entry.text, "memory_ids": ids, "is_written": entry.line is not None})
+            seen_ids.update(ids)
+    return visible
 
 
 class OneProfile(ProfileView):

@@ -98,8 +98,8 @@ class FoundMemoryOut(serializers.Serializer):
     final_score = serializers.FloatField()
     score_breakdown = serializers.SerializerMethodField()
 
-    def get_score_breakdown(self, found: FoundMemory) -> dict[str, float | None]:
-        return found.breakdown.as_dict()
+    def get_score_breakdown(self, hit: FoundMemory) -> dict[str, float | None]:
+        return hit.breakdown.as_dict()
 
 
 class FoundMessageOut(serializers.Serializer):
@@ -144,22 +144,22 @@ class MemorySearchView(MemoryView):
         tenant, text = self.reading(values), values.get("query")
         query = vector_query(values["embedding"]) if text is None else text_query(text, payer=tenant.payer)
         names = ("perspective", "project", "limit", "candidate_limit", "similarity_threshold")
-        given: dict[str, Any] = {name: values.get(name) for name in names}
+        options: dict[str, Any] = {name: values.get(name) for name in names}
         search = MemorySearch(
-            query=query, filters=FiltersIn.filters(values["filters"], zone_of(tenant.agent, tenant.actor)), **given
+            query=query, filters=FiltersIn.filters(values["filters"], zone_of(tenant.agent, tenant.actor)), **options
         )
-        marks = values["mark_candidates"] and Scope.WRITE in self.principal.scopes
-        others = [self.reading(each) for each in values["others"]]
-        found = search_memories(
-            tenant=tenant, search=search, by=self.principal, mark=marks, now=self.now, others=others
+        mark = values["mark_candidates"] and Scope.WRITE in self.principal.scopes
+        others = [self.reading(other) for other in values["others"]]
+        result = search_memories(
+            tenant=tenant, search=search, by=self.principal, mark=mark, now=self.now, others=others
         )
         messages: Sequence[FoundMessage] = ()
         if values["include_messages"]:
             limit = values.get("limit", 10)
             messages = search_messages(actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer)
-        results = [*self.shown(FoundMemoryOut, found.found), *self.shown(FoundMessageOut, messages)]
-        degraded = list(found.degraded)
-        return Response({"results": results, "candidate_count": found.candidate_count, "degraded": degraded})
+        results = [*self.shown(FoundMemoryOut, result.found), *self.shown(FoundMessageOut, messages)]
+        degraded = list(result.degraded)
+        return Response({"results": results, "candidate_count": result.candidate_count, "degraded": degraded})
 
 
 class MemoryRetrieve(MemoryView):
@@ -171,7 +171,7 @@ class MemoryRetrieve(MemoryView):
         values = self.validated(RetrieveIn)
         tenant = self.reading(values)
         query = text_query(values["query"], payer=tenant.payer)
-        found: dict[str, list[FoundMemory]] = retrieve_memories(
+        results: dict[str, list[FoundMemory]] = retrieve_memories(
             tenant=tenant,
             query=query,
             config=values.get("config"),
@@ -179,5 +179,5 @@ class MemoryRetrieve(MemoryView):
             mark=Scope.WRITE in self.principal.scopes,
             now=self.now,
         )
-        namespaces = {prefix: self.shown(FoundMemoryOut, each) for prefix, each in found.items()}
+        namespaces = {prefix: self.shown(FoundMemoryOut, hits) for prefix, hits in results.items()}
         return Response({"namespaces": namespaces, "degraded": ["embedder"] if query.degraded else []})

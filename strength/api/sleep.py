@@ -94,11 +94,11 @@ class SleepView(MemoryView):
         changes = [change for run in runs for change in changes_of(run)]
         if round_id is None:
             return {**first, "changes": changes, "runs": []}
-        every = [dict(SleepOut(run).data) for run in runs]
-        sums = {name: sum(each[name] for each in every) for name in COUNTS}
-        errors = [error for each in every for error in each["errors"]]
-        whole = {"id": str(round_id), "errors": errors, "changes": changes, "runs": every}
-        return {**first, **sums, **whole}
+        bodies = [dict(SleepOut(run).data) for run in runs]
+        sums = {name: sum(run[name] for run in bodies) for name in COUNTS}
+        errors = [error for run in bodies for error in run["errors"]]
+        round_values = {"id": str(round_id), "errors": errors, "changes": changes, "runs": bodies}
+        return {**first, **sums, **round_values}
 
 
 class SleepRuns(SleepView):

@@ -151,9 +151,9 @@ class CompleteIn(StrictSerializer):
     @staticmethod
     def completion(values: dict[str, Any]) -> Completion:
         """Return validated values as a completion."""
-        given = {name: value for name, value in values.items() if name != "impact_type"}
+        fields = {name: value for name, value in values.items() if name != "impact_type"}
         impact = values.get("impact_type")
-        return Completion(impact=Impact(impact) if impact else None, **given)
+        return Completion(impact=Impact(impact) if impact else None, **fields)
 
 
 class OutcomeOut(serializers.Serializer):
@@ -179,16 +179,20 @@ class ManyMemoriesView(MemoryView):
 
     scopes = {"POST": Scope.WRITE}
 
-    def respond_count(self, name: str, wanted: Sequence[UUID], act: Callable[[list[Memory]], int]) -> Response:
-        """Return the count of an action on the memories that the key may see, and the other ids, each once, in order.
+    def respond_count(
+        self, name: str, requested_ids: Sequence[UUID], action: Callable[[list[Memory]], int]
+    ) -> Response:
+        """Run an action on the visible memories; return its count and the unknown ids, each once, in order.
 
         Raises UnknownRow where it may see none.
         """
-        known = {memory.pk: memory for memory in resolve_many(Memory.objects.all(), self.principal, wanted)}
-        if wanted and not known:
+        visible = {memory.pk: memory for memory in resolve_many(Memory.objects.all(), self.principal, requested_ids)}
+        if requested_ids and not visible:
             raise UnknownRow("None of these ids is of a memory.")
-        count = act(list(known.values()))
-        return Response({name: count, "unknown": [str(key) for key in dict.fromkeys(wanted) if key not in known]})
+        count = action(list(visible.values()))
+        return Response(
+            {name: count, "unknown": [str(key) for key in dict.fromkeys(requested_ids) if key not in visible]}
+        )
 
 
 class MemoryUsed(MemoryView):
@@ -232,9 +236,9 @@ class MemoriesArchive(ManyMemoriesView):
     def post(self, request: Request) -> Response:
         """Archive those of the memories that are active."""
         values = self.validated(ArchiveIn)
-        given = {"by": self.principal, "reason": values["reason"], "now": self.now}
+        options = {"by": self.principal, "reason": values["reason"], "now": self.now}
         return self.respond_count(
-            "updated", values["ids"], lambda memories: archive_memories(memories=memories, **given)
+            "updated", values["ids"], lambda memories: archive_memories(memories=memories, **options)
         )
 
 
@@ -242,7 +246,7 @@ class MemoriesStrengths(ManyMemoriesView):
     @extend_schema(operation_id="memories_set_strengths", request=StrengthsIn, responses=UpdatedOut)
     def post(self, request: Request) -> Response:
         """Set the strengths of several memories; they decay from now on."""
-        strengths = {each["id"]: each["strength"] for each in self.validated(StrengthsIn)["updates"]}
+        strengths = {update["id"]: update["strength"] for update in self.validated(StrengthsIn)["updates"]}
         return self.respond_count(
             "updated",
             list(strengths),
