@@ -219,7 +219,7 @@ def test_a_job_that_is_not_begun_costs_its_worker_long_before_the_deadline(pool:
 def test_what_a_stop_leaves_unfinished_is_given_back(pool: Pool, clock: Clock, stops: int, excused: int) -> None:
     enqueue("nothing")
     pool.round()
-    pool._tidy()
+    pool._maintain()
     assert Worker.objects.count() == 2
     (busy,) = [each for each in pool.workers if each.is_busy]
     begin(busy)
