@@ -124,7 +124,7 @@ def recall(request: LayerRequest) -> LayerResult:
         limit=policy.recall_limit + policy.working_memory_limit,
         session_id=context.session.pk if context.session else None,
         floor=policy.recall_relevance_floor * SECONDARY_FLOOR_SHARE,
-        among=among,
+        conditions=among,
         payer=request.tenant.payer,
     )
     if not found or found[0].relevance < policy.recall_relevance_floor:

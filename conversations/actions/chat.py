@@ -126,7 +126,7 @@ class Question:
             self.perspective,
             self.with_memory,
             sorted(self.options.items()),
-            *(each for each in (self.author, self.blocks, self.tool_results, self.tools) if each),
+            *(value for value in (self.author, self.blocks, self.tool_results, self.tools) if value),
         )
 
 
@@ -296,30 +296,31 @@ def _store_question(
 
 def _check_calls(session: Session, results: Sequence[Block]) -> None:
     """Raise NoSuchCall unless the results answer calls of the last message that was spoken."""
-    last = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken().order_by("-seq").first()
+    spoken = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
+    last = spoken.order_by("-seq").first()
     calls = {call["id"] for call in calls_in(last.blocks if last and last.role == Role.ASSISTANT else ())}
-    if unknown := [str(each["tool_use_id"]) for each in results if each["tool_use_id"] not in calls]:
+    if unknown := [str(result["tool_use_id"]) for result in results if result["tool_use_id"] not in calls]:
         raise NoSuchCall(f"The last answer of this session calls no tool under the id {unknown[0]}.")
 
 
-def _asked(turn: ChatTurn) -> Message:
-    """Return the message that a turn answers; where it brings results of tools, what was asked before."""
+def _user_message(turn: ChatTurn) -> Message:
+    """Return the user's message that a turn answers; for results of tools, the last one before them."""
     if turn.question.role == Role.USER:
         return turn.question
     rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lt=turn.question.seq)
-    asked = rows.spoken().filter(role=Role.USER).exclude(content="").order_by("-seq").first()
-    if asked is None:
+    message = rows.spoken().filter(role=Role.USER).exclude(content="").order_by("-seq").first()
+    if message is None:
         raise NoSuchCall("Nobody has asked anything in this session.")
-    return asked
+    return message
 
 
 def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, now: datetime) -> ChatTurn | None:
     """Return the turn with a key, of any actor. Raises KeyReused where it is of another question or actor."""
     turns = visible_to(ChatTurn.objects.filter(key=key), by)
-    old = turns.filter(created_at__lt=now - KEY_LIFETIME)
-    ChatTurn.objects.filter(pk__in=[turn.pk for turn in old.exclude(state=TurnState.ANSWERING, until__gt=now)]).update(
-        key=None
-    )
+    expired = turns.filter(created_at__lt=now - KEY_LIFETIME)
+    ChatTurn.objects.filter(
+        pk__in=[turn.pk for turn in expired.exclude(state=TurnState.ANSWERING, until__gt=now)]
+    ).update(key=None)
     turn = turns.select_related("actor__agent", "session", "question", "answer").first()
     if turn is not None and (turn.actor_id != actor.id or turn.body_digest != question.digest):
         raise KeyReused("This Idempotency-Key was used with another body.")
@@ -350,18 +351,19 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
     agent = turn.actor.agent
     system: str | Sequence[Mapping[str, Any]] = with_instructions(agent.system_prompt, question.instructions)
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
-    form = llm_provider().form
-    asked = _asked(turn)
+    provider_format = llm_provider().form
+    user_message = _user_message(turn)
     remembers = question.with_memory and policy.chat_memory
     if remembers or question.blocks or question.tool_results:
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
-                message=asked.content, attachments=references_in(asked.blocks), author=asked.author,
-                stored_message=asked, results=turn.question if question.tool_results else None, session=turn.session,
-                project=question.project, perspective=question.perspective, format=form, discloses_project=True,
-                has_tools=bool(question.tools), remembers=remembers, instructions=question.instructions,
-                options=question.options,
+                message=user_message.content, attachments=references_in(user_message.blocks),
+                author=user_message.author, stored_message=user_message,
+                results=turn.question if question.tool_results else None, session=turn.session,
+                project=question.project, perspective=question.perspective, format=provider_format,
+                discloses_project=True, has_tools=bool(question.tools), remembers=remembers,
+                instructions=question.instructions, options=question.options,
             ),
             by=by, now=now,
         )  # fmt: skip
@@ -387,9 +389,9 @@ def store_answer(
 
     It is no more trusted than the messages of its session, which it may repeat.
     """
-    said = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id)
-    by = replace(by, is_trusted=by.is_trusted and not said.filter(trust=Trust.UNTRUSTED).exists())
-    mark = {"truncated": True} if truncated else {}
+    session_messages = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id)
+    by = replace(by, is_trusted=by.is_trusted and not session_messages.filter(trust=Trust.UNTRUSTED).exists())
+    flags = {"truncated": True} if truncated else {}
     sessions = Session.objects.select_related("actor__agent")
     stored = add_messages(
         session=sessions.get(actor_id=turn.actor_id, pk=turn.session_id),
@@ -398,7 +400,7 @@ def store_answer(
                 role=Role.ASSISTANT,
                 content=completion.text,
                 blocks=completion.blocks or None,
-                metadata={"model": completion.model, **mark},
+                metadata={"model": completion.model, **flags},
             )
         ],
         by=by,
@@ -417,10 +419,12 @@ def _is_abandoned(turn: ChatTurn) -> bool:
     """Return whether the client went on without the answer: another branch, the question again, or what came of it."""
     if turn.question.client_message_id is None:
         return False
-    said = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id).current()
-    since = said.filter(seq__gt=turn.question.seq).exclude(client_message_id=None)
-    again = ChatTurn.objects.filter(actor_id=turn.actor_id, created_at__gt=turn.created_at, question=turn.question_id)
-    return not said.filter(pk=turn.question_id).exists() or since.exists() or again.exists()
+    current = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id).current()
+    later = current.filter(seq__gt=turn.question.seq).exclude(client_message_id=None)
+    repeated = ChatTurn.objects.filter(
+        actor_id=turn.actor_id, created_at__gt=turn.created_at, question=turn.question_id
+    )
+    return not current.filter(pk=turn.question_id).exists() or later.exists() or repeated.exists()
 
 
 def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:

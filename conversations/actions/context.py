@@ -1,4 +1,4 @@
-"""Assemble a context: route, gather the layers' candidates, fit them into the limit, keep the receipt (SPEC X1–X12).
+"""Assemble a context: route, collect the layers' candidates, fit them into the limit, store the receipt (SPEC X1–X12).
 
 The router is registered by the app of projects; how projects are stored is not known here.
 """
@@ -73,8 +73,8 @@ class Routing:
     candidates: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        shown = {**asdict(self), "id": str(self.id)}
-        return {name: shown[name] for name in ("id", "project", "confidence", "action", "proposed_name")}
+        values = {**asdict(self), "id": str(self.id)}
+        return {name: values[name] for name in ("id", "project", "confidence", "action", "proposed_name")}
 
 
 ROUTERS: Final[list[Callable[..., Routing | None]]] = []
@@ -125,14 +125,14 @@ WHERE source_ids && %(ids)s::uuid[]
 
 
 # An actor that was erased meanwhile has no receipts; one that is there stays until the receipt is written.
-KEEP_RECEIPT = """
+INSERT_RECEIPT = """
 INSERT INTO conversations_receipt
     (id, actor_id, session_id, created_at, query, token_limit, total_tokens, metadata, items, source_ids)
 SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE id = %s FOR KEY SHARE
 """
 
 
-def _keep_receipt(actor: Actor, request: "ContextRequest", context: "AssembledContext", now: datetime) -> Receipt:
+def _store_receipt(actor: Actor, request: "ContextRequest", context: "AssembledContext", now: datetime) -> Receipt:
     """Store the receipt of a context, in one statement. Raises UnknownRow where the actor was erased meanwhile."""
     assembly = context.assembly
     items = [item.as_json() for item in assembly.items]
@@ -154,15 +154,15 @@ def _keep_receipt(actor: Actor, request: "ContextRequest", context: "AssembledCo
         Jsonb(receipt.metadata), Jsonb(items), receipt.source_ids, actor.pk,
     ]  # fmt: skip
     with prepared_cursor() as cursor:
-        cursor.execute(KEEP_RECEIPT, values)
+        cursor.execute(INSERT_RECEIPT, values)
         if not cursor.rowcount:
             raise UnknownRow(_("The user was erased meanwhile."))
     receipt._state.adding = False
     return receipt
 
 
-SOUGHT_AT_ONCE: Final = 1_000
-"""Deleted rows that one statement looks for in receipts."""
+FORGET_BATCH_SIZE: Final = 1_000
+"""Ids that one statement searches receipts for."""
 
 
 def forget_sources(source_ids: Sequence[UUID]) -> None:
@@ -171,9 +171,9 @@ def forget_sources(source_ids: Sequence[UUID]) -> None:
     Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
     """
     with connection.cursor() as cursor:
-        for place in range(0, len(source_ids), SOUGHT_AT_ONCE):
-            some = source_ids[place : place + SOUGHT_AT_ONCE]
-            cursor.execute(FORGET_SOURCES, {"ids": [str(each) for each in some]})
+        for start in range(0, len(source_ids), FORGET_BATCH_SIZE):
+            batch = source_ids[start : start + FORGET_BATCH_SIZE]
+            cursor.execute(FORGET_SOURCES, {"ids": [str(source_id) for source_id in batch]})
 
 
 log = logging.getLogger(__name__)
@@ -231,9 +231,9 @@ class ContextRequest:
 
     def as_json(self) -> dict[str, Any]:
         """Return the part that a receipt keeps to repeat the call; no `project` where none was named."""
-        named = {} if self.project == UNNAMED else {"project": self.project}
-        named |= {"author": self.author} if self.author else {}
-        return {**named, "perspective": self.perspective, "format": self.format, "options": dict(self.options)}
+        values = {} if self.project == UNNAMED else {"project": self.project}
+        values |= {"author": self.author} if self.author else {}
+        return {**values, "perspective": self.perspective, "format": self.format, "options": dict(self.options)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +278,7 @@ def context_layers() -> tuple[Layer, ...]:
 def assemble_context(
     *, tenant: Tenant, request: ContextRequest, by: Principal, now: datetime, dry_run: bool = False
 ) -> AssembledContext:
-    """Assemble a context and keep its receipt; for an agent that does not exist yet no receipt is kept.
+    """Assemble a context and store its receipt, unless the agent does not exist yet.
 
     A layer whose provider is unavailable is left out and named in `degraded`. A dry run stores no use, no decision and
     no receipt. Raises PolicyError for options out of range, ContextTooLarge for system prompt and message alone.
@@ -294,8 +294,8 @@ def assemble_context(
         now=now,
     )
     started = time.perf_counter()  # a model that routes is no part of the assembly
-    latest = _latest(tenant, request, most=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
-    turns = [(each.role, each.content) for each in reversed(latest)]
+    latest = _latest(tenant, request, limit=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
+    turns = [(message.role, message.content) for message in reversed(latest)]
     layer_request = LayerRequest(
         context=request, tenant=tenant, by=by, latest=latest, routing=routing,
         project=_project(tenant, request, routing), policy=policy, now=now, dry_run=dry_run,
@@ -303,7 +303,9 @@ def assemble_context(
     )  # fmt: skip
     layers = [_offer(layer, layer_request) for layer in context_layers()]
     if not request.remembers:
-        layers = [LayerResult(tuple(each for each in layer.candidates if each.is_current)) for layer in layers]
+        layers = [
+            LayerResult(tuple(candidate for candidate in layer.candidates if candidate.is_current)) for layer in layers
+        ]
     layers.append(LayerResult(degraded=_gaps(layer_request, layers)))
     assembly = _assemble(layer_request, tuple(layers))
     latency_ms = (time.perf_counter() - started) * 1000
@@ -312,7 +314,7 @@ def assemble_context(
         return context
     if tenant.agent is not None:
         actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
-        context = replace(context, receipt=_keep_receipt(actor, request, context, now))
+        context = replace(context, receipt=_store_receipt(actor, request, context, now))
     _observe(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
     return context
 
@@ -341,13 +343,13 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
     return metadata
 
 
-def _latest(tenant: Tenant, request: ContextRequest, *, most: int) -> list[Message]:
+def _latest(tenant: Tenant, request: ContextRequest, *, limit: int) -> list[Message]:
     if request.session is None:
         return []
-    said = Q(actor_id=tenant.actor_id, session_id=request.session.pk) & SPOKEN
+    spoken = Q(actor_id=tenant.actor_id, session_id=request.session.pk) & SPOKEN
     if request.stored_message is not None:
-        said &= Q(seq__lt=request.stored_message.seq)
-    return LATEST.rows(said, limit=most)[::-1]
+        spoken &= Q(seq__lt=request.stored_message.seq)
+    return LATEST.rows(spoken, limit=limit)[::-1]
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:
@@ -386,8 +388,8 @@ def _gaps(request: LayerRequest, layers: Sequence[LayerResult]) -> tuple[str, ..
 
 def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembly:
     context, agent = request.context, request.tenant.agent
-    unsure = request.routing if context.discloses_project else None
-    asks = context.project == AUTO
+    routing = request.routing if context.discloses_project else None
+    may_ask = context.project == AUTO
     while True:
         try:
             return assemble(
@@ -400,9 +402,9 @@ def _assemble(request: LayerRequest, layers: tuple[LayerResult, ...]) -> Assembl
                     language=cast("Language", agent.language if agent else "en"),
                     format=context.format,
                     project=request.project,
-                    disclosed=request.project if unsure and unsure.discloses else None,
-                    offered=unsure.candidates if unsure and asks else (),
-                    proposed=unsure.proposed_name if unsure and asks else None,
+                    disclosed=request.project if routing and routing.discloses else None,
+                    offered=routing.candidates if routing and may_ask else (),
+                    proposed=routing.proposed_name if routing and may_ask else None,
                     author=context.author,
                     session_id=str(context.session.pk) if context.session else "",
                     now=local_time(request.now, request.zone) if request.policy.include_clock else None,
@@ -419,13 +421,13 @@ def with_instructions(system_prompt: str, instructions: str) -> str:
     return "\n\n".join(part for part in (system_prompt, instructions) if part.strip())
 
 
-def _exact_tokens(assembly: Assembly, form: Format) -> int | None:
+def _exact_tokens(assembly: Assembly, context_format: Format) -> int | None:
     """Return a context's tokens as the configured provider counts them (SPEC A7).
 
     None where it cannot count, is unavailable, or takes contexts in another form. Network.
     """
     provider = llm_provider()
-    if provider.form != form:
+    if provider.form != context_format:
         return None
     system, turns = assembly.prompt_and_turns
     request = CompletionRequest(
@@ -462,13 +464,13 @@ def _observe(metadata: Metadata, *, latency_ms: float, has_session: bool) -> Non
 
 
 @transaction.atomic
-def keep_preview_receipt(
+def store_preview_receipt(
     *, tenant: Tenant, request: ContextRequest, context: AssembledContext, by: Principal, now: datetime
 ) -> Receipt:
-    """Keep the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
+    """Store the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
     if tenant.actor is None:
         raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
     trial = replace(context, metadata={**context.metadata, "is_trial": True})
-    receipt = _keep_receipt(tenant.actor, request, trial, now)
+    receipt = _store_receipt(tenant.actor, request, trial, now)
     audit.record(by=by, verb="keep", row=receipt, actor=tenant.actor, now=now)
     return receipt

@@ -1,4 +1,4 @@
-"""Write imported conversations as sessions: new ones many at a time, known ones where they have grown; undo both."""
+"""Import conversations as sessions: insert new ones in bulk, append to known ones; undo an import."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,41 +39,41 @@ class _Conversation:
 
 
 def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
-    """Write sessions and messages that are not here yet; a known session gets what it has grown by."""
+    """Write sessions and messages that are not stored yet; new messages of a known session are appended."""
     actor = context.actor("")
     lock_actor(actor.pk)
-    wanted: dict[UUID, _Conversation] = {}
+    conversations: dict[UUID, _Conversation] = {}
     for located in records:
         session = located.record
         if isinstance(session, ImportedSession):
             key = uuid5(actor.pk, f"{context.format} {session.id}")
-            conversation = wanted.setdefault(key, _Conversation(located, session))
+            conversation = conversations.setdefault(key, _Conversation(located, session))
             for message in session.messages:
                 conversation.messages.setdefault(message.id, message)
-    fresh = wanted.keys() - _extend_known(actor, wanted, context)
+    new_keys = conversations.keys() - _extend_known(actor, conversations, context)
     try:
         with transaction.atomic():
-            _insert(actor, {key: wanted[key] for key in wanted if key in fresh}, context)
+            _insert(actor, {key: conversations[key] for key in conversations if key in new_keys}, context)
     except IntegrityError:  # another import of the same file was quicker
-        _extend_known(actor, wanted, context)
+        _extend_known(actor, conversations, context)
 
 
-def _extend_known(actor: Actor, wanted: Mapping[UUID, _Conversation], context: ImportContext) -> set[UUID]:
+def _extend_known(actor: Actor, conversations: Mapping[UUID, _Conversation], context: ImportContext) -> set[UUID]:
     """Add the new messages of known sessions; return the known ones."""
-    sessions = Session.objects.filter(actor_id=actor.pk).in_bulk(list(wanted))
-    ids = [message_id for key in sessions for message_id in wanted[key].messages]
+    sessions = Session.objects.filter(actor_id=actor.pk).in_bulk(list(conversations))
+    ids = [message_id for key in sessions for message_id in conversations[key].messages]
     rows = Message.objects.filter(actor_id=actor.pk, session_id__in=sessions, client_message_id__in=ids)
     known = set(rows.values_list("session_id", "client_message_id")) if sessions else set()
     for key, session in sessions.items():
-        conversation = wanted[key]
-        new = [each for each in conversation.messages.values() if (key, each.id) not in known]
+        conversation = conversations[key]
+        new = [message for message in conversation.messages.values() if (key, message.id) not in known]
         context.add_known(conversation.located)
         context.report.known[MESSAGES] += len(conversation.messages) - len(new)
         context.report.made[MESSAGES] += len(new)
         if new and not context.dry_run:
             session.actor = actor
             first = session.message_count + 1
-            batch = [_new_message(each, session.started_at) for each in new]
+            batch = [_new_message(message, session.started_at) for message in new]
             add_messages(session=session, batch=batch, by=context.by, now=context.now)
             context.note_row(actor, SESSION_KIND, key, first_seq=first, last_seq=session.message_count)
     return set(sessions)
@@ -88,30 +88,30 @@ def _new_message(message: ImportedMessage, fallback: datetime) -> NewMessage:
     )
 
 
-def _insert(actor: Actor, fresh: Mapping[UUID, _Conversation], context: ImportContext) -> None:
-    if not context.dry_run and fresh:
-        _insert_rows(actor, fresh, context)
-    context.report.made[SESSIONS] += len(fresh)
-    context.report.made[MESSAGES] += sum(len(each.messages) for each in fresh.values())
+def _insert(actor: Actor, new: Mapping[UUID, _Conversation], context: ImportContext) -> None:
+    if not context.dry_run and new:
+        _insert_rows(actor, new, context)
+    context.report.made[SESSIONS] += len(new)
+    context.report.made[MESSAGES] += sum(len(conversation.messages) for conversation in new.values())
 
 
-def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], context: ImportContext) -> None:
+def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: ImportContext) -> None:
     """Insert new sessions with their messages, a statement for each table."""
     policy = effective_policy(TrustPolicy, actor.agent, actor)
     trust = policy.trust(channel=context.channel, source_is_trusted=context.by.is_trusted)
     spaces, zone = writing_spaces(), zone_of(actor.agent, actor)
-    sessions = [_session(actor, key, each, context) for key, each in fresh.items()]
+    sessions = [_session(actor, key, conversation, context) for key, conversation in new.items()]
     Session.objects.bulk_create(sessions)
-    said = [
+    numbered_messages = [
         (session, Numbered(seq, _new_message(message, session.started_at)))
         for session in sessions
-        for seq, message in enumerate(fresh[session.pk].messages.values(), 1)
+        for seq, message in enumerate(new[session.pk].messages.values(), 1)
     ]
     values = [
         message_values(session, numbered, count_raw(numbered.message.content), trust, context.now)
-        for session, numbered in said
+        for session, numbered in numbered_messages
     ]
-    messages = [numbered.message for _, numbered in said]
+    messages = [numbered.message for _, numbered in numbered_messages]
     entries = message_index_entries(messages, spaces, context.now, zone)
     insert_messages(values, [entries.get(id(message)) for message in messages], spaces)
     keys = [session.pk for session in sessions]
@@ -124,7 +124,7 @@ def _insert_rows(actor: Actor, fresh: Mapping[UUID, _Conversation], context: Imp
 
 def _session(actor: Actor, key: UUID, conversation: _Conversation, context: ImportContext) -> Session:
     session, messages = conversation.session, conversation.messages
-    times = [each.created_at for each in messages.values() if each.created_at is not None]
+    times = [message.created_at for message in messages.values() if message.created_at is not None]
     started_at = min(session.started_at or min(times, default=context.now), context.now)
     latest = min(context.now, max(times, default=started_at))
     return Session(
@@ -140,47 +140,49 @@ def _session(actor: Actor, key: UUID, conversation: _Conversation, context: Impo
 
 
 UNDO_HANDLERS: Final[list[Callable[..., None]]] = []
-"""Functions that remove what was made of messages, before these go; registered by apps.
+"""Functions that delete what was derived from messages, called before these are deleted; registered by apps.
 
-They get the sessions by id, each with the `seq` from which on messages go (1: the session goes), and the messages' ids.
+They get the sessions by id, each with the first `seq` to delete (1: the whole session), and the messages' ids.
 """
 
 
 def undo_sessions(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
-    """Delete imported sessions and messages that nothing was added to since; return how many rows stay."""
+    """Delete imported sessions and messages, unless messages were added since; return the number of rows left."""
     lock_actor(actor.pk)
-    own = Session.objects.filter(actor_id=actor.pk).order_by("pk")
-    sessions = {each.pk: each for each in own.select_for_update().filter(pk__in=[row.row_id for row in rows])}
-    cut: dict[UUID, int] = {}
-    kept = 0
+    owned = Session.objects.filter(actor_id=actor.pk).order_by("pk")
+    sessions = {
+        session.pk: session for session in owned.select_for_update().filter(pk__in=[row.row_id for row in rows])
+    }
+    first_seqs: dict[UUID, int] = {}
+    unchanged = 0
     for row in rows:
         session = sessions.get(row.row_id)
         if session is None:
             continue
         first, last = row.details["first_seq"], row.details["last_seq"]
-        if cut.get(session.pk, session.message_count + 1) - 1 == last:  # the rows of a session come latest first
-            cut[session.pk] = first
+        if first_seqs.get(session.pk, session.message_count + 1) - 1 == last:  # the rows of a session come latest first
+            first_seqs[session.pk] = first
         else:
-            kept += 1
-    going = Q(session_id__in=[key for key, first in cut.items() if first == 1])
-    for key, first in cut.items():
+            unchanged += 1
+    conditions = Q(session_id__in=[key for key, first in first_seqs.items() if first == 1])
+    for key, first in first_seqs.items():
         if first > 1:
-            going |= Q(session_id=key, seq__gte=first)
-    gone = Message.objects.filter(going, actor_id=actor.pk)
-    message_ids = list(gone.values_list("pk", flat=True))
+            conditions |= Q(session_id=key, seq__gte=first)
+    messages = Message.objects.filter(conditions, actor_id=actor.pk)
+    message_ids = list(messages.values_list("pk", flat=True))
     for undo in UNDO_HANDLERS:
-        undo(actor=actor, sessions=cut, message_ids=message_ids, by=by, reason=reason, now=now)
+        undo(actor=actor, sessions=first_seqs, message_ids=message_ids, by=by, reason=reason, now=now)
     forget_sources(message_ids)
-    gone.delete()
-    whole = [key for key, first in cut.items() if first == 1]
-    own.filter(pk__in=whole).delete()
-    for key, first in cut.items():
+    messages.delete()
+    deleted_ids = [key for key, first in first_seqs.items() if first == 1]
+    owned.filter(pk__in=deleted_ids).delete()
+    for key, first in first_seqs.items():
         if first > 1:
             _truncate_session(sessions[key], first)
     audit.record_each(
-        by=by, verb="delete", object_kind="session", object_ids=whole, actor=actor, reason=reason, now=now
+        by=by, verb="delete", object_kind="session", object_ids=deleted_ids, actor=actor, reason=reason, now=now
     )
-    return kept
+    return unchanged
 
 
 def _truncate_session(session: Session, first_seq: int) -> None:

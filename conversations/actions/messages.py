@@ -91,34 +91,36 @@ def add_messages(
     trust = policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
     with transaction.atomic(savepoint=False):
         locked = _lock(session)
-        known = _stored_repeats(locked, batch)
-        _check_repeats(batch, known)
-        placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
-        values = [message_values(locked, each, tokens[id(each.message)], trust, now) for each in placement.new]
-        rows = insert_messages(values, [entries.get(id(each.message)) for each in placement.new], spaces)
+        stored_repeats = _stored_repeats(locked, batch)
+        _check_repeats(batch, stored_repeats)
+        placement = place_batch(batch, known=frozenset(stored_repeats), last_seq=locked.message_count)
+        values = [
+            message_values(locked, numbered, tokens[id(numbered.message)], trust, now) for numbered in placement.new
+        ]
+        rows = insert_messages(values, [entries.get(id(numbered.message)) for numbered in placement.new], spaces)
         _extend(locked, rows, now)
         if rows:
             enqueue_triggered(*triggers, actor_id=locked.actor_id, session_id=locked.pk)
     for name in CHANGED_FIELDS:
         setattr(session, name, getattr(locked, name))
-    return AddedMessages(_in_order(placement, rows, known), len(rows))
+    return AddedMessages(_in_order(placement, rows, stored_repeats), len(rows))
 
 
 def show_branch(
     *, session: Session, shown: frozenset[int], new: Sequence[Message], by: Principal, now: datetime
 ) -> None:
-    """Abandon the messages after the last that the client shows, and take back up those that it shows (ADR 51).
+    """Abandon the messages after the last that the client shows, and restore abandoned ones that it shows (ADR 51).
 
-    `shown` are their `seq`; `new` was just stored after them. What stands between two shown messages stays as it is: a
-    client may leave out the middle of a conversation. An untrusted key changes nothing of what is trusted (SPEC M10).
+    `shown` are their `seq`; `new` was just stored after them. Messages between two shown ones are left as they are: a
+    client may omit the middle of a conversation. An untrusted key changes no trusted message (SPEC M10).
     Inside the transaction that has locked the session.
     """
-    kept = shown | {each.seq for each in new}
+    current = shown | {message.seq for message in new}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     if not by.is_trusted:
         rows = rows.filter(trust=Trust.UNTRUSTED)
-    _set_abandoned(rows.filter(seq__gt=max(shown, default=0)).exclude(seq__in=kept).current(), now)
-    _set_abandoned(rows.filter(seq__in=kept).exclude(abandoned_at=None), None)
+    _set_abandoned(rows.filter(seq__gt=max(shown, default=0)).exclude(seq__in=current).current(), now)
+    _set_abandoned(rows.filter(seq__in=current).exclude(abandoned_at=None), None)
 
 
 def abandon(message: Message, now: datetime) -> None:
@@ -138,14 +140,14 @@ def _set_abandoned(rows: MessageQuerySet, at: datetime | None) -> None:
 
 def message_texts(rows: Sequence[Any], language: str) -> list[str]:
     """Return the texts of messages of one session, loaded `with_tools`, with a line for each call of a tool."""
-    said = [(row.content, row.tools) for row in rows]
-    calling = [row for row in rows if calls_in(row.tools)]
-    if calling:
-        first, last = calling[0], calling[-1].seq + MAX_RESULTS
+    contents = [(row.content, row.tools) for row in rows]
+    with_calls = [row for row in rows if calls_in(row.tools)]
+    if with_calls:
+        first, last = with_calls[0], with_calls[-1].seq + MAX_RESULTS
         results = Message.objects.of([first.actor_id]).filter(session_id=first.session_id, role=Role.TOOL).current()
-        near = results.filter(seq__gt=first.seq, seq__lte=last).with_tools()
-        said += [("", row.tools) for row in near.only("pk").order_by("seq")]  # type: ignore[attr-defined]
-    return texts_with_traces(said, language)[: len(rows)]
+        results_in_reach = results.filter(seq__gt=first.seq, seq__lte=last).with_tools()
+        contents += [("", row.tools) for row in results_in_reach.only("pk").order_by("seq")]  # type: ignore[attr-defined]
+    return texts_with_traces(contents, language)[: len(rows)]
 
 
 def _count_tool_tokens(message: NewMessage) -> int:
@@ -157,17 +159,17 @@ def _count_tool_tokens(message: NewMessage) -> int:
 def message_index_entries(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime, zone: tzinfo
 ) -> dict[int, IndexEntry]:
-    findable = [message for message in batch if is_searchable(message.role, message.content)]
+    searchable = [message for message in batch if is_searchable(message.role, message.content)]
     words = [
         searchable_text(
             message.content,
             author=message.author,
             said_at=local_time(message.created_at or now, zone, offset_minutes=message.utc_offset_minutes),
         )
-        for message in findable
+        for message in searchable
     ]
-    entries = index_entries([message.content for message in findable], spaces, words=words)
-    return {id(message): entry for message, entry in zip(findable, entries, strict=True)}
+    entries = index_entries([message.content for message in searchable], spaces, words=words)
+    return {id(message): entry for message, entry in zip(searchable, entries, strict=True)}
 
 
 def _lock(session: Session) -> Session:
@@ -182,16 +184,16 @@ def _stored_repeats(session: Session, batch: Sequence[NewMessage]) -> dict[str, 
     client_ids = [message.client_message_id for message in batch if message.client_message_id is not None]
     if not client_ids:
         return {}
-    sent = Q(actor_id=session.actor_id, session_id=session.pk, client_message_id__in=client_ids)
-    return {str(row.client_message_id): row for row in MESSAGES.rows(sent)}
+    conditions = Q(actor_id=session.actor_id, session_id=session.pk, client_message_id__in=client_ids)
+    return {str(row.client_message_id): row for row in MESSAGES.rows(conditions)}
 
 
-def _check_repeats(batch: Sequence[NewMessage], known: Mapping[str, Message]) -> None:
-    said = {key: (row.role, row.content) for key, row in known.items()}
+def _check_repeats(batch: Sequence[NewMessage], stored_repeats: Mapping[str, Message]) -> None:
+    contents = {key: (row.role, row.content) for key, row in stored_repeats.items()}
     for message in batch:
         if (key := message.client_message_id) is None:
             continue
-        if said.setdefault(key, (message.role, message.content)) != (message.role, message.content):
+        if contents.setdefault(key, (message.role, message.content)) != (message.role, message.content):
             raise MessageIdReused(
                 format_lazy(_("The client_message_id {key} was sent before with another role or text."), key=key)
             )
@@ -224,7 +226,7 @@ def insert_messages(
 ) -> list[Message]:
     """Insert one actor's messages with the index rows of those that have an entry; inside the caller's transaction."""
     copy_rows(Message, values)
-    rows = [stored(Message, each) for each in values]
+    rows = [stored(Message, row_values) for row_values in values]
     indexed = [(row, entry) for row, entry in zip(rows, entries, strict=True) if entry is not None]
     index_rows = (
         {
@@ -246,13 +248,13 @@ def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
     if not rows:
         return
     session.message_count = rows[-1].seq
-    # Nothing was said later than now, whatever a client's clock says: such a session would never fall silent.
+    # Capped at now, whatever a client's clock says: else the session would never become idle.
     latest = min(now, max(row.created_at for row in rows))
     session.last_message_at = max(filter(None, [session.last_message_at, latest]))
     session.ended_at = None
     # The name of an untrusted author must not decide what other sessions find (SPEC M10).
-    believed = [row for row in rows if row.role in SPOKEN_ROLES and row.trust == Trust.TRUSTED]
-    speakers = {row.author for row in believed if row.author}
+    trusted = [row for row in rows if row.role in SPOKEN_ROLES and row.trust == Trust.TRUSTED]
+    speakers = {row.author for row in trusted if row.author}
     session.authors = [*session.authors, *sorted(speakers - set(session.authors))]
     with prepared_cursor() as cursor:
         cursor.execute(
@@ -261,7 +263,7 @@ def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
         )
 
 
-def _in_order(placement: Placement, rows: Sequence[Message], known: dict[str, Message]) -> list[Message]:
+def _in_order(placement: Placement, rows: Sequence[Message], stored_repeats: dict[str, Message]) -> list[Message]:
     by_seq = {row.seq: row for row in rows}
-    by_client_id = known | {row.client_message_id: row for row in rows if row.client_message_id is not None}
+    by_client_id = stored_repeats | {row.client_message_id: row for row in rows if row.client_message_id is not None}
     return [by_seq[key] if isinstance(key, int) else by_client_id[key] for key in placement.order]

@@ -59,39 +59,44 @@ def search_messages(
     limit: int,
     session_id: UUID | None = None,
     floor: float = 0.0,
-    among: Q | None = None,
+    conditions: Q | None = None,
     payer: Payer = NOBODY,
 ) -> list[FoundMessage]:
     """Return an actor's past messages that answer a query, most relevant first.
 
     Untrusted messages are left out unless they are of the given session (SPEC M10), as are abandoned branches and what
-    is less relevant than `floor`. `among` is a further condition on index rows. `payer` pays for the query without
-    names.
+    is less relevant than `floor`. `conditions` filters index rows further. `payer` pays for the query without names.
     """
     if limit < 1:
         return []
-    where = Q(actor_id=actor_id, is_abandoned=False) & believed_in(session_id) & (among or Q())
-    about = named_authors(query.text, _authors(actor_id)) if query.text else frozenset()
-    if about:
-        query = with_vector_of(query, without_names(query.text, about), payer=payer)
-    found = candidates(
+    where = Q(actor_id=actor_id, is_abandoned=False) & believed_in(session_id) & (conditions or Q())
+    authors = named_authors(query.text, _authors(actor_id)) if query.text else frozenset()
+    if authors:
+        query = with_vector_of(query, without_names(query.text, authors), payer=payer)
+    matches = candidates(
         MessageIndex,
         where,
         query,
         similarity_threshold=SIMILARITY_THRESHOLD,
         word_floor=WORD_FLOOR,
         limit=limit,
-        conversation=replace(CONVERSATION, named_author=next(iter(about)) if len(about) == 1 else None),
+        conversation=replace(CONVERSATION, named_author=next(iter(authors)) if len(authors) == 1 else None),
     ).best
-    rows = MESSAGES.rows(Q(actor_id=actor_id, id__in=[each.owner_id for each in found]))
-    messages = {each.pk: each for each in rows}
+    rows = MESSAGES.rows(Q(actor_id=actor_id, id__in=[candidate.owner_id for candidate in matches]))
+    messages = {row.pk: row for row in rows}
     return [
-        FoundMessage(messages[each.owner_id], each.similarity_raw, each.word_raw, each.own_relevance, each.relevance)
-        for each in found
-        if each.relevance >= floor and each.owner_id in messages
+        FoundMessage(
+            messages[candidate.owner_id],
+            candidate.similarity_raw,
+            candidate.word_raw,
+            candidate.own_relevance,
+            candidate.relevance,
+        )
+        for candidate in matches
+        if candidate.relevance >= floor and candidate.owner_id in messages
     ]
 
 
 def _authors(actor_id: UUID) -> set[str]:
-    """Return who spoke by name to this actor, in the newest sessions first; at most MAX_NAMES."""
+    """Return the names of the latest speakers of this actor's sessions, at most MAX_NAMES."""
     return set(SPEAKERS.rows(Q(actor_id=actor_id), limit=MAX_NAMES))

@@ -46,8 +46,8 @@ def open_session(
     """
     lock_actor(actor.id)
     key = session_id or new_id()
-    fresh = {"actor": actor, "channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
-    session, is_new = Session.objects.get_or_create(pk=key, defaults=fresh)
+    defaults = {"actor": actor, "channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
+    session, is_new = Session.objects.get_or_create(pk=key, defaults=defaults)
     if session.actor_id != actor.id:
         resolve(Session.objects.all(), by, key)
         raise SessionTaken(format_lazy(_("The session {key} belongs to another agent or user."), key=key))

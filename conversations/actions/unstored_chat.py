@@ -60,14 +60,17 @@ async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Del
 def _request(actor: Actor, question: Question, said: Sequence[NewMessage]) -> CompletionRequest:
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     turns = [
-        Turn(Role.USER if each.role == Role.TOOL else each.role, tuple(each.blocks or blocks_of(each.content)))
-        for each in said
+        Turn(
+            Role.USER if message.role == Role.TOOL else message.role,
+            tuple(message.blocks or blocks_of(message.content)),
+        )
+        for message in said
     ]
-    prompt = Prompt(question.instructions, tuple(each for each in turns if each.blocks))
-    _system, written = FORMATS[llm_provider().form](prompt, cast("Language", actor.agent.language))
+    prompt = Prompt(question.instructions, tuple(turn for turn in turns if turn.blocks))
+    _system, formatted = FORMATS[llm_provider().form](prompt, cast("Language", actor.agent.language))
     return CompletionRequest(
         operation=Operation.CHAT,
-        messages=tuple(ChatMessage.of(each) for each in written if each["role"] != Role.SYSTEM),
+        messages=tuple(ChatMessage.of(message) for message in formatted if message["role"] != Role.SYSTEM),
         max_output_tokens=min(policy.chat_max_output_tokens, question.max_output_tokens or sys.maxsize),
         deadline_seconds=policy.chat_deadline_seconds,
         system=question.instructions,
@@ -77,8 +80,8 @@ def _request(actor: Actor, question: Question, said: Sequence[NewMessage]) -> Co
 
 
 def _filled(turn: ChatTurn, completion: Completion, *, truncated: bool = False) -> ChatTurn:
-    mark = {"truncated": True} if truncated else {}
-    turn.answer = Message(id=None, content=completion.text, blocks=completion.blocks or None, metadata=mark)
+    metadata = {"truncated": True} if truncated else {}
+    turn.answer = Message(id=None, content=completion.text, blocks=completion.blocks or None, metadata=metadata)
     turn.model = completion.model[:255]
     turn.usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
     return turn

@@ -31,10 +31,10 @@ PERSON_GENERATOR: Final = "person"
 class WrittenTexts(ABC, Generic[Row]):
     """Texts of one kind: rows with `text`, `locked`, `generator`, `model`, `trust` and `version`.
 
-    `kept` are the fields besides `locked` that a version holds, and that restoring it brings back.
+    `versioned_fields` are the fields besides `locked` that versions store and restore.
     """
 
-    kept: ClassVar[tuple[str, ...]]
+    versioned_fields: ClassVar[tuple[str, ...]]
     no_version: ClassVar[Any]
 
     @abstractmethod
@@ -59,11 +59,11 @@ class WrittenTexts(ABC, Generic[Row]):
         now: datetime,
     ) -> Row:
         """Change `text` or `locked`. Raises VersionMismatch, UnknownRow, Forbidden."""
-        row = self._held(row, expected_version, by)
-        former, was_locked = row.text, row.locked
+        row = self._locked(row, expected_version, by)
+        former_text, was_locked = row.text, row.locked
         if "text" in values:
             row.text = values["text"]
-        is_new_text = row.text != former
+        is_new_text = row.text != former_text
         row.locked = values.get("locked", was_locked or is_new_text)
         if not is_new_text and row.locked == was_locked:
             return row
@@ -90,8 +90,8 @@ class WrittenTexts(ABC, Generic[Row]):
         version = row.versions.filter(actor_id=row.actor_id, number=number).first()
         if version is None:
             raise UnknownRow(format_lazy(self.no_version, number=number))
-        row = self._held(row, expected_version, by)
-        for name in self.kept:
+        row = self._locked(row, expected_version, by)
+        for name in self.versioned_fields:
             setattr(row, name, getattr(version, name))
         if not by.is_trusted:
             row.trust = Trust.UNTRUSTED
@@ -100,8 +100,8 @@ class WrittenTexts(ABC, Generic[Row]):
 
     @transaction.atomic
     def delete(self, row: Row, *, expected_version: int | None, by: Principal, reason: str = "", now: datetime) -> None:
-        """Delete a row with its versions; its text leaves receipts and recorded answers too. Raises as `edit`."""
-        row = self._held(row, expected_version, by)
+        """Delete a row with its versions, and its text from receipts and recorded answers. Raises as `edit`."""
+        row = self._locked(row, expected_version, by)
         forget_sources([row.pk])
         forget_answers(actor=row.actor, row_id=row.pk)
         audit.record(by=by, verb=TextVerb.DELETE, row=row, reason=reason, now=now)
@@ -109,7 +109,7 @@ class WrittenTexts(ABC, Generic[Row]):
         self.changed(row)
         row.delete()
 
-    def _held(self, row: Row, expected_version: int | None, by: Principal) -> Row:
+    def _locked(self, row: Row, expected_version: int | None, by: Principal) -> Row:
         lock_actor(row.actor_id)
         locked = self.lock(row)
         if not by.is_trusted and locked.trust == Trust.TRUSTED:
@@ -127,7 +127,7 @@ class WrittenTexts(ABC, Generic[Row]):
             number=row.version,
             verb=verb,
             locked=row.locked,
-            **{name: getattr(row, name) for name in self.kept},
+            **{name: getattr(row, name) for name in self.versioned_fields},
             **NumberedVersion.made(by, reason, now),
             **more,
         )

@@ -122,25 +122,25 @@ def token_budget(
     items: Sequence[Item], *, total: int, limit: int, before: RunOutcome | None = None, nonce_tokens: int | None = None
 ) -> dict[str, Any]:
     """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce."""
-    figures = {layer: _tokens(items, layer) for layer in LAYER_ORDER}
-    figures[FRAME] = max(0, total - sum(figures.values()))
-    whole = max(1, sum(figures.values()))
-    total_before, figures_before = None, dict[str, int]()
+    tokens_by_layer = {layer: _tokens(items, layer) for layer in LAYER_ORDER}
+    tokens_by_layer[FRAME] = max(0, total - sum(tokens_by_layer.values()))
+    all_tokens = max(1, sum(tokens_by_layer.values()))
+    total_before, tokens_before = None, dict[str, int]()
     if before is not None:
         total_before = before.total
         if before.nonce_tokens is not None and nonce_tokens is not None:
             total_before += nonce_tokens - before.nonce_tokens
-        figures_before = {**before.layers, FRAME: max(0, total_before - sum(before.layers.values()))}
+        tokens_before = {**before.layers, FRAME: max(0, total_before - sum(before.layers.values()))}
     shares, x = [], 0.0
-    for layer, tokens in figures.items():
+    for layer, tokens in tokens_by_layer.items():
         of_layer = [item for item in items if item["layer"] == layer]
-        percent, was = 100 * tokens / whole, figures_before.get(layer)
+        percent, former = 100 * tokens / all_tokens, tokens_before.get(layer)
         # How many tokens the nonce before took may be unknown, and the difference come from it alone.
         is_uncertain = layer == FRAME and before is not None and before.nonce_tokens is None
         share = {"layer": layer, "label": LAYER_LABELS.get(layer, _("Headings and frame")), "tokens": tokens}
         share |= {"percent": percent, "x": f"{x:.3f}", "width": f"{percent:.3f}", "offered": len(of_layer)}
-        share |= {"entered": sum(item["included"] for item in of_layer), "before": was}
-        share["more"] = None if was is None or is_uncertain else tokens - was
+        share |= {"entered": sum(item["included"] for item in of_layer), "before": former}
+        share["more"] = None if former is None or is_uncertain else tokens - former
         shares.append(share)
         x += percent
     used = min(100.0, 100 * total / limit) if limit else 0.0
@@ -159,7 +159,7 @@ def candidate_groups(
             group = {
                 "layer": layer,
                 "label": LAYER_LABELS[layer],
-                "rows": [_row(each, may_curate=may_curate, before=before) for each in of_layer[:MAX_PER_LAYER]],
+                "rows": [_row(item, may_curate=may_curate, before=before) for item in of_layer[:MAX_PER_LAYER]],
                 "entered": sum(1 for item in of_layer if item["included"]),
                 "offered": len(of_layer),
                 "left_out": max(0, len(of_layer) - MAX_PER_LAYER),
@@ -170,29 +170,29 @@ def candidate_groups(
 
 def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[dict[str, Any]]:
     """Return candidates of the run before that are none any more, first those that had entered."""
-    now = {_identity(item) for item in items}
-    gone = [
+    identities = {_identity(item) for item in items}
+    removed = [
         {"label": LAYER_LABELS.get(layer, layer), "text": text, "entered": entered, "tokens": tokens}
         for identity, (layer, entered, tokens, text) in before.items.items()
-        if identity not in now
+        if identity not in identities
     ]
-    return sorted(gone, key=lambda each: not each["entered"])[:MAX_PER_LAYER]
+    return sorted(removed, key=lambda row: not row["entered"])[:MAX_PER_LAYER]
 
 
 def side_by_side(before: RunOutcome, now: RunOutcome) -> dict[str, Any]:
     """Return what entered only the one and only the other context, and how much entered both."""
     entered, entered_now = ({key for key, item in run.items.items() if item[1]} for run in (before, now))
 
-    def shown(run: RunOutcome, keys: Iterable[str]) -> list[dict[str, Any]]:
-        rows = [run.items[key] for key in sorted(keys)][:MAX_PER_LAYER]
+    def rows_of(run: RunOutcome, keys: Iterable[str]) -> list[dict[str, Any]]:
+        selected = [run.items[key] for key in sorted(keys)][:MAX_PER_LAYER]
         return [
             {"label": LAYER_LABELS.get(layer, layer), "text": text, "tokens": tokens}
-            for layer, _entered, tokens, text in rows
+            for layer, _entered, tokens, text in selected
         ]
 
     return {
-        "before": {"total": before.total, "limit": before.limit, "only": shown(before, entered - entered_now)},
-        "now": {"total": now.total, "limit": now.limit, "only": shown(now, entered_now - entered)},
+        "before": {"total": before.total, "limit": before.limit, "only": rows_of(before, entered - entered_now)},
+        "now": {"total": now.total, "limit": now.limit, "only": rows_of(now, entered_now - entered)},
         "in_both": len(entered & entered_now),
     }
 
@@ -244,10 +244,10 @@ def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _change(item: Item, before: RunOutcome) -> str:
     if item["layer"] in (SYSTEM, USER_MESSAGE):
         return ""
-    was = before.items.get(_identity(item))
-    if was is None:
+    former = before.items.get(_identity(item))
+    if former is None:
         return gettext("new")
-    layer, entered, tokens, _text = was
+    layer, entered, tokens, _text = former
     if layer != item["layer"]:
         return gettext("was among: %(layer)s") % {"layer": LAYER_LABELS.get(layer, layer)}
     if entered != item["included"]:
@@ -285,21 +285,21 @@ def prompt_as_json(assembly: Assembly) -> str:
 
 def prompt_preview(assembly: Assembly) -> dict[str, Any]:
     """Return the prompt by message, its texts cut for the page, and as JSON if short; role "" is `system`."""
-    sent = [("", assembly.system)] if assembly.system is not None else []
-    sent += [(message["role"], message["content"]) for message in assembly.messages]
+    messages = [("", assembly.system)] if assembly.system is not None else []
+    messages += [(message["role"], message["content"]) for message in assembly.messages]
     room, turns, is_cut = MAX_PREVIEW_BYTES - USER_MESSAGE_BYTES, [], False
-    for place, (role, content) in enumerate(sent, start=1):
-        if place == len(sent):
+    for index, (role, content) in enumerate(messages, start=1):
+        if index == len(messages):
             room += USER_MESSAGE_BYTES
-        shown = []
+        texts = []
         for block in _block_texts(content):
             text = _truncate(block, room)
             room -= _size(text)
             is_cut = is_cut or len(text) < len(block)
-            shown.append({"text": text, "length": len(block), "is_cut": len(text) < len(block)})
-        turns.append({"role": role, "texts": shown})
-    whole = prompt_as_json(assembly)
-    return {"turns": turns, "is_cut": is_cut, "as_json": whole if _size(whole) <= MAX_PREVIEW_BYTES else None}
+            texts.append({"text": text, "length": len(block), "is_cut": len(text) < len(block)})
+        turns.append({"role": role, "texts": texts})
+    as_json = prompt_as_json(assembly)
+    return {"turns": turns, "is_cut": is_cut, "as_json": as_json if _size(as_json) <= MAX_PREVIEW_BYTES else None}
 
 
 def count_nonce_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
@@ -319,7 +319,7 @@ def _block_texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str
 
 def _without_data(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_data(each) for name, each in value.items()}
+        return {name: _without_data(item) for name, item in value.items()}
     if isinstance(value, str) and len(value) > MIN_DATA_LENGTH:
         return f"{value[:40]}… ({len(value)})"
     return value
@@ -329,11 +329,11 @@ def _size(text: str) -> int:
     return len(escape(text).encode())
 
 
-def _truncate(text: str, most: int) -> str:
-    shown = text[: max(0, most)]
-    while shown and _size(shown) > most:
-        shown = shown[: len(shown) // 2]
-    return shown
+def _truncate(text: str, limit: int) -> str:
+    part = text[: max(0, limit)]
+    while part and _size(part) > limit:
+        part = part[: len(part) // 2]
+    return part
 
 
 def project_label(project: str | None) -> str:

@@ -1,8 +1,8 @@
-"""The playground: the exact context that a call would get now, with every candidate and the reason it entered or not.
+"""Playground: the exact context that a call would get now, with every candidate and the reason it entered or not.
 
-A run changes nobody's memory. The message may be private: it is posted, and a run is kept for some minutes in the
-web server's cache alone, so that a button at a memory can return to it; neither log nor table holds it. Returning fills
-in the form: only a POST assembles a context.
+A run changes no memory. The message may be private: it is posted, and a run is stored for some minutes in the web
+server's cache only, so that a button at a memory can return to it; it is neither logged nor stored in a table.
+Returning fills in the form: only a POST assembles a context.
 """
 
 import secrets
@@ -32,7 +32,7 @@ from conversations.actions.context import (
     AssembledContext,
     ContextRequest,
     assemble_context,
-    keep_preview_receipt,
+    store_preview_receipt,
 )
 from conversations.admin.context_breakdown import (
     LAYER_LABELS,
@@ -164,11 +164,11 @@ class Result:
 
 def playground(request: HttpRequest) -> HttpResponse:
     """Show the form, filled in from a receipt, a cached run or a session; a POST assembles the context."""
-    may_keep = request.user.has_perm(SAVE_PERMISSION)
-    is_to_keep = request.method == "POST" and bool(submitted_text(request, "keep"))
-    if is_to_keep and not may_keep:
+    may_save = request.user.has_perm(SAVE_PERMISSION)
+    saves_receipt = request.method == "POST" and bool(submitted_text(request, "keep"))
+    if saves_receipt and not may_save:
         raise PermissionDenied
-    before, settings = _settings_of_request(request)
+    previous, settings = _settings_of_request(request)
     form = PlaygroundForm(settings if request.method == "POST" else None, initial=settings)
     result = _result(request, form) if form.is_bound and form.is_valid() else None
     if result is not None and submitted_text(request, "as") == "json":
@@ -179,7 +179,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     if request.method == "GET" and request.headers.get("accept") == "application/json":
         return JsonResponse({**_suggested(form), "sessions": form.sessions, "own": str(AGENT_ITSELF)})
     memory = as_uuid(submitted_text(request, "memory"))
-    context: dict[str, Any] = {"form": form, "suggested": _suggested(form), "may_keep": may_keep, "memory": memory}
+    context: dict[str, Any] = {"form": form, "suggested": _suggested(form), "may_keep": may_save, "memory": memory}
     if result is not None and result.request.session is None:
         result.notices.extend(_sessions_continued(result))
     if result is not None and memory is not None:
@@ -187,21 +187,21 @@ def playground(request: HttpRequest) -> HttpResponse:
     if not form.is_bound and submitted_text(request, "run"):
         context |= (
             {"run": submitted_text(request, "run"), "shows_previous_settings": True}
-            if before
+            if previous
             else {"is_forgotten": True}
         )
-    if result is None and form.is_bound and before is not None:
-        # A failed run is none: the next is compared with the one before it.
-        context["run"] = cache_run(request, before)
+    if result is None and form.is_bound and previous is not None:
+        # The next run is compared with the last one that succeeded.
+        context["run"] = cache_run(request, previous)
     if result is not None:
-        if is_to_keep:
+        if saves_receipt:
             context["kept"] = _save_receipt(request, result)
-        context |= _result_context(request, form, result, before)
+        context |= _result_context(request, form, result, previous)
     return render_page(request, TEMPLATE, title=_("Playground"), **context)
 
 
 def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
-    before = load_run(request, submitted_text(request, "run"))
+    previous = load_run(request, submitted_text(request, "run"))
     key = as_uuid(request.POST.get("receipt", ""))
     receipt = Receipt.objects.select_related("actor").filter(pk=key).first() if key else None
     if receipt is not None:
@@ -211,9 +211,9 @@ def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, st
     if request.method == "POST":
         settings = {name: request.POST.get(name, "") for name in (*PlaygroundForm.base_fields, *CALL_OPTIONS)}
         name, _sep, value = submitted_text(request, "instead").partition("=")
-        return before, {**settings, name: value} if name in CALL_OPTIONS else settings
-    if before:
-        return before, before.settings
+        return previous, {**settings, name: value} if name in CALL_OPTIONS else settings
+    if previous:
+        return previous, previous.settings
     key = as_uuid(request.GET.get("session", ""))
     if key is None:
         return None, {name: request.GET[name] for name in ("agent", "user") if name in request.GET}
@@ -286,18 +286,25 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
 
 
 def _sessions_continued(result: Result) -> Iterator[str]:
-    """Yield in words whose messages a context without a session goes on from."""
-    working = [each["source_id"] for each in result.items if each["layer"] == WORKING and each["included"]]
-    said = Session.objects.filter(actor_id=result.tenant.actor_id, messages__pk__in=working).distinct()
-    names = [session_label(each.title or each.channel, each.started_at) for each in said if working]
+    """Yield a notice that names the sessions whose messages a context without a session continues."""
+    message_ids = [item["source_id"] for item in result.items if item["layer"] == WORKING and item["included"]]
+    sessions = Session.objects.filter(actor_id=result.tenant.actor_id, messages__pk__in=message_ids).distinct()
+    names = [session_label(session.title or session.channel, session.started_at) for session in sessions if message_ids]
     if names:
         text = gettext("No session was chosen: the last messages are those of %(sessions)s.")
         yield text % {"sessions": " / ".join(f"“{name}”" for name in names)}
 
 
 def _memory_outcome(result: Result, memory: str) -> str:
-    """Return what became of the memory that the person came from."""
-    item = next((each for each in result.items if memory in (each["source_id"], *each.get("memory_ids", ()))), None)
+    """Return a notice whether the memory that the user came from entered the context, and why."""
+    item = next(
+        (
+            candidate
+            for candidate in result.items
+            if memory in (candidate["source_id"], *candidate.get("memory_ids", ()))
+        ),
+        None,
+    )
     if item is None:
         return gettext("The memory that you came from was no candidate for this message.")
     if item["included"]:
@@ -309,7 +316,7 @@ def _memory_outcome(result: Result, memory: str) -> str:
 
 def _save_receipt(request: HttpRequest, result: Result) -> Receipt | None:
     try:
-        return keep_preview_receipt(
+        return store_preview_receipt(
             tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
         )
     except DomainError as error:
@@ -319,7 +326,7 @@ def _save_receipt(request: HttpRequest, result: Result) -> Receipt | None:
 
 def _result_context(request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None) -> dict[str, Any]:
     items, metadata = result.items, result.context.assembly.metadata
-    was = before.outcome if before else None
+    former = before.outcome if before else None
     actor = result.tenant.actor
     token = cache_run(request, Run(_settings(form), result.outcome, actor.pk if actor else None))
     may_curate = request.user.has_perm("strength.change_memory")
@@ -328,17 +335,21 @@ def _result_context(request: HttpRequest, form: PlaygroundForm, result: Result, 
         "run": token,
         "next": f"{reverse('playground')}?run={token}",
         "budget": token_budget(
-            items, total=metadata.total_tokens, limit=metadata.token_limit, before=was, nonce_tokens=result.nonce_tokens
+            items,
+            total=metadata.total_tokens,
+            limit=metadata.token_limit,
+            before=former,
+            nonce_tokens=result.nonce_tokens,
         ),
-        "groups": candidate_groups(items, may_curate=may_curate, before=was),
-        "gone": removed_candidates(was, items) if was else [],
+        "groups": candidate_groups(items, may_curate=may_curate, before=former),
+        "gone": removed_candidates(former, items) if former else [],
         "compared": before is not None,
         "changed": _changed(form, before) if before else [],
-        "sides": side_by_side(was, result.outcome) if was else None,
+        "sides": side_by_side(former, result.outcome) if former else None,
         "may_curate": may_curate,
         "prompt": prompt_preview(result.context.assembly),
         "latency": result.context.metadata["assembly_latency_ms"],
-        "budgets": [each for each in SUGGESTED_MAX_TOKENS if each != form.cleaned_data["max_tokens"]],
+        "budgets": [suggested for suggested in SUGGESTED_MAX_TOKENS if suggested != form.cleaned_data["max_tokens"]],
         "without": [
             (name, form.fields[name].label) for name in SUGGESTED_EXCLUSIONS if form.cleaned_data[name] != "false"
         ],
@@ -346,12 +357,12 @@ def _result_context(request: HttpRequest, form: PlaygroundForm, result: Result, 
 
 
 def _changed(form: PlaygroundForm, before: Run) -> list[tuple[Any, str, str]]:
-    now = _settings(form)
+    settings = _settings(form)
     changed = []
     for name, bound in form.fields.items():
-        was, value = before.settings.get(name, ""), now.get(name, "")
-        if was != value:
-            changed.append((bound.label, _setting_label(name, was), _setting_label(name, value)))
+        former, value = before.settings.get(name, ""), settings.get(name, "")
+        if former != value:
+            changed.append((bound.label, _setting_label(name, former), _setting_label(name, value)))
     return changed
 
 
@@ -377,9 +388,9 @@ def _suggested(form: PlaygroundForm) -> Mapping[str, Any]:
     rows = latest.values_list("pk", "title", "channel", "started_at")[:MAX_SUGGESTIONS].union(
         users.values_list("no_session", "user_id", "empty", "created_at")[:MAX_SUGGESTIONS], all=True
     )
-    found = list(rows)
-    form.offer_sessions([row for row in found if row[0] is not None])
-    names = [row[1] for row in found if row[0] is None]
+    suggestions = list(rows)
+    form.offer_sessions([row for row in suggestions if row[0] is not None])
+    names = [row[1] for row in suggestions if row[0] is None]
     if len(names) < MAX_SUGGESTIONS:  # of more, any can be typed
         form.offer_users(names)
     return {"projects": [AUTO, NO_PROJECT], "users": names, "is_whole": len(names) < MAX_SUGGESTIONS}

@@ -99,18 +99,18 @@ class PlaygroundForm(forms.Form):
         }
 
     def offer_users(self, users: Sequence[str]) -> None:
-        """Make the user a list to choose from; one that was asked for stays in it."""
-        asked = str(self["user"].value() or "")
-        names = [*users, *([asked] if asked and asked not in users else [])]
+        """Make the user field a select of these users and the requested one."""
+        requested = str(self["user"].value() or "")
+        names = [*users, *([requested] if requested and requested not in users else [])]
         choices = [("", str(AGENT_ITSELF)), *((name, truncated(name, 60)) for name in names)]
         self.fields["user"].widget, self["user"].help_text = UnfoldAdminSelectWidget(choices=choices), ""
 
     def offer_sessions(self, sessions: Sequence[tuple[UUID, str, str, datetime]]) -> None:
-        """Fill the list of sessions; one that was asked for stays in it."""
+        """Fill the choices of the session field with these sessions and the requested one."""
         choices = [(str(key), session_label(title or channel, at)) for key, title, channel, at in sessions]
-        asked = str(self["session"].value() or "")
-        if asked and asked not in dict(choices):
-            choices.append((asked, asked))
+        requested = str(self["session"].value() or "")
+        if requested and requested not in dict(choices):
+            choices.append((requested, requested))
         self.sessions = [("", str(_("none"))), *choices]
         self.fields["session"].widget.choices = self.sessions
 

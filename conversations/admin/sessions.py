@@ -118,7 +118,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
 
 
 def _ended_by(session: Session) -> str:
-    """Return who ended a session, or that it ended itself and since when it was idle."""
+    """Return who ended a session, or since when it was idle if a job ended it."""
     if session.ended_at is None:
         return ""
     ends = AuditEntry.objects.filter(object_kind="session", object_id=str(session.pk), verb="end")
@@ -137,9 +137,9 @@ class OfSessionMixin:
     """Column with the session that a row belongs to, by its name."""
 
     def prepare_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        words = row_labels(request, ((Session, row.session_id) for row in rows))
+        labels = row_labels(request, ((Session, row.session_id) for row in rows))
         for row in rows:
-            row.session_words = words.get((Session, str(row.session_id)), str(row.session_id)[:13])
+            row.session_words = labels.get((Session, str(row.session_id)), str(row.session_id)[:13])
 
     @admin.display(description=_("session"))
     def of_session(self, row: Any) -> str:
@@ -173,7 +173,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
     @admin.display(description=_("blocks"))
     def shown_blocks(self, message: Message) -> str:
         """Show the blocks without the bytes of images."""
-        blocks = [{**each, "data": "…"} if "data" in each else each for each in message.blocks or []]
+        blocks = [{**block, "data": "…"} if "data" in block else block for block in message.blocks or []]
         return _wrapped_text(json.dumps(blocks, ensure_ascii=False, indent=2)[:MAX_SHOWN_LENGTH]) if blocks else "-"
 
     shown_trust = column(
@@ -219,7 +219,7 @@ COMPONENT_LABELS: Final = {**LAYER_LABELS, EMBEDDER: _("Embedder"), ROUTING: _("
 
 
 def _receipt_figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what a receipt's metadata say beyond what the tables of its page show."""
+    """Return labels and values of a receipt's metadata that the tables of its page do not show."""
     figures = []
     if (latency_ms := metadata.get("assembly_latency_ms")) is not None:
         figures.append((gettext("Assembled in"), f"{latency_ms:,.0f} ms"))
@@ -257,22 +257,24 @@ class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         return rows.defer("items", "metadata") if page == "conversations_receipt_changelist" else rows
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
-        found, duplicates = super().get_search_results(request, queryset, search_term)
+        matches, duplicates = super().get_search_results(request, queryset, search_term)
         key = as_uuid(search_term)
-        return (found if key is None else found | queryset.filter(source_ids__contains=[key])), duplicates
+        return (matches if key is None else matches | queryset.filter(source_ids__contains=[key])), duplicates
 
     shown_query = column(_("user's message"), lambda receipt: excerpt(receipt.opening, 80))
     whole_query = column(_("user's message"), lambda receipt: _wrapped_text(receipt.query))
     candidates = column(_("sources"), lambda receipt: len(receipt.source_ids))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        asked = row.metadata.get("asked")
+        request_values = row.metadata.get("asked")
         return {
             "groups": candidate_groups(row.items),
             "budget": token_budget(row.items, total=row.total_tokens, limit=row.token_limit),
             "figures": _receipt_figures(row.metadata),
             # Receipts from before the request was stored name no project.
-            "project_asked": project_label(asked.get("project", UNNAMED)) if asked is not None else None,
+            "project_asked": project_label(request_values.get("project", UNNAMED))
+            if request_values is not None
+            else None,
             "is_trial": bool(row.metadata.get("is_trial")),
             "may_try": request.user.has_perms(needs_of("playground")),
         }

@@ -160,7 +160,7 @@ class TimelineQuery:
     speakers_zone: tzinfo
 
     @property
-    def kept(self) -> list[tuple[str, str]]:
+    def params(self) -> list[tuple[str, str]]:
         words = [("q", self.words)] if self.words else []
         return [*words, *(("show", name) for name in sorted(self.chosen))]
 
@@ -203,9 +203,9 @@ def _day(text: str) -> date | None:
 def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
     query = parse_query(request, session)
     allowed = [kind for kind in ENTRY_KINDS if request.user.has_perms(kind.needs)]
-    shown = [kind for kind in allowed if not query.chosen or kind.name in query.chosen]
+    visible_kinds = [kind for kind in allowed if not query.chosen or kind.name in query.chosen]
     shows_messages = not query.chosen or "message" in query.chosen
-    page = load_page(session, query, shown)
+    page = load_page(session, query, visible_kinds)
     address = reverse("admin:conversations_session_timeline", args=[session.pk])
     return {
         "page": page,
@@ -220,7 +220,7 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
         "last": _link(address, query, last=1),
         "kinds": [
             {"name": "message", "label": _("Messages"), "chosen": shows_messages},
-            *({"name": kind.name, "label": kind.label, "chosen": kind in shown} for kind in allowed),
+            *({"name": kind.name, "label": kind.label, "chosen": kind in visible_kinds} for kind in allowed),
         ],
         "span": Message.objects.of([session.actor_id])
         .filter(session_id=session.pk, seq__in=[1, session.message_count])
@@ -229,16 +229,16 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
     }
 
 
-def _link(address: str, query: TimelineQuery, **where: int | None) -> str | None:
-    ((name, value),) = where.items()
-    return None if value is None else f"{address}?{urlencode([(name, value), *query.kept])}"
+def _link(address: str, query: TimelineQuery, **position: int | None) -> str | None:
+    ((name, value),) = position.items()
+    return None if value is None else f"{address}?{urlencode([(name, value), *query.params])}"
 
 
-def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]) -> dict[str, Any]:
+def load_page(session: Session, query: TimelineQuery, visible_kinds: Sequence[EntryKind]) -> dict[str, Any]:
     """Return a page's messages, the entries before the first, and the labels of kinds that have more entries."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    part = _load_slice(rows, query, session.message_count)
-    messages, has_earlier = part.messages, part.earlier is not None
+    message_slice = _load_slice(rows, query, session.message_count)
+    messages, has_earlier = message_slice.messages, message_slice.earlier is not None
     following = rows.filter(seq__gt=messages[-1].seq).order_by("seq") if messages else rows.none()
     window = TimelineWindow(
         session=session,
@@ -252,13 +252,13 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
     )
     entries: list[TimelineEntry] = []
     left_out = []
-    for kind in shown:
-        found = list(islice(kind.events(window), MAX_ENTRIES_PER_KIND + 1))
-        if len(found) > MAX_ENTRIES_PER_KIND:
+    for kind in visible_kinds:
+        entries_of_kind = list(islice(kind.events(window), MAX_ENTRIES_PER_KIND + 1))
+        if len(entries_of_kind) > MAX_ENTRIES_PER_KIND:
             left_out.append(kind.label)
-        entries += found[:MAX_ENTRIES_PER_KIND]
+        entries += entries_of_kind[:MAX_ENTRIES_PER_KIND]
     first, message_rows = _interleaved(messages, entries, query)
-    return {**vars(part), "messages": message_rows, "first": first, "left_out": left_out}
+    return {**vars(message_slice), "messages": message_rows, "first": first, "left_out": left_out}
 
 
 def _with_openings(rows: MessageQuerySet) -> QuerySet[Message]:
@@ -281,29 +281,29 @@ def _with_openings(rows: MessageQuerySet) -> QuerySet[Message]:
 def _load_slice(rows: MessageQuerySet, query: TimelineQuery, last: int) -> MessageSlice:
     """Return a page of the messages, or of those that contain the words, of `last` in the session.
 
-    A search reads at most SEARCHED_AT_ONCE messages.
+    A search reads at most SEARCH_BATCH_SIZE messages.
     """
-    most = SEARCH_BATCH_SIZE if query.words else last
+    limit = SEARCH_BATCH_SIZE if query.words else last
     after = last if query.is_last or query.before is not None else _begin(rows, query)
     if after >= last:  # backwards, or beyond the end: the last page is nearest
         before = last + 1 if query.before is None else min(query.before, last + 1)
-        begin = max(0, before - 1 - most)
-        found = list(_slice_between(rows, query, begin, before - 1).order_by("-seq")[: PAGE_SIZE + 1])
-        reached = found[PAGE_SIZE - 1].seq if len(found) > PAGE_SIZE else begin + 1
+        begin = max(0, before - 1 - limit)
+        matches = list(_slice_between(rows, query, begin, before - 1).order_by("-seq")[: PAGE_SIZE + 1])
+        bound = matches[PAGE_SIZE - 1].seq if len(matches) > PAGE_SIZE else begin + 1
         return MessageSlice(
-            messages=found[:PAGE_SIZE][::-1],
-            earlier=reached if reached > 1 else None,
+            messages=matches[:PAGE_SIZE][::-1],
+            earlier=bound if bound > 1 else None,
             later=before - 1 if 0 < before <= last else None,
-            searched=_searched_part(query, reached, before - 1, last),
+            searched=_searched_part(query, bound, before - 1, last),
         )
-    end = min(after + most, last)
-    found = list(_slice_between(rows, query, after, end).order_by("seq")[: PAGE_SIZE + 1])
-    reached = found[PAGE_SIZE - 1].seq if len(found) > PAGE_SIZE else end
+    end = min(after + limit, last)
+    matches = list(_slice_between(rows, query, after, end).order_by("seq")[: PAGE_SIZE + 1])
+    bound = matches[PAGE_SIZE - 1].seq if len(matches) > PAGE_SIZE else end
     return MessageSlice(
-        messages=found[:PAGE_SIZE],
+        messages=matches[:PAGE_SIZE],
         earlier=after + 1 if after > 0 else None,
-        later=reached if reached < last else None,
-        searched=_searched_part(query, after + 1, reached, last),
+        later=bound if bound < last else None,
+        searched=_searched_part(query, after + 1, bound, last),
     )
 
 
@@ -331,11 +331,11 @@ def _interleaved(
     messages: Sequence[Any], entries: Iterable[TimelineEntry], query: TimelineQuery
 ) -> tuple[list[TimelineEntry], list[dict[str, Any]]]:
     """Return the entries before the first message, and the messages, each with the entries that follow it."""
-    places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
-    for entry in sorted(entries, key=lambda each: each.at):
-        places[_insertion_index(entry, messages)].append(entry)
+    entries_after: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
+    for entry in sorted(entries, key=lambda row: row.at):
+        entries_after[_insertion_index(entry, messages)].append(entry)
     message_rows, day = [], None
-    for message, after in zip(messages, places[1:], strict=True):
+    for message, after in zip(messages, entries_after[1:], strict=True):
         said_at = local_time(message.created_at, query.zone)
         by_speaker, today = message.local_time(query.speakers_zone), said_at.date()
         references = _references(message.named or [])
@@ -349,32 +349,34 @@ def _interleaved(
         }
         message_rows.append({**row, "day": today if today != day else None, "entries": after})
         day = today
-    return places[0], message_rows
+    return entries_after[0], message_rows
 
 
 def _insertion_index(entry: TimelineEntry, messages: Sequence[Any]) -> int:
     if entry.message_id is not None:
-        numbers = [number for number, each in enumerate(messages, start=1) if each.pk == entry.message_id]
+        numbers = [number for number, message in enumerate(messages, start=1) if message.pk == entry.message_id]
         return numbers[0] if numbers else len(messages)
     if entry.after_seq is not None:
-        return sum(1 for each in messages if each.seq <= entry.after_seq)
-    return sum(1 for each in messages if each.created_at <= entry.at)
+        return sum(1 for message in messages if message.seq <= entry.after_seq)
+    return sum(1 for message in messages if message.created_at <= entry.at)
 
 
-def _references(named: Iterable[dict[str, Any]]) -> list[str]:
+def _references(pairs: Iterable[dict[str, Any]]) -> list[str]:
     blocks: dict[Any, dict[str, str]] = {}
-    for pair in named:
+    for pair in pairs:
         blocks.setdefault(pair["id"], {})[pair["key"]] = str(pair["value"])
-    return [" ".join(filter(None, (each.get("type"), each.get("name"))))[:EXCERPT_LENGTH] for each in blocks.values()]
+    return [
+        " ".join(filter(None, (block.get("type"), block.get("name"))))[:EXCERPT_LENGTH] for block in blocks.values()
+    ]
 
 
 def tool_lines(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each call of a tool, with its arguments, and each result, with its beginning."""
     calls = []
     for call in calls_in(blocks):
-        given = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in call["input"].items())
-        calls.append(f"{call['name']}({_shortened(', '.join(given))})")
-    return [*calls, *(f"→ {_shortened(text_of_result(each))}" for each in results_in(blocks))]
+        arguments = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in call["input"].items())
+        calls.append(f"{call['name']}({_shortened(', '.join(arguments))})")
+    return [*calls, *(f"→ {_shortened(text_of_result(block))}" for block in results_in(blocks))]
 
 
 def _shortened(text: str) -> str:

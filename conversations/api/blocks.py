@@ -81,13 +81,13 @@ class BlockIn(StrictSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the block in neutral form."""
         kind = attrs["type"]
-        needed, allowed = BLOCK_FIELDS[kind]
-        given = set(attrs) - {"type", "cache_control"}
+        required, allowed = BLOCK_FIELDS[kind]
+        names = set(attrs) - {"type", "cache_control"}
         article = "An" if kind[0] in "aeiou" else "A"
-        if missing := sorted(needed - given):
+        if missing := sorted(required - names):
             raise serializers.ValidationError({missing[0]: [f"{article} {kind} block needs it."]})
-        if more := sorted(given - needed - allowed):
-            raise serializers.ValidationError({more[0]: [f"{article} {kind} block has none."]})
+        if unexpected := sorted(names - required - allowed):
+            raise serializers.ValidationError({unexpected[0]: [f"{article} {kind} block has none."]})
         block = {name: value for name, value in attrs.items() if name not in IGNORED_FIELDS}
         if kind in ("image", "file", "image_url"):
             return _reference(block)
@@ -102,14 +102,14 @@ def _reference(block: dict[str, Any]) -> dict[str, Any]:
     """Return an image or a file with `url`, or `media_type` and `data`. Raises ValidationError."""
     source = block.pop("source", None)
     if source is not None:
-        known = source if isinstance(source, dict) else {}
-        kept = {"url": ["url"], "base64": ["media_type", "data"]}.get(str(known.get("type")))
-        if kept is None or any(not isinstance(known.get(name), str) for name in kept):
+        values = source if isinstance(source, dict) else {}
+        names = {"url": ["url"], "base64": ["media_type", "data"]}.get(str(values.get("type")))
+        if names is None or any(not isinstance(values.get(name), str) for name in names):
             raise serializers.ValidationError({"source": ["must be of the type base64 or url."]})
-        block |= _checked({name: known[name] for name in kept})
+        block |= _checked({name: values[name] for name in names})
     if "image_url" in block:
-        given = block.pop("image_url")
-        address = given.get("url") if isinstance(given, dict) else given
+        image_url = block.pop("image_url")
+        address = image_url.get("url") if isinstance(image_url, dict) else image_url
         inline = _DATA_ADDRESS.fullmatch(address) if isinstance(address, str) else None
         block |= {"type": "image", **_checked(inline.groupdict() if inline else {"url": address})}
     if "data" in block and not _BASE64.fullmatch(block["data"]):
@@ -204,7 +204,7 @@ class ToolCallIn(StrictSerializer):
 
 
 def placement_error(role: Role, content: Any, *, has_calls: bool, has_result: bool) -> dict[str, list[str]] | None:
-    """Return what is wrong with whose content it is: assistants call, tools and users bring results."""
+    """Return an error for content that the role may not have: only assistants call tools, only others bring results."""
     kinds = {block["type"] for block in content} if isinstance(content, list) else set()
     if content is None and not has_calls:
         return {"content": ["This field is required."]}
@@ -231,21 +231,21 @@ def text_and_blocks(
     if tool_calls:
         if isinstance(content, str):
             content = [{"type": "text", "text": content}] if content.strip() else []
-        said = content or []
-        blocks = [*said, *map(_call, tool_calls)]
+        text_blocks = content or []
+        blocks = [*text_blocks, *map(_call, tool_calls)]
     return text_of_blocks(blocks) if blocks is not None else content, blocks
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
     try:
-        given = parse_json((function["arguments"].strip() or "{}").encode())
+        arguments = parse_json((function["arguments"].strip() or "{}").encode())
     except UnusableJSON:
-        given = None
-    if not isinstance(given, dict):
+        arguments = None
+    if not isinstance(arguments, dict):
         # What a model wrote wrongly is kept, or its answer could not be stored.
-        given = {"arguments": function["arguments"]}
-    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
+        arguments = {"arguments": function["arguments"]}
+    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
 
 
 class ToolIn(StrictSerializer):
@@ -261,9 +261,9 @@ class ToolIn(StrictSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "function" in attrs:
-            given = attrs["function"] if isinstance(attrs["function"], dict) else {}
-            inner = {name: given[name] for name in ("name", "description") if name in given}
-            schema = {"input_schema": given["parameters"]} if "parameters" in given else {}
+            function = attrs["function"] if isinstance(attrs["function"], dict) else {}
+            inner = {name: function[name] for name in ("name", "description") if name in function}
+            schema = {"input_schema": function["parameters"]} if "parameters" in function else {}
             tool = ToolIn(data={**inner, **schema})
             tool.is_valid(raise_exception=True)
             return dict(tool.validated_data)

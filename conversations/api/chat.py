@@ -184,10 +184,10 @@ class ChatView(ApiView):
             raise
 
     def answer(self, question: Question, actor: Actor, *, stream: bool) -> HttpResponseBase:
-        who: dict[str, Any] = {"actor": actor, "by": self.principal, "now": self.now}
+        context: dict[str, Any] = {"actor": actor, "by": self.principal, "now": self.now}
         if stream:
-            return self._streamed(prepare_turn(question=question, **who))
-        prepared = chat(question=question, **who)
+            return self._streamed(prepare_turn(question=question, **context))
+        prepared = chat(question=question, **context)
         headers = {**_replay_header(prepared), **self.headers_of(prepared.turn)}
         return Response(self.response_body(prepared.turn), headers=headers)
 
@@ -284,14 +284,14 @@ async def with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[Del
 
 def problem_of(error: Exception) -> dict[str, Any]:
     """Return the problem document that the plain call would have answered."""
-    translate = next((act for kind, act in ChatView.problems.items() if isinstance(error, kind)), problem_for)
-    known = translate(error)
-    if known is None:
+    translate = next((function for kind, function in ChatView.problems.items() if isinstance(error, kind)), problem_for)
+    translated = translate(error)
+    if translated is None:
         log.error("chat failed", extra={"error": error_text(error)})
         return problem(status_code=500, code="error", detail="Something went wrong on the server; it has been logged.")
     return problem(
-        status_code=known.status_code,
-        code=str(known.get_codes()),
-        detail=str(known.detail),
-        **getattr(known, "members", {}),
+        status_code=translated.status_code,
+        code=str(translated.get_codes()),
+        detail=str(translated.detail),
+        **getattr(translated, "members", {}),
     )

@@ -197,8 +197,8 @@ class AskedField(ContentField):
     def to_internal_value(self, data: Any) -> str | list[dict[str, Any]]:
         content = super().to_internal_value(data)
         if isinstance(content, list):
-            is_asked = {block["type"] for block in content} <= {"text", "image", "file"}
-            if not is_asked or not text_of_blocks(content).strip():
+            has_allowed_types = {block["type"] for block in content} <= {"text", "image", "file"}
+            if not has_allowed_types or not text_of_blocks(content).strip():
                 self.fail("asked")
         return content
 

@@ -102,7 +102,7 @@ class Messages(ApiView):
         is_batch = isinstance(request.data, dict) and "messages" in request.data
         values = self.validated(BatchIn)["messages"] if is_batch else [self.validated(MessageIn)]
         added = add_messages(
-            session=session, batch=[MessageIn.message(each) for each in values], by=self.principal, now=self.now
+            session=session, batch=[MessageIn.message(value) for value in values], by=self.principal, now=self.now
         )
         body = {"results": self.shown(MessageOut, added.messages)}
         return Response(body, status=201 if added.new_count else 200)

@@ -175,7 +175,7 @@ def _locked_profile(actor_id: UUID) -> Profile | None:
 
 
 class ProfileTexts(WrittenTexts[Profile]):
-    kept = ("lines", "generator", "model")
+    versioned_fields = ("lines", "generator", "model")
     no_version = _("No version {number} of this profile.")
 
     def lock(self, row: Profile) -> Profile:

@@ -301,7 +301,7 @@ def _store(
 
 
 class SummaryTexts(WrittenTexts[Summary]):
-    kept = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
+    versioned_fields = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
     no_version = _("No version {number} of this summary.")
 
     def lock(self, row: Summary) -> Summary:
