@@ -85,7 +85,7 @@ class Pool(WorkerPool):
 
     def __init__(self) -> None:
         self.workers, self.broker = [], JobBroker()
-        self.tidied_at = self.fetch_at = 0.0
+        self.maintained_at = self.fetch_at = 0.0
         self.wakeups = SimpleNamespace(stops=0, wait=lambda seconds, *readers: None)
         self.show_life = lambda: None
         for _ in range(2):
