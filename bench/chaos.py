@@ -52,6 +52,7 @@ def storm(minutes: float = 30, seed: int = 1) -> Figures:
         people: list[Writer | Curator] = [*writers, curator]
         for thread in people:
             thread.start()
+        eventually(lambda: all(writer.acknowledged for writer in writers), 60)  # faults are to meet requests
         figures, ids = _rage(hub, jobs, random.Random(seed), time.monotonic() + 60 * minutes)
         for thread in people:
             thread.over.set()

@@ -333,6 +333,7 @@ def somebody_waits() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+@pytest.mark.slow
 def test_a_user_erased_while_seven_write_is_never_half_there(many: Sequence[APIClient]) -> None:
     names = {"agent_id": "kana", "user_id": "hiroki"}
     statuses: Counter[int] = Counter()

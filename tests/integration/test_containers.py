@@ -160,6 +160,7 @@ def test_the_unit_is_hardened() -> None:
         assert f"\n{line}\n" in page
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_web_and_workers_run_apart_on_one_database() -> None:
     with folder() as path:

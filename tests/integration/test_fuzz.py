@@ -97,7 +97,7 @@ def checked(response: Any, about: object) -> Any:
 
 
 @pytest.mark.long
-@pytest.mark.property
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_schema_fuzz(planted: Planted, part: int) -> None:
     _, key = issue_key(name="fuzz", scopes=list(Scope), by=command("test"), now=NOW)
@@ -486,6 +486,7 @@ QUERY_NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_hostile_queries(fuzz_client: APIClient, planted: Planted) -> None:
     sent = 0
@@ -598,6 +599,7 @@ HEADERS: Mapping[str, list[str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_hostile_headers(fuzz_client: APIClient, planted: Planted) -> None:
     routes_tried = count()

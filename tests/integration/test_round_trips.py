@@ -66,7 +66,7 @@ CALLS: dict[str, tuple[int, Call]] = {
     "list of memories": (5, lambda client, _: client.get(f"{API}/memories?agent_id=kana&user_id=hiroki")),
     "list of messages": (3, lambda client, session: client.get(f"{API}/sessions/{session.pk}/messages")),
     "batch of messages": (
-        12,
+        14,
         lambda client, session: client.post(
             f"{API}/sessions/{session.pk}/messages",
             {"messages": [{"role": "user", "content": f"turn {number}"} for number in range(100)]},

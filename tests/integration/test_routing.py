@@ -27,6 +27,7 @@ SPANNING: Final = {
 """Functions of the API with a statement that names no actor, and why. Do not add to it where a caller knows the actor."""
 
 
+@pytest.mark.django_db(transaction=True)  # calls to the model are recorded on a connection of their own
 def test_calls_say_of_which_actor(client: APIClient) -> None:
     with recorded() as audit:
         planted = plant(client, agent_id="kana", user_id="hiroki")

@@ -64,6 +64,7 @@ def test_eight_triggers_are_one_sleep(actor: Actor) -> None:
         assert SleepRun.objects.count() == day
 
 
+@pytest.mark.slow
 def test_searches_uses_curators_and_sleeps_do_not_meet_half_way(actor: Actor) -> None:
     """Each of these locks rows of several tables; whoever took them in another order would be killed here."""
     memories = [write(actor, f"memory {number}") for number in range(40)]

@@ -52,6 +52,7 @@ def check_page(answer: Any, about: str) -> None:
         assert nonce and f"'nonce-{nonce[1]}'" in policy, (about, style, policy)
 
 
+@pytest.mark.slow
 def test_pages_of_the_admin_have_the_headers_and_no_inline_code(boss: Client, hub: Hub) -> None:
     keys, pages = keys_of_rows(), 0
     for address in [*(each.url(keys) for each in CLOSABLE), *map(reverse, ("admin:index", "own_password"))]:

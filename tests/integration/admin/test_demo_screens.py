@@ -26,7 +26,6 @@ EMPTY = {
     "memoryhub.FailedLogin": "nobody has failed to log in",
     "memoryhub.IdempotencyRecord": "no client has sent a key that makes a request repeatable",
     "memoryhub.Invitation": "nobody is invited yet",
-    "memoryhub.Job": "queued by a running worker",
     "memoryhub.ScheduleState": "written by a running worker",
     "memoryhub.TokenFactors": "fitted to a hundred real calls",
     "memoryhub.Worker": "written by a running worker",

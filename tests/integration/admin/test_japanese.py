@@ -130,6 +130,7 @@ def test_every_text_is_translated() -> None:
     assert translations.run(check=True) == []
 
 
+@pytest.mark.slow
 def test_no_page_speaks_english(japanese: Client, hub: Hub) -> None:
     known = NAMES | ROWS | {word for kind in KINDS for word in WORD.findall(f"{kind} {kind.capitalize()}")}
     known |= {word for zone in known_zones() for word in WORD.findall(zone)}

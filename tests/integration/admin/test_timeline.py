@@ -122,6 +122,7 @@ def test_memories_that_an_answer_used_are_told_at_the_answer(boss: Client, hub: 
     assert USED_ENTRIES.needs == ("strength.view_memory",)
 
 
+@pytest.mark.slow
 def test_a_long_session_is_read_a_page_at_a_time(boss: Client, long: Session) -> None:
     timeline(boss, long)
     with CaptureQueriesContext(connection) as queries:

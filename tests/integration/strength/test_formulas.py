@@ -76,6 +76,7 @@ def test_domain_and_sql_are_equal_in_two_thousand_random_cases() -> None:
             assert mark == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_what_the_clock_leaves_is_what_nights_one_by_one_leave_in_two_thousand_random_cases() -> None:
     """Written in the middle of some interval, under policies that change: it fades as if every night had written it."""
     draw = random.Random(20261123)

@@ -664,6 +664,7 @@ def test_pages_stay_whole_while_rows_are_added(client: APIClient) -> None:
     assert [row["id"] for row in page["results"] + rest["results"]] == first[::-1]
 
 
+@pytest.mark.slow
 def test_pages_end_where_thousands_share_a_value(client: APIClient) -> None:
     """REST framework's own cursor counts ties by an offset of at most 1,000, and then begins again."""
     session = client.post(f"{API}/sessions", NAMES).json()

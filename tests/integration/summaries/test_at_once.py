@@ -53,6 +53,7 @@ def eight(talk: Talk, payload: dict[str, object] | None = None) -> list[UUID]:
     return [enqueue("summarize", actor_id=talk.actor.id, payload=body) for _ in range(THREADS)]
 
 
+@pytest.mark.slow
 def test_eight_triggers_of_each_session_make_one_version(llm: LLMServer) -> None:
     llm.answer(Reply("They spoke about the harbour.", delay_seconds=0.05))
     talks = [open_talk(user_id=f"user-{number}") for number in range(SESSIONS)]

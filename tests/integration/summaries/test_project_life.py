@@ -290,7 +290,7 @@ def entries_in(text: str) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.property
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_any_life_is_that_of_the_model() -> None:
     # A sequence takes half a second, so what fails is shown as it was found.

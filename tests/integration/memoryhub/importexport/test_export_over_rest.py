@@ -77,6 +77,7 @@ def test_an_export_is_in_the_audit_trail(planted: Planted, client: APIClient) ->
     assert (entry.agent_id, entry.user_id, entry.object_id) == ("kana", "hiroki", planted.actor_id)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_through_asgi_it_comes_in_pieces_and_leaves_no_connection() -> None:
     client = client_with_key()
