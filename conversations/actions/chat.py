@@ -88,9 +88,9 @@ class Question:
 
     For programs that keep the conversation themselves (ADR 51): `before` is what they show and the session does not
     have yet, stored with the question; `shown` are the `seq` of what it shows of the session, None where that is not
-    known; `instructions` are those of a ContextRequest. A repeated `client_message_id` is the same question asked
-    again. `body` is what a repeat under the key must equal, in place of these fields. With `keeps_truncated` an answer
-    that was cut at its greatest length is stored, as a streamed one is.
+    known, and `last_seq` the session's last then; `instructions` are those of a ContextRequest. A repeated
+    `client_message_id` is the same question asked again. `body` is what a repeat under the key must equal, in place of
+    these fields. With `keeps_truncated` an answer that was cut at its greatest length is stored, as a streamed one is.
     """
 
     message: str = field(default="", repr=False)
@@ -107,6 +107,7 @@ class Question:
     key: str | None = None
     before: tuple[NewMessage, ...] = field(default=(), repr=False)
     shown: frozenset[int] | None = None
+    last_seq: int = 0
     instructions: str = field(default="", repr=False)
     client_message_id: str | None = None
     max_output_tokens: int | None = None
@@ -280,7 +281,9 @@ def _store_question(
     )
     stored = add_messages(session=session, batch=[*question.before, new], by=by, now=now)
     if question.shown is not None:
-        show_branch(session=session, shown=question.shown, new=stored.messages, by=by, now=now)
+        show_branch(
+            session=session, shown=question.shown, last_seq=question.last_seq, new=stored.messages, by=by, now=now
+        )
     turn = ChatTurn.objects.create(
         actor=actor,
         session=session,

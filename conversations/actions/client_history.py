@@ -60,8 +60,8 @@ def place_question(
         parent = _chained_id(parent, each)
         before.append(replace(each, client_message_id=parent))
     own_id = _chained_id(parent, asked)
-    shown = frozenset(row.seq for row in known.values())
-    return replace(question, before=tuple(before), client_message_id=own_id, shown=shown)
+    shown, last_seq = frozenset(row.seq for row in known.values()), rows[-1].seq if rows else 0
+    return replace(question, before=tuple(before), client_message_id=own_id, shown=shown, last_seq=last_seq)
 
 
 def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, Message]:
@@ -73,16 +73,15 @@ def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, 
     if not history:
         return {}
     begins = _chained_id("", history[0]) in {row.client_message_id for row in rows}
-    left = list(rows if begins else reversed(rows))
-    places = list(enumerate(history) if begins else reversed(list(enumerate(history))))
-    fingerprints = [_fingerprint(row) for row in left]
-    found: dict[int, Message] = {}
+    stored = list(rows if begins else reversed(rows))
+    fingerprints = [_fingerprint(row) for row in stored]
+    known: dict[int, Message] = {}
     start = 0
-    for place, each in places:
+    for index in range(len(history)) if begins else reversed(range(len(history))):
         with suppress(ValueError):
-            at = fingerprints.index(_fingerprint(each), start)
-            found[place], start = left[at], at + 1
-    return found
+            match = fingerprints.index(_fingerprint(history[index]), start)
+            known[index], start = stored[match], match + 1
+    return known
 
 
 def _session_of(

@@ -107,19 +107,21 @@ def add_messages(
 
 
 def show_branch(
-    *, session: Session, shown: frozenset[int], new: Sequence[Message], by: Principal, now: datetime
+    *, session: Session, shown: frozenset[int], last_seq: int, new: Sequence[Message], by: Principal, now: datetime
 ) -> None:
     """Abandon the messages after the last that the client shows, and restore abandoned ones that it shows (ADR 51).
 
     `shown` are their `seq`; `new` was just stored after them. Messages between two shown ones are left as they are: a
-    client may omit the middle of a conversation. An untrusted key changes no trusted message (SPEC M10).
-    Inside the transaction that has locked the session.
+    client may omit the middle of a conversation. So are those after `last_seq`: another request stored them meanwhile.
+    An untrusted key changes no trusted message (SPEC M10). Inside the transaction that has locked the session.
     """
     current = shown | {message.seq for message in new}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     if not by.is_trusted:
         rows = rows.filter(trust=Trust.UNTRUSTED)
-    _set_abandoned(rows.filter(seq__gt=max(shown, default=0)).exclude(seq__in=current).current(), now)
+    _set_abandoned(
+        rows.filter(seq__gt=max(shown, default=0), seq__lte=last_seq).exclude(seq__in=current).current(), now
+    )
     _set_abandoned(rows.filter(seq__in=current).exclude(abandoned_at=None), None)
 
 

@@ -718,6 +718,17 @@ def test_calls_of_one_conversation_at_once_store_it_once(sdk: openai.OpenAI, ech
     assert len(contents) == 2 + 2 + 8
 
 
+def test_questions_asked_at_once_in_a_named_session_abandon_no_other(sdk: openai.OpenAI, echo: LLMServer) -> None:
+    def ask(number: int) -> str:
+        message = said("user", f"question {number}")
+        return session_of(Talk(sdk, extra_headers={"X-Session-Id": "desk"}).send([message]))
+
+    with ThreadPoolExecutor(8) as pool:
+        (session,) = set(pool.map(ask, range(8)))
+    questions = Message.objects.filter(session_id=session, role="user")
+    assert questions.count() == questions.current().count() == 8  # type: ignore[attr-defined]
+
+
 def test_what_is_said_here_is_remembered_over_every_door(sdk: openai.OpenAI, echo: LLMServer) -> None:
     Talk(sdk).say("My cat is called Momo.")
     client = client_with_key()
