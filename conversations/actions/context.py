@@ -303,9 +303,7 @@ def assemble_context(
     )  # fmt: skip
     layers = [_offer(layer, layer_request) for layer in context_layers()]
     if not request.remembers:
-        layers = [
-            LayerResult(tuple(candidate for candidate in layer.candidates if candidate.is_current)) for layer in layers
-        ]
+        layers = [LayerResult(tuple(item for item in layer.candidates if item.is_current)) for layer in layers]
     layers.append(LayerResult(degraded=_gaps(layer_request, layers)))
     assembly = _assemble(layer_request, tuple(layers))
     latency_ms = (time.perf_counter() - started) * 1000

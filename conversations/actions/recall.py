@@ -85,13 +85,7 @@ def search_messages(
     rows = MESSAGES.rows(Q(actor_id=actor_id, id__in=[candidate.owner_id for candidate in matches]))
     messages = {row.pk: row for row in rows}
     return [
-        FoundMessage(
-            messages[candidate.owner_id],
-            candidate.similarity_raw,
-            candidate.word_raw,
-            candidate.own_relevance,
-            candidate.relevance,
-        )
+        FoundMessage(messages[candidate.owner_id], *candidate.scores)
         for candidate in matches
         if candidate.relevance >= floor and candidate.owner_id in messages
     ]

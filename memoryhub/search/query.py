@@ -192,6 +192,11 @@ class Candidate(NamedTuple):
     """Without neighbours; for memories equal to `relevance`."""
     relevance: float
 
+    @property
+    def scores(self) -> tuple[float | None, float | None, float, float]:
+        """Return all scores, in the order of the fields."""
+        return self.similarity_raw, self.word_raw, self.own_relevance, self.relevance
+
 
 @dataclass(frozen=True)
 class Candidates:
