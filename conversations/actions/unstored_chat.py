@@ -50,7 +50,7 @@ async def _answer(turn: ChatTurn, request: CompletionRequest, pieces: Stream[Del
             pieces.put(piece if isinstance(piece, Delta) else _filled(turn, piece))
     except TruncatedAnswer as error:
         pieces.put(_filled(turn, error.partial, truncated=True))
-    except Exception as error:
+    except Exception as error:  # whatever failed, the reader of the stream is to learn it and not to wait
         pieces.put(error)
     except BaseException:
         pieces.put(TurnSuperseded("The server was stopped."))

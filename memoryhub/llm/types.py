@@ -70,7 +70,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """What a client demands of an answer, passed on to the vendor as it is; the vendor alone sees to it.
+    """Constrain an answer as the client asks: values for the vendor, which alone enforces them.
 
     `stop` are texts before which the answer ends. `response_format` is in OpenAI's form. `tool_choice` is `auto`,
     `required`, or the name of the tool to call.
