@@ -419,15 +419,21 @@ def store_answer(
 
 
 def _is_abandoned(turn: ChatTurn) -> bool:
-    """Return whether the client went on without the answer: another branch, the question again, or what came of it."""
+    """Return whether the client took another branch, asked again, or shows another answer to the question.
+
+    A later question alone abandons nothing: clients may send one before the answer has come.
+    """
+    current = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id).current()
+    if not current.filter(pk=turn.question_id).exists():
+        return True
     if turn.question.client_message_id is None:
         return False
-    current = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id).current()
     later = current.filter(seq__gt=turn.question.seq).exclude(client_message_id=None)
+    shown_next = later.order_by("seq").values_list("role", flat=True).first()
     repeated = ChatTurn.objects.filter(
         actor_id=turn.actor_id, created_at__gt=turn.created_at, question=turn.question_id
     )
-    return not current.filter(pk=turn.question_id).exists() or later.exists() or repeated.exists()
+    return shown_next == Role.ASSISTANT or repeated.exists()
 
 
 def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:

@@ -7,7 +7,6 @@ answers may come back cut, cleaned or edited, but people's own words come back a
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 from uuid import UUID, uuid5
@@ -50,8 +49,8 @@ def place_question(
     known = _align(rows, history)
     last = max(known, default=None)
     if last is None and rows:
-        is_same = _fingerprint(rows[0]) == _fingerprint(asked) and rows[0].seq == 1
-        if history or not (sends_whole_history or is_same):
+        questions = [_fingerprint(row) for row in rows if row.role == Role.USER]
+        if history or not (sends_whole_history or questions == [_fingerprint(asked)]):
             return question  # the session's record counts
     before, parent = [], ""
     if last is not None:
@@ -68,20 +67,32 @@ def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, 
     """Return the stored messages of a history by their places in it; both in the same order.
 
     Of messages that say the same, the earliest is meant where the client shows the conversation from its beginning,
-    else the latest: it shows the end.
+    else the latest: it shows the end. An answer that a later question overtook is stored after that question, and
+    shown before it: what is not found in order is looked for among the rest.
     """
     if not history:
         return {}
     begins = _chained_id("", history[0]) in {row.client_message_id for row in rows}
     stored = list(rows if begins else reversed(rows))
-    fingerprints = [_fingerprint(row) for row in stored]
+    fingerprints: list[str | None] = [_fingerprint(row) for row in stored]
     known: dict[int, Message] = {}
     start = 0
     for index in range(len(history)) if begins else reversed(range(len(history))):
-        with suppress(ValueError):
-            match = fingerprints.index(_fingerprint(history[index]), start)
-            known[index], start = stored[match], match + 1
+        fingerprint = _fingerprint(history[index])
+        if (match := _index(fingerprints, fingerprint, start)) is not None:
+            start = match + 1
+        else:
+            match = _index(fingerprints, fingerprint, 0)
+        if match is not None:
+            known[index], fingerprints[match] = stored[match], None
     return known
+
+
+def _index(values: Sequence[object], value: object, start: int) -> int | None:
+    try:
+        return values.index(value, start)
+    except ValueError:
+        return None
 
 
 def _session_of(
