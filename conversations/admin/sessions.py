@@ -66,12 +66,13 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         rows: QuerySet[Session] = super().get_queryset(request)
         if not _may_read(request):
             return rows
-        first = Message.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk"), seq=1)
-        return rows.annotate(opening=Subquery(first.values(start=Left("content", EXCERPT_SOURCE_LENGTH))))
+        own = Message.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk")).current()
+        first = own.order_by("seq").values(start=Left("content", EXCERPT_SOURCE_LENGTH))[:1]
+        return rows.annotate(opening=Subquery(first))
 
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Any) -> str:
-        """Return the title; without one the first message, for who may read it, else channel and time."""
+        """Return the title; without one the first current message, for who may read it, else channel and time."""
         return excerpt(self.title_of(session))
 
     def title_of(self, row: Any) -> str:
@@ -161,7 +162,7 @@ class MessageAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
         ("role", "author", "trust"),
         "whole_content",
         ("owner", "of_session", "seq"),
-        ("created_at", "token_count"),
+        ("created_at", "abandoned_at", "token_count"),
         ("client_message_id", "id"),
         "shown_blocks",
         "metadata",

@@ -103,6 +103,18 @@ def test_a_message_of_an_abandoned_branch_says_so(boss: Client, hub: Hub) -> Non
     assert text.index(f'id="message-{hub.messages[1].pk}"') < text.index("went on from an earlier message")
 
 
+def test_a_session_is_called_by_its_first_current_message(boss: Client, hub: Hub) -> None:
+    Session.objects.filter(pk=hub.session.pk).update(title="")
+    first, second = hub.messages[:2]
+    assert first.content in timeline(boss, hub.session).context["title"]
+    abandon(first, NOW)
+    title = timeline(boss, hub.session).context["title"]
+    assert second.content in title and first.content not in title
+    overview = boss.get(list_of(Session)).content.decode()
+    assert second.content in overview and first.content not in overview
+    assert "Abandoned at" in boss.get(page_of(first)).content.decode()
+
+
 def test_the_sessions_page_is_its_timeline(boss: Client, hub: Hub) -> None:
     text = boss.get(page_of(hub.session)).content.decode()
     assert f'id="message-{hub.messages[0].pk}"' in text and "data-hub-timeline" in text
