@@ -50,6 +50,7 @@ def configuration(environment: Environment) -> uvicorn.Config:
         forwarded_allow_ips=list(environment.tls_proxies) or "127.0.0.1",
         server_header=False,
         access_log=False,  # it would hold people's search words; requests are logged by ourselves, with ids
+        log_config=None,  # its lines go where all go, in the same form
         log_level="warning",
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_worker_healthcheck=SILENT_SECONDS,

@@ -266,7 +266,7 @@ class Supervisor:
                 self._wait(WATCH_SECONDS)
         finally:
             terminate(step)
-            terminate_or_kill(step, self.wakeups, grace_seconds=GRACE_SECONDS)
+            terminate_or_kill(step, self.wakeups, deadline=time.monotonic() + GRACE_SECONDS)
         if step.returncode != 0:
             raise SupervisorError(f"`{' '.join(arguments)}` failed ({describe_exit(step.returncode)}).")
 
@@ -326,8 +326,9 @@ class Supervisor:
         running = [child.process for child in self.children if child.process is not None]
         for process in running:
             terminate(process)
+        deadline = time.monotonic() + GRACE_SECONDS  # one for all: they were told at the same time
         for process in running:
-            terminate_or_kill(process, self.wakeups, grace_seconds=GRACE_SECONDS)
+            terminate_or_kill(process, self.wakeups, deadline=deadline)
         for child in self.children:
             child.process, child.start_at = None, 0.0
             child.close_heartbeat()
@@ -357,12 +358,11 @@ def terminate(process: subprocess.Popen[bytes]) -> None:
         process.terminate()
 
 
-def terminate_or_kill(process: subprocess.Popen[bytes], wakeups: Wakeups, *, grace_seconds: float) -> None:
-    """Wait for a process that was asked to end; kill it, and all that it started, after the grace.
+def terminate_or_kill(process: subprocess.Popen[bytes], wakeups: Wakeups, *, deadline: float) -> None:
+    """Wait for a process that was asked to end; kill it, and all that it started, at the deadline (monotonic).
 
-    A second signal to us cuts the grace short.
+    A second signal to us cuts the wait short.
     """
-    deadline = time.monotonic() + grace_seconds
     impatient = max(1, wakeups.stops) + 1
     while process.poll() is None and time.monotonic() < deadline and wakeups.stops < impatient:
         wakeups.wait(min(WATCH_SECONDS, deadline - time.monotonic()))

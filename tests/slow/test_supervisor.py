@@ -10,17 +10,22 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
+import httpx2
 import pytest
 
 from memoryhub.env import read_environment
+from memoryhub.runtime import supervisor
 from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.postgres import server as postgres_server
 from memoryhub.runtime.processes import is_locked, wait_until
 from memoryhub.runtime.supervisor import (
     PROGRAMS,
+    Program,
     Supervisor,
     SupervisorError,
     check_port,
@@ -217,6 +222,66 @@ def test_two_run_side_by_side_a_second_on_the_same_folder_is_refused_and_stop_st
     second.process.send_signal(signal.SIGHUP)
     assert second.wait_for_exit() == 0
     assert second.nothing_is_left()
+
+
+@linux_only
+def test_a_model_that_never_answers_does_not_hold_up_the_end(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as model:  # takes connections, and never says a word
+        monkeypatch.setenv("MEMORYHUB_LLM_PROVIDER", "openai")
+        monkeypatch.setenv("MEMORYHUB_LLM_BASE_URL", f"http://127.0.0.1:{model.getsockname()[1]}/v1")
+        serving = serve().wait_until_ready()
+        key = re.search(r"mh_[0-9a-f]{10}_[\w-]{40,}", serving.said())
+        assert key, serving.said()
+        url, headers = f"http://127.0.0.1:{serving.port}/api/v1", {"Authorization": f"Bearer {key[0]}"}
+        session = {"agent_id": "kana", "user_id": "hiroki", "session_id": str(uuid4())}
+        httpx2.post(f"{url}/sessions", json=session, headers=headers).raise_for_status()
+        messages = [{"role": "user", "content": "I moved to Kyoto.", "client_message_id": "1"}]
+        told = f"{url}/sessions/{session['session_id']}"
+        httpx2.post(f"{told}/messages", json={"messages": messages}, headers=headers).raise_for_status()
+        httpx2.post(f"{told}/end", headers=headers).raise_for_status()
+        question = {"agent_id": "kana", "user_id": "hiroki", "message": "Where do I live?"}
+        with ThreadPoolExecutor(1) as clients:
+            chat = clients.submit(httpx2.post, f"{url}/chat", json=question, headers=headers, timeout=PATIENCE_SECONDS)
+            asked = [model.accept()[0] for _ in range(2)]  # the chat, and a job
+
+            serving.process.terminate()
+
+            assert serving.wait_for_exit() == 0, serving.said()
+            assert isinstance(chat.exception(), httpx2.TransportError)
+        for connection in asked:
+            connection.close()
+    assert serving.nothing_is_left()
+    _, _, last_lines = serving.said().partition("Stopping.\n")
+    logged = [json.loads(line) for line in last_lines.splitlines()]  # each in the form of all
+    assert [line["state"] for line in logged if line["name"] == "memoryhub.jobs.executor"][:1] == ["queued"]
+    assert any("graceful shutdown" in line["message"] for line in logged)
+
+
+def test_all_programs_share_one_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs gives the next no more time to end."""
+    monkeypatch.setattr(supervisor, "GRACE_SECONDS", 2)
+    stubborn = tmp_path / "stubborn.py"
+    stubborn.write_text(
+        "import signal, sys, time\n"
+        "def late(*_):\n    time.sleep(float(sys.argv[1]))\n    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, late)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+    )
+    environment = read_environment(
+        {"DATABASE_URL": "postgresql://u:p@127.0.0.1/d", "MEMORYHUB_DATA_DIR": str(tmp_path)}
+    )
+    programs = tuple(Program(name="web", arguments=f"{stubborn} {seconds}") for seconds in (600, 3))
+    watching = Supervisor(environment, say=print, programs=programs)
+    with watching.wakeups:
+        processes = []
+        for child in watching.children:
+            child.process = subprocess.Popen(child.command, stdout=subprocess.PIPE, start_new_session=True)
+            assert child.process.stdout is not None and child.process.stdout.readline() == b"ready\n"
+            processes.append(child.process)
+        watching._end_children()
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert [process.returncode for process in processes] == [-signal.SIGKILL] * 2
 
 
 def test_serve_refuses_a_port_in_use_before_it_starts_anything(serve: Serve) -> None:
