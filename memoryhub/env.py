@@ -7,7 +7,7 @@ settings, so that the supervisor can use it before a database exists.
 
 import os
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -238,6 +238,11 @@ def read_words(source: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 def read_value(source: Mapping[str, str], *names: str) -> str | None:
     return next((value for name in names if (value := source.get(name, "").strip())), None)
+
+
+def set_names(source: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """Return those of the names that are set."""
+    return [name for name in names if read_value(source, name)]
 
 
 def _name_of(source: Mapping[str, str], *names: str) -> str:

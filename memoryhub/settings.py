@@ -12,9 +12,9 @@ from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.auth.config import SignInConfig
-from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.embeddings.config import EmbeddingConfig, ineffective_embedding_settings
 from memoryhub.env import CHECKOUT, read_environment, secret_key
-from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.config import LLMConfig, ineffective_llm_settings
 from memoryhub.logs import has_traceback, without_traceback
 from memoryhub.runtime.database import database_settings
 from memoryhub.unfold import UNFOLD as UNFOLD
@@ -288,6 +288,8 @@ LOGGING = {
 
 EMBEDDING = EmbeddingConfig.from_env(os.environ)
 LLM = LLMConfig.from_env(os.environ)
+# Variables that are set and read by nobody: said at start and by `manage.py doctor`.
+INEFFECTIVE_SETTINGS = [*ineffective_embedding_settings(os.environ), *ineffective_llm_settings(os.environ)]
 PRICES = ENVIRONMENT.prices
 
 # The layers of an assembled context, in the order in which they are fetched.

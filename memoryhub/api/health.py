@@ -217,6 +217,12 @@ def require_database(**kwargs: Any) -> None:
         )
 
 
+def environment() -> Iterator[Finding]:
+    """List variables that are set and read by nobody."""
+    for sentence in settings.INEFFECTIVE_SETTINGS:
+        yield Finding(Level.WARNING, "settings", sentence)
+
+
 def disk() -> Iterator[Finding]:
     """Check that the database has room to grow."""
     if (space := disk_space(settings.ENVIRONMENT)) is not None:
@@ -231,7 +237,7 @@ def workers() -> Iterator[Finding]:
     yield Finding(Level.FINE if is_healthy else Level.WARNING, "workers", state.detail)
     ended_badly = Job.objects.ended_badly().count()
     if ended_badly:
-        detail = f"{ended_badly} jobs failed or are dead; the admin shows why, and sends them back"
+        detail = f"{ended_badly} jobs failed or are dead; `manage.py jobs list` says why, `jobs retry` sends them back"
         yield Finding(Level.WARNING, "jobs", detail)
 
 
@@ -384,6 +390,6 @@ def sign_in() -> Iterator[Finding]:
 
 Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
-    server, disk, workers, embeddings, language_model, words, tokens, spending, access, sign_in, policies,
+    server, environment, disk, workers, embeddings, language_model, words, tokens, spending, access, sign_in, policies,
 ]  # fmt: skip
 """Checks of `manage.py doctor`; apps register theirs in `AppConfig.ready`."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value
+from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value, set_names
 
 EMBEDDING_PROVIDERS = {
     "hashing": "memoryhub.embeddings.hashing.HashingProvider",
@@ -30,6 +30,8 @@ DEFAULT_AZURE_API_VERSION = "2024-10-21"
 AZURE_ADDRESSES = ("MEMORYHUB_EMBEDDING_BASE_URL", "AZURE_OPENAI_ENDPOINT", "OpenAIEmbeddingURI")
 AZURE_KEYS = ("MEMORYHUB_EMBEDDING_API_KEY", "AZURE_OPENAI_API_KEY", "OpenAIEmbeddingKey")
 AZURE_DEPLOYMENT = "AZURE_OPENAI_EMBEDDING_DEPLOYMENT"
+REMOTE_SETTINGS = ("MEMORYHUB_EMBEDDING_BASE_URL", "MEMORYHUB_EMBEDDING_API_KEY")
+AZURE_SETTINGS = (*AZURE_ADDRESSES[1:], *AZURE_KEYS[1:], AZURE_DEPLOYMENT, "AZURE_OPENAI_API_VERSION")
 
 _DEPLOYMENT_IN_PATH = re.compile(r"^(?P<root>.*?)/openai/deployments/(?P<deployment>[^/]+)(/.*)?$")
 
@@ -54,6 +56,8 @@ class EmbeddingConfig:
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "EmbeddingConfig":
         provider = read_choice(environ, "MEMORYHUB_EMBEDDING_PROVIDER", EMBEDDING_PROVIDERS, default="hashing")
+        if not read_value(environ, "MEMORYHUB_EMBEDDING_PROVIDER") and (names := set_names(environ, REMOTE_SETTINGS)):
+            raise EnvironmentProblem(f"{names[0]} is set, but not for whom. Set MEMORYHUB_EMBEDDING_PROVIDER as well.")
         model = read_value(environ, "MEMORYHUB_EMBEDDING_MODEL")
         size = read_value(environ, "MEMORYHUB_EMBEDDING_DIMENSION")
         if size and not (size.isascii() and size.isdigit() and 1 <= int(size) <= MAX_DIMENSION):
@@ -78,6 +82,17 @@ class EmbeddingConfig:
                 "Remove it, or set MEMORYHUB_EMBEDDING_PROVIDER to the provider of that model."
             )
         return config
+
+
+def ineffective_embedding_settings(environ: Mapping[str, str]) -> list[str]:
+    """Return a sentence about the variables that are set and that the configured provider does not read, if any."""
+    provider = EmbeddingConfig.from_env(environ).provider
+    unread = {"azure": (), "openai": AZURE_SETTINGS}.get(provider, (*REMOTE_SETTINGS, *AZURE_SETTINGS))
+    names = set_names(environ, unread)
+    if not names:
+        return []
+    advice = "Set MEMORYHUB_EMBEDDING_PROVIDER to the provider that they are for, or remove them."
+    return [f"The embedding provider {provider!r} does not read {', '.join(names)}. {advice}"]
 
 
 def _with_azure(config: EmbeddingConfig, environ: Mapping[str, str]) -> EmbeddingConfig:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
-from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value
+from memoryhub.env import EnvironmentProblem, read_choice, read_key, read_url, read_value, set_names
 from memoryhub.llm.types import Operation
 
 LLM_PROVIDERS = {
@@ -17,6 +17,9 @@ LLM_PROVIDERS = {
     "openai": "memoryhub.llm.openai.OpenAIProvider",
 }
 """The classes of the providers, loaded when they are configured; there may be none."""
+
+REMOTE_SETTINGS = ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY")
+MODEL_SETTINGS = ("MEMORYHUB_LLM_MODEL", *(f"MEMORYHUB_LLM_MODEL_{operation.name}" for operation in Operation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,8 @@ class LLMConfig:
             return "anthropic"
         if read_value(environ, "OPENAI_API_KEY"):
             return "openai"
-        for name in ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY"):
-            if read_value(environ, name):
-                raise EnvironmentProblem(f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well.")
+        for name in set_names(environ, REMOTE_SETTINGS):
+            raise EnvironmentProblem(f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well.")
         return "none"
 
     def model_for(self, operation: Operation) -> str | None:
@@ -76,6 +78,21 @@ class LLMConfig:
         """
         is_chosen = model == self.model or model in self.models.values()
         return model if is_chosen or not self.base_url else None
+
+
+def ineffective_llm_settings(environ: Mapping[str, str]) -> list[str]:
+    """Return a sentence about the variables that are set and name a model that nobody is asked for, if any.
+
+    Without a provider a model's name still says how tokens are counted, which is all that `none` can want of it.
+    """
+    if LLMConfig.from_env(environ).provider != "none":
+        return []
+    is_chosen = bool(read_value(environ, "MEMORYHUB_LLM_PROVIDER"))
+    names = set_names(environ, REMOTE_SETTINGS if is_chosen else MODEL_SETTINGS)
+    if not names:
+        return []
+    advice = "Set MEMORYHUB_LLM_PROVIDER to the provider that they are for, or remove them."
+    return [f"No language model is configured, so none is asked in spite of {', '.join(names)}. {advice}"]
 
 
 CHAT_MODELS: Mapping[str, str] = MappingProxyType({"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.6-sol"})

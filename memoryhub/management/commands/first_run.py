@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from unicodedata import east_asian_width
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
@@ -42,6 +43,8 @@ class Command(BaseCommand):
         environment = read_environment()
         url = options["url"] or web_url(environment)
         now, users, password, key = datetime.now(UTC), get_user_model().objects, None, None
+        for sentence in settings.INEFFECTIVE_SETTINGS:
+            self.stderr.write(f"  Settings   {sentence}")
         try:
             active_space()
         except ProviderError as error:

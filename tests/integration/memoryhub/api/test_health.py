@@ -105,6 +105,14 @@ def test_doctor_names_what_is_unusual(client: APIClient, settings: Any) -> None:
     assert "DEBUG" in text
 
 
+def test_settings_without_effect_are_named_at_start_and_by_the_doctor(db: None, settings: Any) -> None:
+    settings.INEFFECTIVE_SETTINGS = ["Nobody reads X."]
+    said = StringIO()
+    call_command("first_run", stdout=StringIO(), stderr=said)
+    assert "Settings   Nobody reads X." in said.getvalue()
+    assert "!!  settings: Nobody reads X." in doctor()
+
+
 def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClient) -> None:
     """An upgrade may narrow what a value can be; the other policies are looked at all the same."""
     client.patch("/api/v1/actors?agent_id=kana&user_id=hiroki", {"policy": {"initial_strength": 9.0}})

@@ -2,9 +2,9 @@
 
 import pytest
 
-from memoryhub.embeddings.config import EmbeddingConfig, azure_address_parts
+from memoryhub.embeddings.config import EmbeddingConfig, azure_address_parts, ineffective_embedding_settings
 from memoryhub.env import EnvironmentProblem
-from memoryhub.llm.config import LLMConfig, default_model
+from memoryhub.llm.config import LLMConfig, default_model, ineffective_llm_settings
 from memoryhub.llm.tokens import factors_for
 from memoryhub.llm.types import Operation
 
@@ -191,3 +191,53 @@ def test_a_model_counts_alike_by_its_name_and_by_its_operation(
 def test_no_key_shows_in_a_repr() -> None:
     assert "azure-key" not in repr(EmbeddingConfig.from_env(AZURE))
     assert "very-secret" not in repr(LLMConfig.from_env({"OPENAI_API_KEY": "very-secret"}))
+
+
+@pytest.mark.parametrize("name", ["MEMORYHUB_EMBEDDING_BASE_URL", "MEMORYHUB_EMBEDDING_API_KEY"])
+def test_an_embedders_address_or_key_without_its_provider_is_refused(name: str) -> None:
+    with pytest.raises(EnvironmentProblem, match=f"{name} is set, but not for whom.*MEMORYHUB_EMBEDDING_PROVIDER"):
+        EmbeddingConfig.from_env({name: "http://127.0.0.1:9/v1"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "names"),
+    [
+        (
+            {"MEMORYHUB_EMBEDDING_PROVIDER": "hashing", "MEMORYHUB_EMBEDDING_API_KEY": "k"},
+            "MEMORYHUB_EMBEDDING_API_KEY",
+        ),
+        ({"AZURE_OPENAI_ENDPOINT": "https://a.test", "OpenAIEmbeddingKey": "k"}, "AZURE_OPENAI_ENDPOINT, OpenAIEmb"),
+        ({"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "OPENAI_API_KEY": "k", "OpenAIEmbeddingURI": "x"}, "OpenAIEmb"),
+    ],
+)
+def test_settings_that_the_embedder_does_not_read_are_named(environ: dict[str, str], names: str) -> None:
+    (sentence,) = ineffective_embedding_settings(environ)
+
+    assert f"does not read {names}" in sentence
+
+
+@pytest.mark.parametrize(
+    ("environ", "names"),
+    [
+        ({"MEMORYHUB_LLM_MODEL": "small", "MEMORYHUB_LLM_MODEL_CHAT": "large"}, "_MODEL, MEMORYHUB_LLM_MODEL_CHAT"),
+        ({"MEMORYHUB_LLM_PROVIDER": "none", "MEMORYHUB_LLM_BASE_URL": "http://127.0.0.1:9"}, "MEMORYHUB_LLM_BASE_URL"),
+    ],
+)
+def test_settings_of_a_language_model_that_nobody_is_asked_for_are_named(environ: dict[str, str], names: str) -> None:
+    (sentence,) = ineffective_llm_settings(environ)
+
+    assert f"{names}. Set MEMORYHUB_LLM_PROVIDER" in sentence
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"OPENAI_API_KEY": "k", "MEMORYHUB_LLM_MODEL": "small"},
+        {"MEMORYHUB_LLM_PROVIDER": "none", "MEMORYHUB_LLM_MODEL": "claude-sonnet"},
+        {"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "MEMORYHUB_EMBEDDING_BASE_URL": "http://127.0.0.1:9"},
+        AZURE,
+    ],
+)
+def test_settings_that_are_read_are_not_complained_of(environ: dict[str, str]) -> None:
+    assert ineffective_embedding_settings(environ) + ineffective_llm_settings(environ) == []
