@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from memoryhub.importexport.exporter import Selection
 from memoryhub.tenancy.models import Agent
+from memoryhub.validators import text_problem
 
 MAX_NAMED: Final = 20
 """Agents that a message names."""
+
+MAX_REASON_LENGTH: Final = 1000
 
 STOPPED: Final = 130
 """Exit code of a program that Ctrl-C has ended."""
@@ -46,6 +49,12 @@ def at_least_one(text: str) -> int:
     return number
 
 
+def add_selection_options(parser: CommandParser) -> None:
+    """Add --agent and --user, which mean the same in every command that takes several actors."""
+    parser.add_argument("--agent", help="One agent, with all its users.")
+    parser.add_argument("--user", help="One user of the agent, all without it; an empty one is the agent itself.")
+
+
 def selection_of(options: Mapping[str, Any]) -> Selection:
     """Return the agents and users that --agent and --user name. Raises CommandError."""
     agent, user = options["agent"], options["user"]
@@ -57,6 +66,22 @@ def selection_of(options: Mapping[str, Any]) -> Selection:
     if user is not None and not selection.actors().exists():
         raise unknown_user(agent, user)
     return selection
+
+
+def check_texts(**texts: str) -> None:
+    """Raise CommandError for a text that cannot be stored, or would spoil what a terminal shows."""
+    for option, text in texts.items():
+        if problem := text_problem(text):
+            raise CommandError(f"{option}: {problem}")
+        if text and not (text.strip() and text.isprintable()):
+            raise CommandError(f"{option}: give printable characters, on one line.")
+
+
+def check_reason(reason: str) -> None:
+    """Raise CommandError for a reason that the audit trail cannot keep."""
+    if len(reason) > MAX_REASON_LENGTH:
+        raise CommandError(f"reason: give at most {MAX_REASON_LENGTH} characters.")
+    check_texts(reason=reason)
 
 
 def unknown_agent(*agent_ids: str) -> CommandError:

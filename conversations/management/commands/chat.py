@@ -32,14 +32,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", required=True, help="The agent's id; made where there is none.")
-        parser.add_argument("--user", help="Whose memory it is; the agent's own without.")
+        parser.add_argument("--user", required=True, help="Whose memory it is; an empty one is the agent itself.")
         parser.add_argument("--session", type=UUID, help="A session to go on with.")
         parser.add_argument("--no-memory", action="store_true", help="Send each message by itself.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not AGENT_ID_PATTERN.match(options["agent"]):
             raise CommandError("--agent must be 1 to 255 letters, digits, - or _.")
-        actor = actor_for_writing(BY, options["agent"], options["user"], now=datetime.now(UTC))
+        actor = actor_for_writing(BY, options["agent"], options["user"] or None, now=datetime.now(UTC))
         self.session_id: UUID | None = options["session"]
         self.last: ChatTurn | None = None
         self.is_unanswered = False

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from memoryhub.jobs.backfill import SOURCES, BackfillResult, Piece, Scope, run_piece
 from memoryhub.llm.errors import ProviderError
-from memoryhub.management import ResumableCommand, at_least_one, moment_option, selection_of
+from memoryhub.management import ResumableCommand, add_selection_options, at_least_one, moment_option, selection_of
 
 STUCK_AFTER: Final = 20
 """After so many in a row that had to wait, the others would have to wait as well."""
@@ -31,8 +31,7 @@ class Command(ResumableCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         for name in sources():
             parser.add_argument(f"--{name}", action="store_true", help=f"Catch up with {name}.")
-        parser.add_argument("--agent", help="One agent, with all its users.")
-        parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
+        add_selection_options(parser)
         parser.add_argument(
             "--since", help="Since when, as 2026-03-01; what waits for extraction is read whatever its age."
         )

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memoryhub.auth.domain import command
 from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS, Selection, export
-from memoryhub.management import selection_of
+from memoryhub.management import add_selection_options, selection_of
 
 JSON_LINES, MARKDOWN = "jsonl", "markdown"
 OWNER_ONLY = 0o600
@@ -24,8 +24,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", nargs="?", default="-", help="Where to; - is the standard output.")
-        parser.add_argument("--agent", help="One agent, with all its users.")
-        parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
+        add_selection_options(parser)
         parser.add_argument(
             "--format",
             choices=[JSON_LINES, *EXPORT_FORMATS, MARKDOWN],

@@ -13,13 +13,11 @@ from django.utils import timezone
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
-from memoryhub.management import moment_option, unknown_agent
+from memoryhub.management import check_reason, check_texts, moment_option, unknown_agent
 from memoryhub.tenancy.models import Agent
-from memoryhub.validators import text_problem
 
 BY: Final = command("keys")
 DEFAULT_SCOPES: Final = (Scope.READ, Scope.WRITE)
-MAX_REASON_LENGTH: Final = 1000
 SCOPE_HELP: Final = f"{', '.join(Scope)}; once for each. Each stands alone. Without it: {' and '.join(DEFAULT_SCOPES)}."
 
 
@@ -53,7 +51,7 @@ class Command(BaseCommand):
         agents, user, expires_at = options["agent"], options["user"], _expiry(options["expires"], now)
         if user == "":
             raise CommandError("--user is empty; leave it out for a key of any user.")
-        _check_texts(name=options["name"], user=user or "", agent="".join(agents or []))
+        check_texts(name=options["name"], user=user or "", agent="".join(agents or []))
         _check_agents(agents or [])
         values: dict[str, Any] = {
             "name": options["name"],
@@ -89,9 +87,8 @@ class Command(BaseCommand):
     def _revoke(self, options: dict[str, Any], now: datetime) -> None:
         if not options["reason"].strip():
             raise CommandError("Give a --reason: it is kept in the audit trail.")
-        if len(options["reason"]) > MAX_REASON_LENGTH:
-            raise CommandError(f"reason: give at most {MAX_REASON_LENGTH} characters.")
-        _check_texts(reason=options["reason"], key=options["key"])
+        check_reason(options["reason"])
+        check_texts(key=options["key"])
         key = _find(options["key"])
         if revoke_key(key=key, reason=options["reason"], by=BY, now=now):
             self.stderr.write(f"{key} is revoked.")
@@ -104,15 +101,6 @@ def _expiry(text: str | None, now: datetime) -> datetime | None:
     if moment is not None and moment <= now:
         raise CommandError(f"--expires {text} is past: nobody could use the key.")
     return moment
-
-
-def _check_texts(**texts: str) -> None:
-    """Raise CommandError for a text that cannot be stored, or would spoil what a terminal shows."""
-    for option, text in texts.items():
-        if problem := text_problem(text):
-            raise CommandError(f"{option}: {problem}")
-        if text and not (text.strip() and text.isprintable()):
-            raise CommandError(f"{option}: give printable characters, on one line.")
 
 
 def _check_agents(requested: Sequence[str]) -> None:

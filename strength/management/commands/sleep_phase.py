@@ -14,7 +14,7 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.db_pool import run_parallel
-from memoryhub.management import ResumableCommand, at_least_one, moment_option, selection_of
+from memoryhub.management import ResumableCommand, add_selection_options, at_least_one, moment_option, selection_of
 from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import SleepRequest, actor_batches, sleep_batch
 from strength.actions.sleep_runs import changes_of, preview_sleep
@@ -40,8 +40,7 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--agent", help="One agent, with all its users.")
-        parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
+        add_selection_options(parser)
         parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
         parser.add_argument(
             "--at",

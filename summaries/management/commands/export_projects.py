@@ -7,9 +7,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.auth.domain import command
+from memoryhub.management import add_selection_options, selection_of
 from summaries.actions.files import ForeignTree, UnusableFile, export_projects
 from summaries.domain.files import BadManifest, FileStatus
-from summaries.management import add_actor_options, named_actor, only_actor, print_reports
+from summaries.management import only_actor, print_reports
 
 STATUS_LABELS = {
     FileStatus.SAME: "unchanged",
@@ -21,14 +22,17 @@ STATUS_LABELS = {
 
 
 class Command(BaseCommand):
-    help = "Write projects into DIR/projects/<name>/…. A file that was changed since the last export is left as it is."
+    help = (
+        "Write projects of one agent or user into DIR/projects/<name>/…. A file that was changed since the last export "
+        "is left as it is."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("dir", metavar="DIR", help="The folder; it is made where there is none.")
-        add_actor_options(parser)
+        add_selection_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        actor = named_actor(options) or only_actor()
+        actor = only_actor(selection_of(options))
         root = Path(options["dir"])
         try:
             reports = export_projects(actor=actor, root=root, by=command("export_projects"), now=timezone.now())

@@ -7,11 +7,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.auth.domain import command
+from memoryhub.management import add_selection_options, selection_of
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
 from summaries.actions.files import ForeignTree, SyncContext, UnusableFile, read_manifest, sync_projects
 from summaries.domain.files import BadManifest, FileStatus
-from summaries.management import add_actor_options, named_actor, only_actor, print_reports
+from summaries.management import only_actor, print_reports
 
 STATUS_LABELS = {
     FileStatus.SAME: "unchanged",
@@ -34,12 +35,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("dir", metavar="DIR", help="The folder that projects were exported into.")
         parser.add_argument("--dry-run", action="store_true", help="Show what would be done; change nothing.")
-        add_actor_options(parser)
+        add_selection_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        root, dry_run = Path(options["dir"]), options["dry_run"]
+        root, dry_run, selection = Path(options["dir"]), options["dry_run"], selection_of(options)
         try:
-            actor = named_actor(options) or _exported_from(root) or only_actor()
+            exporter = _exported_from(root) if selection.agent_id is None else None
+            actor = exporter or only_actor(selection)
             syncing = SyncContext(actor, command("sync_projects"), timezone.now(), dry_run)
             reports = sync_projects(syncing=syncing, root=root)
         except FileNotFoundError:

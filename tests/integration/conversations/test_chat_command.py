@@ -13,7 +13,7 @@ from tests.fakes.llm_server import LLMServer, Reply
 def run_chat(monkeypatch: pytest.MonkeyPatch, *lines: str) -> str:
     monkeypatch.setattr("sys.stdin", StringIO("".join(f"{line}\n" for line in lines)))
     out = StringIO()
-    call_command("chat", agent="kana", stdout=out, stderr=StringIO())
+    call_command("chat", agent="kana", user="", stdout=out, stderr=StringIO())
     return out.getvalue()
 
 
@@ -25,6 +25,11 @@ def test_it_fails_where_the_last_message_has_no_answer(
     with pytest.raises(CommandError, match="no answer"):
         run_chat(monkeypatch, "Hello.")
     assert Message.objects.get().content == "Hello."
+
+
+def test_whose_memory_it_is_must_be_said() -> None:
+    with pytest.raises(CommandError, match="--user"):
+        call_command("chat", "--agent", "kana")
 
 
 def test_it_ends_well_with_an_answer(

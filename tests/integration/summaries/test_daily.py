@@ -69,6 +69,19 @@ def test_a_day_is_told_in_the_agents_language(actor: Actor) -> None:
     ]
 
 
+def test_an_agent_alone_means_all_its_users(actor: Actor) -> None:
+    note_event(
+        actor=a_project("nemuro", user_id="mika").actor,
+        project=None,
+        kind=EventKind.READ,
+        now=datetime(2026, 3, 1, 9, tzinfo=UTC),
+    )
+
+    lines = told("--day", "2026-03-01", "--agent", "kana")
+
+    assert [line.split()[0] for line in lines] == ["kana/hiroki", "kana/mika"]
+
+
 def test_nothing_is_told_of_those_with_whom_nothing_was_done(actor: Actor) -> None:
     assert told("--day", "2026-04-01") == ["Nothing was done with projects on 2026-04-01."]
     assert [line.startswith("Nothing was done") for line in told()] == [True]

@@ -278,6 +278,14 @@ def test_a_tree_of_somebody_else_and_a_damaged_one_are_refused(project: Project,
     assert all("unchanged" in line for line in lines), "without a manifest equal texts are no conflict"
 
 
+def test_an_agent_alone_means_its_only_user_with_projects(project: Project, tmp_path: Path) -> None:
+    assert run("export_projects", tmp_path, "--agent", "kana")
+    assert (tmp_path / "projects" / "otaru").is_dir()
+    assert run("sync_projects", tmp_path, "--agent", "kana", "--dry-run")
+    a_project("nemuro", user_id="mika")
+    assert "say whose" in failed("export_projects", tmp_path, "--agent", "kana")
+
+
 def test_commands_say_what_is_missing(db: None, tmp_path: Path) -> None:
     assert "Nobody has a project" in failed("export_projects", tmp_path)
     assert "--user needs --agent" in failed("export_projects", tmp_path, "--user", "x")
