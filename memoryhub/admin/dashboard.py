@@ -26,13 +26,12 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock, format_count
-from memoryhub.admin.jobs import HEALTH_LABELS, BackgroundStatus, background_status
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.status import QueueHealth, jobs_status
+from memoryhub.jobs.status import HEALTH_LABELS, JobsStatus, jobs_status
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.postgres import disk_space
@@ -113,7 +112,7 @@ class Tile(LinkedItem):
     section: Section = Section.HOLDINGS
     recent: Any = None
     page: str = ""
-    alarm: BackgroundStatus | None = None
+    alarm: JobsStatus | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -266,11 +265,10 @@ def core_panel(now: datetime) -> list[PanelItem]:
 def _background_tile(now: datetime) -> Tile:
     state = jobs_status(now)
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
-    if ended_badly and state.health in (QueueHealth.IDLE, QueueHealth.WORKING):
+    if ended_badly and state.is_healthy:
         query = "?state__in=failed,dead"
         return Tile(_("Jobs"), Count(ended_badly), _("failed or dead"), Job, query, section=Section.BACKGROUND)
-    waiting, words = Count(state.jobs.get(State.QUEUED, 0)), background_status(state)
-    alarm = None if words.is_healthy else words
+    waiting, alarm = Count(state.jobs.get(State.QUEUED, 0)), None if state.is_healthy else state
     return Tile(_("Jobs"), waiting, HEALTH_LABELS[state.health], Job, section=Section.BACKGROUND, alarm=alarm)
 
 

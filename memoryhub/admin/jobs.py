@@ -11,12 +11,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 from django_q.models import Failure, OrmQ, Schedule, Success
 
 from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, owner_label, principal, title_with_time
-from memoryhub.admin.columns import choice_displays, choice_filter, column, full_time
+from memoryhub.admin.columns import choice_displays, choice_filter, column
 from memoryhub.admin.labels import job_label
 from memoryhub.admin.object_actions import (
     Confirmation,
@@ -35,7 +35,7 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.registry import KINDS, schedules
-from memoryhub.jobs.status import ALIVE_WITHIN, JobsStatus, QueueHealth, jobs_status
+from memoryhub.jobs.status import ALIVE_WITHIN, jobs_status
 from memoryhub.search.models import EmbeddingSpace
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
@@ -171,7 +171,7 @@ class JobAdmin(DecisionAdmin):
             }
             for title, states, query in PRESETS
         ]
-        extra = {"background": background_status(state), "presets": presets}
+        extra = {"background": state, "presets": presets}
         return super().changelist_view(request, {**(extra_context or {}), **extra})
 
     def title_of(self, row: Any) -> str:
@@ -246,60 +246,6 @@ def _decide(request: HttpRequest, job: Job, reason: str, verb: str) -> Done:
         raise WrongState(decision.skipped % {"count": 1})
     undo = reverse(f"admin:memoryhub_job_{OPPOSITE[verb]}", args=[job.pk])
     return Done(decision.done % {"count": 1}, undo=undo, logged=verb)
-
-
-HEALTH_LABELS: dict[QueueHealth, Any] = {
-    QueueHealth.IDLE: _("idle"),
-    QueueHealth.WORKING: _("busy"),
-    QueueHealth.BEHIND: _("behind"),
-    QueueHealth.DOWN: _("no workers"),
-}
-
-
-@dataclass(frozen=True)
-class BackgroundStatus:
-    """The state of the workers in words, with advice where something should be done."""
-
-    health: QueueHealth
-    sentence: str
-    advice: str
-
-    @property
-    def is_healthy(self) -> bool:
-        return self.health in (QueueHealth.IDLE, QueueHealth.WORKING)
-
-
-def background_status(state: JobsStatus) -> BackgroundStatus:
-    if state.health is not QueueHealth.DOWN:
-        words = ngettext("%(count)d worker, %(health)s:", "%(count)d workers, %(health)s:", state.workers)
-        workers = words % {"count": state.workers, "health": HEALTH_LABELS[state.health]}
-    elif state.last_seen_at is None:
-        workers = gettext("No worker is there (none was ever seen); the background may be down:")
-    else:
-        words = gettext("No worker is there (the last was seen at %(time)s); the background may be down:")
-        workers = words % {"time": full_time(state.last_seen_at)}
-    counts = gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % {
-        job_state.value: state.jobs.get(job_state, 0) for job_state in State
-    }
-    return BackgroundStatus(state.health, f"{workers} {counts}", _advice(state))
-
-
-def _advice(state: JobsStatus) -> str:
-    if state.health is QueueHealth.DOWN:
-        return gettext(
-            "Start the workers with “manage.py serve” (all in one) or “manage.py run_worker” (workers alone). "
-            "Nothing is lost meanwhile: what waits is done once they are there."
-        )
-    if state.health is QueueHealth.BEHIND:
-        minutes = int(state.waited.total_seconds() // 60)
-        return ngettext(
-            "The oldest job has waited for %(minutes)d minute. Add workers (MEMORYHUB_WORKERS), or look below for jobs "
-            "that fail again and again.",
-            "The oldest job has waited for %(minutes)d minutes. Add workers (MEMORYHUB_WORKERS), or look below for "
-            "jobs that fail again and again.",
-            minutes,
-        ) % {"minutes": minutes}
-    return ""
 
 
 @admin.register(EmbeddingSpace)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -24,7 +24,7 @@ from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.embeddings.spaces import plan_change, unfinished_spaces
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.status import DatabaseCollector, QueueHealth, jobs_status
+from memoryhub.jobs.status import DatabaseCollector, jobs_status
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
@@ -55,7 +55,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed. On a full
     disk reads go on.
     """
-    with own_connection():
+    with own_connection(), translation.override("en"):
         results = {name: run_check(check) for name, check in CHECKS.items()}
     is_ready = all(is_ok for name, (is_ok, _) in results.items() if name not in OPTIONAL_CHECKS)
     body = {
@@ -105,7 +105,7 @@ def _embedder() -> CheckResult:
 
 def _workers() -> CheckResult:
     state = jobs_status(timezone.now())
-    return state.health is not QueueHealth.DOWN, state.detail
+    return bool(state.workers), f"{state.sentence} {state.advice}".rstrip()
 
 
 def _disk() -> CheckResult:
@@ -233,8 +233,8 @@ def disk() -> Iterator[Finding]:
 def workers() -> Iterator[Finding]:
     """Check that workers are alive, and count dead jobs."""
     state = jobs_status(datetime.now(UTC))
-    is_healthy = state.health in (QueueHealth.IDLE, QueueHealth.WORKING)
-    yield Finding(Level.FINE if is_healthy else Level.WARNING, "workers", state.detail)
+    detail = f"{state.sentence} {state.advice}".rstrip()
+    yield Finding(Level.FINE if state.is_healthy else Level.WARNING, "workers", detail)
     ended_badly = Job.objects.ended_badly().count()
     if ended_badly:
         detail = f"{ended_badly} jobs failed or are dead; `manage.py jobs list` says why, `jobs retry` sends them back"

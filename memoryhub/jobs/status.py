@@ -1,16 +1,19 @@
 """The state of background work: workers, queued jobs, and whether the queue is idle, working, behind or down."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.db import Error
 from django.db.models import Count, Min
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -31,6 +34,14 @@ class QueueHealth(StrEnum):
     WORKING = "working"
     BEHIND = "behind"
     DOWN = "down"
+
+
+HEALTH_LABELS: Final[Mapping[QueueHealth, Any]] = {
+    QueueHealth.IDLE: _("idle"),
+    QueueHealth.WORKING: _("busy"),
+    QueueHealth.BEHIND: _("behind"),
+    QueueHealth.DOWN: _("no workers"),
+}
 
 
 @dataclass(frozen=True)
@@ -57,21 +68,41 @@ class JobsStatus:
         return QueueHealth.WORKING if self.jobs.get(State.RUNNING) or self.oldest_due_at else QueueHealth.IDLE
 
     @property
-    def detail(self) -> str:
-        waiting, running, failed, dead = (
-            self.jobs.get(state, 0) for state in (State.QUEUED, State.RUNNING, State.FAILED, State.DEAD)
-        )
-        counts = f"{waiting} jobs wait, {running} run, {failed} failed, {dead} are dead"
+    def is_healthy(self) -> bool:
+        return self.health in (QueueHealth.IDLE, QueueHealth.WORKING)
+
+    @property
+    def sentence(self) -> str:
+        """Describe workers and jobs in the active language."""
+        if self.workers:
+            words = ngettext("%(count)d worker, %(health)s:", "%(count)d workers, %(health)s:", self.workers)
+            workers = words % {"count": self.workers, "health": HEALTH_LABELS[self.health]}
+        elif self.last_seen_at is None:
+            workers = gettext("No worker is there (none was ever seen); the background may be down:")
+        else:
+            words = gettext("No worker is there (the last was seen at %(time)s); the background may be down:")
+            workers = words % {"time": date_format(timezone.localtime(self.last_seen_at), "DATETIME_FORMAT")}
+        counts = gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.")
+        return f"{workers} {counts % {state.value: self.jobs.get(state, 0) for state in State}}"
+
+    @property
+    def advice(self) -> str:
+        """Return what to do, in the active language; empty where all is well."""
         if self.health is QueueHealth.DOWN:
-            last_seen = (
-                f"the last was seen at {self.last_seen_at:%Y-%m-%d %H:%M:%S} UTC"
-                if self.last_seen_at
-                else "none was ever seen"
+            return gettext(
+                "Start the workers with “manage.py serve” (all in one) or “manage.py run_worker” (workers alone). "
+                "Nothing is lost meanwhile: what waits is done once they are there."
             )
-            start = "Start them with `manage.py serve` or `manage.py run_worker`."
-            return f"No worker is there ({last_seen}): {counts}. {start}"
-        behind = " They are behind: add workers (MEMORYHUB_WORKERS)." if self.health is QueueHealth.BEHIND else ""
-        return f"{self.workers} workers, {self.health}: {counts}.{behind}"
+        if self.health is QueueHealth.BEHIND:
+            minutes = int(self.waited.total_seconds() // 60)
+            return ngettext(
+                "The oldest job has waited for %(minutes)d minute. Add workers (MEMORYHUB_WORKERS), or look for "
+                "jobs that fail again and again.",
+                "The oldest job has waited for %(minutes)d minutes. Add workers (MEMORYHUB_WORKERS), or look for "
+                "jobs that fail again and again.",
+                minutes,
+            ) % {"minutes": minutes}
+        return ""
 
 
 def jobs_status(now: datetime) -> JobsStatus:
