@@ -20,7 +20,7 @@ from memoryhub.embeddings.spaces import writing_spaces
 from memoryhub.importexport.imports import ImportContext
 from memoryhub.importexport.models import ImportedRow
 from memoryhub.importexport.records import MESSAGES, SESSIONS, ImportedMessage, ImportedSession, LocatedRecord
-from memoryhub.jobs.queue import enqueue_triggered_by_each
+from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.models import Actor
@@ -117,7 +117,7 @@ def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: Impor
     keys = [session.pk for session in sessions]
     audit.record_each(by=context.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=context.now)
     spoken = [session.pk for session in sessions if session.message_count]
-    enqueue_triggered_by_each("turn", actor_id=actor.pk, session_ids=spoken)
+    enqueue_triggered("turn", actor_id=actor.pk, session_ids=spoken)
     for session in sessions:
         context.note_row(actor, SESSION_KIND, session.pk, first_seq=1, last_seq=session.message_count)
 

@@ -78,12 +78,8 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
         query("enqueue_all", server_prepared=True, **values)
 
 
-def enqueue_triggered(*events: Event, actor_id: UUID, session_id: UUID) -> None:
-    enqueue_triggered_by_each(*events, actor_id=actor_id, session_ids=[session_id])
-
-
-def enqueue_triggered_by_each(*events: Event, actor_id: UUID, session_ids: Sequence[UUID]) -> None:
-    """Enqueue the jobs that events of several sessions of one actor trigger."""
+def enqueue_triggered(*events: Event, actor_id: UUID, session_ids: Sequence[UUID]) -> None:
+    """Enqueue the jobs that events of sessions of one actor trigger."""
     has_model = settings.LLM.provider != "none"
     orders = {
         (kind.name, key): Order(kind.name, key, {"session_id": str(session_id)}, after.delay_seconds)

@@ -11,8 +11,6 @@ Run = Callable[[JobContext], Writes | None]
 Event = Literal["turn", "answer", "session", "summary"]
 """Events of a session: a message was added, an answer was given, it ended, its summary was written."""
 
-MAX_NAME_LENGTH: Final = 64
-
 
 class UnknownKind(LookupError):
     """No job is registered under this name."""
@@ -44,7 +42,7 @@ class JobKind:
 
     `run` is called outside any transaction and returns a function that writes the results, or None. A lost worker is
     noticed after `lease_seconds`; an attempt may take `deadline_seconds`; at most `at_once` run at a time over all
-    workers. Raises ValueError for invalid values.
+    workers.
     """
 
     name: str
@@ -54,20 +52,6 @@ class JobKind:
     at_once: int | None = None
     schedule: Schedule | None = None
     after: tuple[After, ...] = ()
-
-    def __post_init__(self) -> None:
-        if max(len(self.name), len(self.schedule.name) if self.schedule else 0) > MAX_NAME_LENGTH:
-            raise ValueError(f"{self.name!r}: a name has at most {MAX_NAME_LENGTH} characters.")
-        if not _is_whole(self.lease_seconds, 2) or not _is_whole(self.deadline_seconds, 1):
-            raise ValueError(
-                f"{self.name}: lease_seconds must be a whole number from 2 on, deadline_seconds from 1 on."
-            )
-        if self.at_once is not None and not _is_whole(self.at_once, 1):
-            raise ValueError(f"{self.name}: at_once must be 1 or more, or left out.")
-
-
-def _is_whole(value: object, minimum: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
 KINDS: Final[dict[str, JobKind]] = {}

@@ -314,7 +314,7 @@ class SummaryTexts(WrittenTexts[Summary]):
         return locked
 
     def changed(self, row: Summary) -> None:
-        enqueue_triggered("summary", actor_id=row.actor_id, session_id=row.session_id)
+        enqueue_triggered("summary", actor_id=row.actor_id, session_ids=[row.session_id])
 
     def forget(self, row: Summary) -> None:
         """Delete the draft: the next trigger writes another summary, from the session's beginning."""

@@ -88,11 +88,11 @@ def test_what_follows_a_turn_needs_a_model_where_it_says_so(
         monkeypatch.setitem(KINDS, name, replace(KINDS[name], after=(after,)))
     session_id = uuid4()
 
-    enqueue_triggered("turn", actor_id=actor.id, session_id=session_id)
+    enqueue_triggered("turn", actor_id=actor.id, session_ids=[session_id])
     assert list(Job.objects.values_list("kind", "key")) == [("nothing", str(session_id))]
 
     settings.LLM = LLMConfig("openai", base_url="http://127.0.0.1:1/v1")
-    enqueue_triggered("turn", actor_id=actor.id, session_id=session_id)
+    enqueue_triggered("turn", actor_id=actor.id, session_ids=[session_id])
     assert sorted(Job.objects.values_list("kind", "key")) == [("note", "actor"), ("nothing", str(session_id))]
 
 
