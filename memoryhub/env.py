@@ -7,7 +7,7 @@ settings, so that the supervisor can use it before a database exists.
 
 import os
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -93,9 +93,22 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         debug=read_switch(source, "DEBUG", False),
         demo=read_switch(source, "DEMO", True),
         process=source.get("MEMORYHUB_PROCESS") or "command",
-        allowed_hosts=_hosts(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
-        trusted_origins=_origins(source, "CSRF_TRUSTED_ORIGINS"),
-        tls_proxies=_addresses(source, "MEMORYHUB_TLS_PROXY"),
+        allowed_hosts=read_words(
+            source,
+            "ALLOWED_HOSTS",
+            _is_host,
+            "names or addresses without a scheme and a port, such as memory.example.org",
+        )
+        or ("localhost", "127.0.0.1", "[::1]"),
+        trusted_origins=read_words(
+            source,
+            "CSRF_TRUSTED_ORIGINS",
+            _is_origin,
+            "origins with their scheme and without a path, such as https://memory.example.org",
+        ),
+        tls_proxies=read_words(
+            source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.16.0.0/12"
+        ),
         pool_min=pool_min,
         pool_max=_integer(
             source,
@@ -195,45 +208,31 @@ def _prices(source: Mapping[str, str]) -> PriceList:
         ) from None
 
 
-def _addresses(source: Mapping[str, str], name: str) -> tuple[str, ...]:
-    words = read_words(source, name)
+def _is_network(word: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_network(word))
+    return False
+
+
+def _is_host(word: str) -> bool:
+    return "/" not in word and (":" not in word or (word.startswith("[") and word.endswith("]")))
+
+
+def _is_origin(word: str) -> bool:
+    """Django compares origins as texts, so that one with a final slash would never match."""
+    scheme, _, rest = word.partition("://")
+    return scheme in {"http", "https"} and bool(rest) and "/" not in rest
+
+
+def read_words(
+    source: Mapping[str, str], name: str, is_valid: Callable[[str], bool] = bool, expected: str = ""
+) -> tuple[str, ...]:
+    """Return the words between commas; raises EnvironmentProblem for an invalid one, naming what is expected."""
+    words = tuple(word.strip() for word in source.get(name, "").split(",") if word.strip())
     for word in words:
-        try:
-            ip_network(word)
-        except ValueError:
-            raise EnvironmentProblem(
-                f"{name} must hold addresses or networks, such as 127.0.0.1 or 172.16.0.0/12, not {word!r}."
-            ) from None
+        if not is_valid(word):
+            raise EnvironmentProblem(f"{name} must hold {expected}, not {word!r}.")
     return words
-
-
-def _hosts(source: Mapping[str, str], name: str) -> tuple[str, ...]:
-    words = read_words(source, name)
-    for word in words:
-        is_ipv6 = word.startswith("[") and word.endswith("]")
-        if "/" in word or (":" in word and not is_ipv6):
-            raise EnvironmentProblem(
-                f"{name} must hold names or addresses without a scheme and a port, such as memory.example.org, "
-                f"not {word!r}."
-            )
-    return words
-
-
-def _origins(source: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Return origins. Django compares them as texts, so that one with a final slash would never match."""
-    words = read_words(source, name)
-    for word in words:
-        scheme, _, rest = word.partition("://")
-        if scheme not in {"http", "https"} or not rest or "/" in rest:
-            raise EnvironmentProblem(
-                f"{name} must hold origins with their scheme and without a path, such as https://memory.example.org, "
-                f"not {word!r}."
-            )
-    return words
-
-
-def read_words(source: Mapping[str, str], name: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in source.get(name, "").split(",") if word.strip())
 
 
 def read_value(source: Mapping[str, str], *names: str) -> str | None:

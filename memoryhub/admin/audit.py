@@ -21,15 +21,12 @@ from memoryhub.auth.models import AuditEntry
 MAX_PEOPLE = 200
 
 
-def _people() -> list[tuple[str, str]]:
-    people = User.objects.order_by("username").values_list("pk", "username")[:MAX_PEOPLE]
-    return [(str(pk), name) for pk, name in people]
-
-
 PersonFilter = choice_filter(
     _("person"),
     "person",
-    _people,
+    lambda: [
+        (str(pk), name) for pk, name in User.objects.order_by("username").values_list("pk", "username")[:MAX_PEOPLE]
+    ],
     lambda rows, person: rows.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else rows,
 )
 

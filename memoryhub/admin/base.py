@@ -55,10 +55,6 @@ def clock() -> datetime:
     return timezone.now()
 
 
-def policy_errors(error: PolicyError) -> list[str]:
-    return [f"{key}: {problem}" for key, problem in error.errors.items()]
-
-
 def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
     """Return an action's error as pairs of form field and message."""
     if isinstance(error, VersionMismatch):
@@ -72,7 +68,7 @@ def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
         return [(error.field, str(error))]
     if "agent_id" in error.errors:
         return [("agent_id", str(error))]
-    return [("policy", problem) for problem in policy_errors(error)]
+    return [("policy", f"{key}: {problem}") for key, problem in error.errors.items()]
 
 
 class ActionForm(forms.ModelForm):
@@ -161,20 +157,13 @@ class HubAdmin(ModelAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Return the screen's URLs, behind those of the rows' own pages and actions (`object_actions.row_page`)."""
-        model = f"{self.opts.app_label}_{self.opts.model_name}"
-        views = {name: getattr(self, name) for name in dir(type(self)) if name.endswith("_view")}
-        pages = {name.removesuffix("_view"): view for name, view in views.items() if hasattr(view, "is_row_view")}
-        return [
-            *(
-                path(
-                    f"<path:object_id>/{name.replace('_', '-')}/",
-                    self.admin_site.admin_view(view),
-                    name=f"{model}_{name}",
-                )
-                for name, view in pages.items()
-            ),
-            *super().get_urls(),
-        ]
+        model, urls = f"{self.opts.app_label}_{self.opts.model_name}", []
+        for attribute in dir(type(self)):
+            if attribute.endswith("_view") and hasattr(view := getattr(self, attribute), "is_row_view"):
+                name = attribute.removesuffix("_view")
+                address = f"<path:object_id>/{name.replace('_', '-')}/"
+                urls.append(path(address, self.admin_site.admin_view(view), name=f"{model}_{name}"))
+        return [*urls, *super().get_urls()]
 
     def view_row(self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]) -> HttpResponse:
         """Call a view with a row; 403 without permission to see it, a redirect to the list where it is gone."""
@@ -271,20 +260,12 @@ class HubAdmin(ModelAdmin):
             row.page_title = self.title_of(row)
         return row
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
-    ) -> HttpResponse:
-        if obj is not None:
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if (obj := kwargs.get("obj")) is not None:
             context["subtitle"] = getattr(obj, "page_title", None) or context.get("subtitle")
             self.prepare_rows(request, [obj])
             context.update(self.context_of(request, obj))
-        return cast(HttpResponse, super().render_change_form(request, context, add, change, form_url, obj))
+        return super().render_change_form(request, context, *args, **kwargs)
 
 
 class ReadOnlyAdmin(HubAdmin):
@@ -317,20 +298,12 @@ class ActionAdmin(HubAdmin):
         form.action_error, form.person = getattr(request, "action_error", None), request.user
         return form  # type: ignore[no-any-return]
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        view = super().changeform_view
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         try:
-            response: HttpResponse = view(request, object_id, form_url, extra_context)
+            return super().changeform_view(request, *args, **kwargs)
         except (DomainError, PolicyError) as error:
             request.action_error = error  # type: ignore[attr-defined]
-            response = view(request, object_id, form_url, extra_context)
-        return response
+            return super().changeform_view(request, *args, **kwargs)
 
 
 def excerpt(text: str | None, length: int = EXCERPT_LENGTH) -> str:

@@ -76,7 +76,10 @@ def shared_words(text: str, other: str) -> list[Marked]:
             for index, pair in enumerate(map("".join, pairwise(unspaced))):
                 if pair in terms:
                     shared[index] = shared[index + 1] = True
-            pieces = list(zip(unspaced, _whole_words(unspaced, shared), strict=True))
+            pieces = [
+                (char, here or (before and char in NON_INITIAL_KANA))
+                for char, here, before in zip(unspaced, shared, [False, *shared], strict=False)
+            ]
         for piece, is_shared in pieces:
             if parts and parts[-1].is_shared == is_shared:
                 parts[-1] = Marked(parts[-1].text + piece, is_shared)
@@ -87,13 +90,6 @@ def shared_words(text: str, other: str) -> list[Marked]:
 
 NON_INITIAL_KANA: Final = "んンーゃゅょャュョ"
 """Kana that begin no word; a mark is extended over them."""
-
-
-def _whole_words(run: str, shared: Sequence[bool]) -> list[bool]:
-    return [
-        is_shared or (index > 0 and shared[index - 1] and run[index] in NON_INITIAL_KANA)
-        for index, is_shared in enumerate(shared)
-    ]
 
 
 def page_deadline(seconds: float = TIME_LIMIT_SECONDS) -> float:

@@ -120,11 +120,6 @@ StateFilter = choice_filter(
 )
 
 
-def _state_of(key: ApiKey) -> tuple[str, Any]:
-    state = key.state(clock())
-    return state, STATE_LABELS[state]
-
-
 @admin.register(ApiKey)
 class KeyAdmin(ActionAdmin):
     """API keys. The secret is in the response to the form that issued it, and nowhere else."""
@@ -174,7 +169,9 @@ class KeyAdmin(ActionAdmin):
     )
 
     state, shown_state = label_displays(
-        _state_of, {"usable": "success", "expired": "warning", "revoked": "danger"}, description=_("state")
+        lambda key: (state := key.state(clock()), STATE_LABELS[state]),
+        {"usable": "success", "expired": "warning", "revoked": "danger"},
+        description=_("state"),
     )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
@@ -183,7 +180,20 @@ class KeyAdmin(ActionAdmin):
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         ids, reason = selected_ids(queryset), submitted_reason(request)
-        question = _confirmation(list(ApiKey.objects.filter(pk__in=ids)))
+        usable = list(ApiKey.objects.filter(pk__in=ids, revoked_at=None))
+        question = Confirmation(
+            title=_("Revoke API keys"),
+            sentences=[
+                REVOKED_FOR_GOOD % {"count": len(usable)},
+                *count_sentences((REVOKED_ALREADY, len(ids) - len(usable))),
+                *([_("This cannot be undone; who still needs access gets another key.")] if usable else []),
+            ],
+            examples=[format_html("<bdi>{}</bdi>: {}", str(key), last_use(key)) for key in usable],
+            button=_("Revoke for good"),
+            can_proceed=bool(usable),
+            is_danger=True,
+            needs_reason=True,
+        )
         if page := confirmation_page(self, request, question, action="revoke", keys=ids):
             return page
         revoked = 0
@@ -234,23 +244,6 @@ class KeyAdmin(ActionAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         may = row.revoked_at is None and self.has_revoke_permission(request)
         return {"may_revoke": may, "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME}
-
-
-def _confirmation(keys: Sequence[ApiKey]) -> Confirmation:
-    usable = [key for key in keys if key.revoked_at is None]
-    return Confirmation(
-        title=_("Revoke API keys"),
-        sentences=[
-            REVOKED_FOR_GOOD % {"count": len(usable)},
-            *count_sentences((REVOKED_ALREADY, len(keys) - len(usable))),
-            *([_("This cannot be undone; who still needs access gets another key.")] if usable else []),
-        ],
-        examples=[format_html("<bdi>{}</bdi>: {}", str(key), last_use(key)) for key in usable],
-        button=_("Revoke for good"),
-        can_proceed=bool(usable),
-        is_danger=True,
-        needs_reason=True,
-    )
 
 
 def last_use(key: ApiKey) -> str:

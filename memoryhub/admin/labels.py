@@ -4,6 +4,7 @@ Models name their fields in English, as the API does; pages translate these name
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from django.apps import apps
@@ -138,14 +139,6 @@ def model_of(kind: str) -> type[Model] | None:
     return next((model for model in admin.site._registry if model._meta.model_name == name), None)
 
 
-def parse_key(model: type[Model], text: object) -> Any:
-    """Return an audit entry's object id as a key of the model; None where it is none."""
-    try:
-        return model._meta.pk.to_python(text)
-    except ValidationError:
-        return None
-
-
 def row_labels(request: Any, objects: Iterable[tuple[type[Model], object]]) -> dict[tuple[type[Model], str], str]:
     """Return the labels of rows by model and key, read by one statement for each model that the user may see.
 
@@ -153,7 +146,8 @@ def row_labels(request: Any, objects: Iterable[tuple[type[Model], object]]) -> d
     """
     keys_by_model: dict[type[Model], set[Any]] = {}
     for model, key in objects:
-        keys_by_model.setdefault(model, set()).add(parse_key(model, key))
+        with suppress(ValidationError):  # an audit entry's object id may be no key
+            keys_by_model.setdefault(model, set()).add(model._meta.pk.to_python(key))
     labels: dict[tuple[type[Model], str], str] = {}
     for model, keys in keys_by_model.items():
         screen: Any = admin.site._registry[model]

@@ -1,7 +1,6 @@
 """The command palette: screens by their names, and rows by their words, as far as the person may see them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from django.contrib import admin
@@ -27,32 +26,20 @@ MAX_ROWS: Final = 6
 MAX_QUERY_LENGTH: Final = 200
 
 
-@dataclass(frozen=True)
-class PaletteEntry:
-    """A link with description and icon."""
-
-    title: str
-    description: Any
-    link: str
-    icon: str
-
-
 def palette(request: HttpRequest) -> HttpResponse:
     """Return links that match the query; called while the user types."""
     words = submitted_text(request, "s").strip()[:MAX_QUERY_LENGTH]
-    entries = [*_screens(request, words), *_rows(request, words)] if words else []
+    entries = list(_entries(request, words)) if words else []
     response = render(request, "admin/memoryhub/palette.html", {"found": entries, "words": words})
     response["Cache-Control"] = "no-store"
     return response
 
 
-def _screens(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
+def _entries(request: HttpRequest, words: str) -> Iterator[dict[str, Any]]:
+    """Yield links with title, description and icon: screens, then rows."""
     for name, (title, icon) in SCREENS.items():
         if words.casefold() in str(title).casefold() and may_open(name, request):
-            yield PaletteEntry(str(title), "", address_of(name), icon)
-
-
-def _rows(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
+            yield {"title": str(title), "description": "", "link": address_of(name), "icon": icon}
     screens = {
         f"{model._meta.app_label}_{model._meta.model_name}": screen for model, screen in admin.site._registry.items()
     }
@@ -63,7 +50,8 @@ def _rows(request: HttpRequest, words: str) -> Iterator[PaletteEntry]:
         title, icon = SCREENS[name]
         rows, _may_repeat = screen.get_search_results(request, screen.get_queryset(request), words)
         for row in rows.order_by(*screen.get_ordering(request))[:MAX_ROWS]:
-            yield PaletteEntry(screen.label_of(row), title, reverse(f"admin:{name}_change", args=[row.pk]), icon)
+            link = reverse(f"admin:{name}_change", args=[row.pk])
+            yield {"title": screen.label_of(row), "description": title, "link": link, "icon": icon}
 
 
 PAGES = [Page("palette/", "palette", palette, ())]

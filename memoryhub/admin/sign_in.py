@@ -7,6 +7,7 @@ import logging
 from typing import Any, Final, cast
 from urllib.parse import urlencode
 
+from allauth.account.stages import LoginStageController
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
@@ -149,7 +150,7 @@ class CodeForm(forms.Form):
 @never_cache
 def second_step(request: HttpRequest) -> HttpResponse:
     """Ask for a code after the password, or set up a required second factor."""
-    step = second_factor.pending_step(request)
+    step = LoginStageController.enter(request, second_factor.SecondFactorStage.key)
     if step is None:
         return HttpResponseRedirect(reverse("admin:login"))
     person, form = step.login.user, CodeForm(request.POST or None)

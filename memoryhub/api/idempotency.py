@@ -151,22 +151,18 @@ def _database_lock(call: Call) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
         if not cursor.fetchone()[0]:
-            _wait_for(cursor, number)
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(MAX_WAIT_MS)])
+            try:
+                cursor.execute("SELECT pg_advisory_lock(%s)", [number])
+            except OperationalError:
+                raise Problem(409, "idempotency_in_progress", IN_PROGRESS) from None
+            finally:
+                cursor.execute("SELECT set_config('lock_timeout', '0', false)")
     try:
         yield
     finally:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
-
-
-def _wait_for(cursor: Any, number: int) -> None:
-    cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(MAX_WAIT_MS)])
-    try:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [number])
-    except OperationalError:
-        raise Problem(409, "idempotency_in_progress", IN_PROGRESS) from None
-    finally:
-        cursor.execute("SELECT set_config('lock_timeout', '0', false)")
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class CursorPagination(BasePagination):
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.request = request
-        limit = _limit(request.query_params.get("limit"))
+        limit = _limit(request.query_params.get("limit", str(DEFAULT_LIMIT)))
         try:
             text = request.query_params.get("cursor")
             cursor = (
@@ -135,9 +135,7 @@ class CursorPagination(BasePagination):
         return zlib.crc32(repr((self.request.path, tuple(self.ordering), filters)).encode())
 
 
-def _limit(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_LIMIT
+def _limit(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MAX_LIMIT):
         raise ValidationError({"limit": [f"must be a whole number from 1 to {MAX_LIMIT}."]})
     return int(text)

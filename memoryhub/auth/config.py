@@ -5,6 +5,7 @@ No Django here: `settings.py` keeps the result of `SignInConfig.from_env(os.envi
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from types import MappingProxyType
@@ -76,20 +77,16 @@ def _checked_host(issuer: str) -> str:
     except ValueError:
         host = ""
     is_plain = bool(host) and not parts.query and not parts.fragment and " " not in issuer
-    is_safe = is_plain and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host)))
+    is_loopback = host == "localhost"
+    with suppress(ValueError):
+        is_loopback = is_loopback or ip_address(host).is_loopback
+    is_safe = is_plain and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))
     if is_safe and len(issuer) <= MAX_ISSUER_LENGTH:
         return host
     raise EnvironmentProblem(
         f"{PREFIX}ISSUER must be an address with https (http on this machine alone), such as "
         f"https://login.example.org/realms/team, not {issuer!r}."
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _roles(environ: Mapping[str, str]) -> dict[str, str]:

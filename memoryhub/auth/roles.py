@@ -43,17 +43,13 @@ SESSION_READER: Final = Grant(verbs=frozenset({"view"}), extra=frozenset({"add_r
 """View everything, store the receipt of a tried context, and end sessions."""
 
 
-def view_only(*models: str) -> Grant:
-    return Grant(verbs=frozenset({"view"}), models=frozenset(models))
-
-
 ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(
     {
         CURATOR: {
             "strength": EVERYTHING,
             "summaries": EVERYTHING,
             "conversations": SESSION_READER,
-            "memoryhub": view_only("agent", "actor"),
+            "memoryhub": Grant(verbs=frozenset({"view"}), models=frozenset({"agent", "actor"})),
         },
         ADMINISTRATOR: {
             "strength": EVERYTHING,

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from allauth.account.internal.flows.login import record_authentication
-from allauth.account.stages import LoginStage, LoginStageController
+from allauth.account.stages import LoginStage
 from allauth.mfa import app_settings
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
@@ -76,11 +76,6 @@ class SecondFactorStage(LoginStage):
         person = self.login.user
         is_required = has_second_factor(person) or needs_second_factor(proven_methods(self.request, person))
         return (HttpResponseRedirect(reverse(self.urlname)) if is_required else None), True
-
-
-def pending_step(request: HttpRequest) -> Any:
-    """Return the pending second-factor stage of a login, or None."""
-    return LoginStageController.enter(request, SecondFactorStage.key)
 
 
 def finish_step(request: HttpRequest, step: Any) -> HttpResponse:

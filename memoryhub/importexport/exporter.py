@@ -81,7 +81,9 @@ def export(selection: Selection) -> Iterator[bytes]:
 def export_lines(selection: Selection) -> Iterator[bytes]:
     tables, digest = exported_tables(), Digest()
     with snapshot():
-        yield digest.line(Part.HEADER, header(_counts(selection, tables)))
+        counts = {AGENTS.name: selection.agents().count(), ACTORS.name: selection.actors().count()}
+        counts |= {table.name: table.rows.filter(actor__in=selection.actors()).count() for table in tables}
+        yield digest.line(Part.HEADER, header({name: count for name, count in sorted(counts.items()) if count}))
         for agent in read_rows(AGENTS, selection.agents()):
             yield digest.line(Part.AGENT, agent)
             for actor in read_rows(ACTORS, selection.actors().filter(agent_id=agent["agent_id"])):
@@ -95,9 +97,3 @@ def export_lines(selection: Selection) -> Iterator[bytes]:
 def read_rows(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
     values = table.values(rows.order_by(*table.key_order))
     return (table.encode_row(row_values) for row_values in values.iterator(chunk_size=CHUNK_ROWS))
-
-
-def _counts(selection: Selection, tables: list[Table]) -> dict[str, int]:
-    counts = {AGENTS.name: selection.agents().count(), ACTORS.name: selection.actors().count()}
-    counts |= {table.name: table.rows.filter(actor__in=selection.actors()).count() for table in tables}
-    return {name: count for name, count in sorted(counts.items()) if count}

@@ -4,11 +4,12 @@ The command, the API and the admin call these actions. A batch is atomic. Existi
 system's ids, or by their texts: an interrupted run continues when it is started again, and a second run adds nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -54,8 +55,10 @@ class ImportContext:
     file_name: str = ""
     report: Report = field(default_factory=Report)
     users: set[str] = field(default_factory=set)
-    _actors: dict[str, Actor] = field(default_factory=dict)
-    _rows: list[ImportedRow] = field(default_factory=list)
+    actors: dict[str, Actor] = field(default_factory=dict)
+    """By user, as far as they were looked up."""
+    rows: list[ImportedRow] = field(default_factory=list)
+    """Rows noted in the current batch."""
 
     @property
     def channel(self) -> str:
@@ -65,13 +68,9 @@ class ImportContext:
     def actor(self, user_id: str) -> Actor:
         """Return the actor of one of the file's users, under the target's names."""
         agent_id, user_id = self.names.of("", user_id)
-        if user_id not in self._actors:
-            self._actors[user_id] = actor_for_writing(self.by, agent_id, user_id, now=self.now)
-        return self._actors[user_id]
-
-    def forget_actors(self) -> None:
-        """Clear the cache of actors after a rollback, which may have removed some."""
-        self._actors.clear()
+        if user_id not in self.actors:
+            self.actors[user_id] = actor_for_writing(self.by, agent_id, user_id, now=self.now)
+        return self.actors[user_id]
 
     def note_row(self, actor: Actor, kind: str, row_id: UUID, *, key: str = "", **details: Any) -> None:
         """Record a created or changed row for the undo of the import."""
@@ -85,13 +84,9 @@ class ImportContext:
                 now=self.now,
                 imported_at=self.now,
             )
-        self._rows.append(
+        self.rows.append(
             ImportedRow(actor=actor, import_id=self.row.pk, kind=kind, row_id=row_id, key=key, details=details)
         )
-
-    def store_rows(self) -> None:
-        ImportedRow.objects.bulk_create(self._rows)
-        self._rows.clear()
 
     def refuse(self, located: LocatedRecord, reason: str, name: str = "") -> None:
         self._locate(located)
@@ -169,7 +164,8 @@ def _write(batch: Sequence[LocatedRecord], context: ImportContext, step: Abstrac
             records = [located for located in batch if isinstance(located.record, kind)]
             if records:
                 write(records, context=context)
-        context.store_rows()
+        ImportedRow.objects.bulk_create(context.rows)
+        context.rows.clear()
 
 
 @contextmanager
@@ -180,7 +176,7 @@ def dry_step(context: ImportContext) -> Iterator[None]:
         yield
         transaction.set_rollback(True)
     context.row = row
-    context.forget_actors()
+    context.actors.clear()  # the rollback may have removed some
 
 
 @transaction.atomic
@@ -213,19 +209,8 @@ def undo_rows(*, row: Import, by: Principal, reason: str, now: datetime) -> tupl
         ImportedRow.objects.filter(import_id=row.pk).select_related("actor__agent").order_by("-id")[:UNDO_BATCH_SIZE]
     )
     kept = 0
-    for actor, kind, batch in _runs(rows):
-        kept += UNDOERS[kind](batch, actor=actor, by=by, reason=reason, now=now)
+    for (_actor_id, kind), group in groupby(rows, attrgetter("actor_id", "kind")):
+        batch = list(group)
+        kept += UNDOERS[kind](batch, actor=batch[0].actor, by=by, reason=reason, now=now)
     ImportedRow.objects.filter(import_id=row.pk, pk__in=[imported_row.pk for imported_row in rows]).delete()
     return len(rows), kept
-
-
-def _runs(rows: Iterable[ImportedRow]) -> Iterator[tuple[Actor, str, list[ImportedRow]]]:
-    """Yield consecutive rows of one actor and kind together."""
-    run: list[ImportedRow] = []
-    for row in rows:
-        if run and (run[0].actor_id, run[0].kind) != (row.actor_id, row.kind):
-            yield run[0].actor, run[0].kind, run
-            run = []
-        run.append(row)
-    if run:
-        yield run[0].actor, run[0].kind, run

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from memoryhub.validators import text_problem
 
@@ -73,10 +73,7 @@ class ImportedMemory:
     metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
     id: str = ""
     version: int = 0
-
-    @property
-    def weight(self) -> int:
-        return 2
+    weight: ClassVar[int] = 2
 
     @property
     def size(self) -> int:
@@ -96,10 +93,7 @@ class ImportedDocument:
     text: str = field(repr=False)
     description: str = field(default="", repr=False)
     base: str = ""
-
-    @property
-    def weight(self) -> int:
-        return 20
+    weight: ClassVar[int] = 20
 
     @property
     def size(self) -> int:

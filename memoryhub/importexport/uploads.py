@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -166,6 +166,8 @@ def _import(job: JobContext, row: Import) -> Any:
     dry_run = job.payload["verb"] == PREVIEW
     cursor = job.cursor or {"records": 0, "report": {}}
     names = TargetNames(row.actor.agent_id, None if row.names_users else row.actor.user_id)
+    stored = cursor["report"]
+    counts: dict[str, Any] = {name: Counter(stored.get(name, {})) for name in ("made", "known", "refused", "reasons")}
     context = ImportContext(
         format=row.format,
         names=names,
@@ -173,7 +175,7 @@ def _import(job: JobContext, row: Import) -> Any:
         now=clock(),
         dry_run=dry_run,
         row=row,
-        report=_restore_report(cursor["report"]),
+        report=Report(**counts, notes=[Note(**note) for note in stored.get("notes", [])]),
     )
     problem = ""
     try:
@@ -217,11 +219,6 @@ def _step_factory(job: JobContext, archive: Archive, context: ImportContext) -> 
             raise Postponed("The file is long; the next attempt goes on from here.", seconds=0)
 
     return step
-
-
-def _restore_report(values: Mapping[str, Any]) -> Report:
-    counts: dict[str, Any] = {name: Counter(values.get(name, {})) for name in ("made", "known", "refused", "reasons")}
-    return Report(**counts, notes=[Note(**note) for note in values.get("notes", [])])
 
 
 def _undo(job: JobContext, row: Import) -> Any:

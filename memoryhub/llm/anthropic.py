@@ -34,8 +34,12 @@ class AnthropicProvider(RemoteProvider):
     def count_tokens(self, request: CompletionRequest) -> int | None:
         """Return a request's size as Anthropic counts it; None where the server has no such call."""
         seconds = min(request.deadline_seconds, self._config.attempt_timeout_seconds)
+        sent = self._question(request)
+        exchange = self._exchange(
+            lambda client: client.messages.with_streaming_response.count_tokens(**sent, timeout=seconds)
+        )
         try:
-            counted = parse_object(run(self._body(self._counted(request, seconds), seconds)))
+            counted = parse_object(run(self._body(exchange, seconds)))
         except ProviderMisconfigured as error:
             if error.code == "not_found":
                 return None
@@ -66,12 +70,6 @@ class AnthropicProvider(RemoteProvider):
         if request.constraints.stop:
             sent["stop_sequences"] = list(request.constraints.stop)
         return self._exchange(lambda client: client.messages.with_streaming_response.create(**sent, timeout=seconds))
-
-    def _counted(self, request: CompletionRequest, seconds: float) -> Exchange:
-        sent = self._question(request)
-        return self._exchange(
-            lambda client: client.messages.with_streaming_response.count_tokens(**sent, timeout=seconds)
-        )
 
     def _models(self, seconds: float) -> Exchange:
         return self._exchange(lambda client: client.models.with_streaming_response.list(limit=1, timeout=seconds))

@@ -246,13 +246,11 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
 
 
 def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> Meter:
-    operation = request.operation
-
-    def size() -> Size:
-        return size_of(request, counter_of(provider, operation))
-
-    model = provider.model_for(operation)
-    return Meter(payer(actor), operation, provider.name, model, size, most_output=request.max_output_tokens)
+    operation, model = request.operation, provider.model_for(request.operation)
+    return Meter(
+        payer(actor), operation, provider.name, model,
+        size=lambda: size_of(request, counter_of(provider, operation)), most_output=request.max_output_tokens,
+    )  # fmt: skip
 
 
 def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:

@@ -238,25 +238,20 @@ class Supervisor:
         if self.cluster:
             self.say(f"Starting PostgreSQL in {self.environment.data_dir} …")
             self._step("-m", "memoryhub.runtime.postgres", "start")
-        self.say(f"The data lies in {self._where_data_lies()}.")
+            place = f"{self.cluster.home}, and goes with `make clean DATA=1`"
+        else:
+            database = database_settings(self.environment)
+            place = f"the database {database['NAME']} on {database['HOST'] or 'this machine'}"
+        self.say(f"The data lies in {place}.")
         if not self.serves_web:
             return  # whoever serves the web brings the tables up to date; two at once would collide
-        self._empty_shared_folder()
-        self.say("Bringing the database up to date …")
-        self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
-        self._step("manage.py", "first_run")
-
-    def _empty_shared_folder(self) -> None:
-        """Forget what former processes of the web server shared: metrics count from the start."""
+        # What former processes of the web server shared is deleted: metrics count from the start.
         shutil.rmtree(self.environment.web_folder, ignore_errors=True)
         if self.environment.shared_folder:
             (self.environment.shared_folder / METRICS).mkdir(mode=0o700, parents=True)
-
-    def _where_data_lies(self) -> str:
-        if self.cluster:
-            return f"{self.cluster.home}, and goes with `make clean DATA=1`"
-        database = database_settings(self.environment)
-        return f"the database {database['NAME']} on {database['HOST'] or 'this machine'}"
+        self.say("Bringing the database up to date …")
+        self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
+        self._step("manage.py", "first_run")
 
     def _step(self, *arguments: str) -> None:
         """Run one command to its end; a stop request terminates it."""

@@ -44,9 +44,8 @@ def recognises(archive: Archive) -> bool:
 
 
 def _is_element(value: Any) -> bool:
-    keys = ("chat_messages", "conversations_memory", "project_memories")
-    is_project = isinstance(value, dict) and "uuid" in value and "docs" in value
-    return is_project or (isinstance(value, dict) and any(key in value for key in keys))
+    keys, names = {"chat_messages", "conversations_memory", "project_memories"}, mapping(value).keys()
+    return {"uuid", "docs"} <= names or bool(keys & names)
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:

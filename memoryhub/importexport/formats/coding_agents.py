@@ -48,12 +48,9 @@ def recognises(archive: Archive) -> bool:
     if any(PurePosixPath(name).parts[0] == ".obsidian" for name in archive.names):
         return False
     transcripts = archive.ending(".jsonl")[:3]
-    has_lines = any(_is_transcript_line(value) for value in first_values(archive, transcripts))
+    lines_read = map(mapping, first_values(archive, transcripts))
+    has_lines = any(("sessionId" in line or "leafUuid" in line) and "type" in line for line in lines_read)
     return has_lines or bool(archive.named(*INSTRUCTIONS))
-
-
-def _is_transcript_line(value: Any) -> bool:
-    return isinstance(value, dict) and ("sessionId" in value or "leafUuid" in value) and "type" in value
 
 
 def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
@@ -102,7 +99,8 @@ def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterat
                 continue
             if message is None:
                 continue
-            key = _session_id(value) or key
+            session_id = value.get("sessionId")
+            key = session_id if session_id and isinstance(session_id, str) else key
             started_at = started_at or message.created_at
             messages.append(message)
             size += len(message.text)
@@ -121,11 +119,6 @@ def _session(
         return ImportedSession(checked_id(key, "sessionId"), title, started_at, fill_times(messages, started_at))
     except UnreadableElement as error:
         return Refusal(SESSIONS, str(error))
-
-
-def _session_id(value: Mapping[str, Any]) -> str:
-    session_id = value.get("sessionId")
-    return session_id if isinstance(session_id, str) else ""
 
 
 def _title(value: Mapping[str, Any]) -> str:

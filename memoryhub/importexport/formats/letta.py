@@ -50,8 +50,8 @@ def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
 
 
 def _is_agent_file(value: Any) -> bool:
-    old = isinstance(value, dict) and "core_memory" in value and "messages" in value
-    return old or (isinstance(value, dict) and "agents" in value and "blocks" in value)
+    names = mapping(value).keys()
+    return {"core_memory", "messages"} <= names or {"agents", "blocks"} <= names
 
 
 def read_agent_file(value: Any) -> Iterator[Record]:

@@ -87,7 +87,8 @@ def fit(samples: Sequence[Sample], *, prior: Factors) -> Fit:
     usable = [sample for sample in samples if sample.input_tokens > 0]
     if not usable:
         raise ValueError("There is nothing to fit to.")
-    counts = np.array([_row(sample) for sample in usable], dtype=np.float64)
+    rows = [[*(sample.by_script.get(script, 0) for script in SCRIPTS), sample.messages, 1] for sample in usable]
+    counts = np.array(rows, dtype=np.float64)
     reported = np.array([sample.input_tokens for sample in usable], dtype=np.float64)
     start = _figures(prior)
     solved = _solved(counts, reported, start)
@@ -96,10 +97,6 @@ def fit(samples: Sequence[Sample], *, prior: Factors) -> Fit:
     latin, japanese, code, other, per_message, per_request = (ceil(factor * 10_000) / 10_000 for factor in raised)
     fitted = Factors(latin, japanese, code, other, ceil(per_message), ceil(per_request))
     return Fit(fitted, len(usable), *_errors(counts, reported, prior), *_errors(counts, reported, fitted))
-
-
-def _row(sample: Sample) -> list[int]:
-    return [*(sample.by_script.get(script, 0) for script in SCRIPTS), sample.messages, 1]
 
 
 def _figures(factors: Factors) -> Figures:
@@ -186,15 +183,11 @@ class CalibratedFactors:
             if is_due:  # the others go on with what is known while one reads
                 self._expires = self._clock() + CACHE_SECONDS
         if is_due:
-            self._read()
+            try:
+                self._known = {(row.provider, row.model): row.factors for row in TokenFactors.objects.all()}
+            except Error as error:  # also of a broken connection, which is no DatabaseError; the known ones are kept
+                log.warning("token factors were not read", extra={"error": type(error).__name__})
         return self._known.get((provider, model))
-
-    def _read(self) -> None:
-        """Read the table; keep the known factors while the database is unavailable."""
-        try:
-            self._known = {(row.provider, row.model): row.factors for row in TokenFactors.objects.all()}
-        except Error as error:  # also where the connection is broken, which is no DatabaseError
-            log.warning("token factors were not read", extra={"error": type(error).__name__})
 
     def forget(self) -> None:
         """Read the table again at the next look-up."""

@@ -14,8 +14,9 @@ while it still can. Of an external database's disk nothing is known here; the er
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
+from memoryhub.env import Environment
 from memoryhub.runtime.postgres.binaries import PostgresError
 from memoryhub.runtime.postgres.cluster import ConnectionInfo, EmbeddedCluster
 
@@ -35,17 +36,6 @@ def explain_outage(error: Exception) -> str:
     elif "FATAL" in reason:
         advice = "It runs and refuses; its log is in postgres/log in the data folder."
     return f"the database does not answer as it should ({reason}). {advice}"
-
-
-class DataLocation(Protocol):
-    """Settings that say where the database lies and how much space it needs."""
-
-    @property
-    def data_dir(self) -> Path: ...
-    @property
-    def database_url(self) -> str | None: ...
-    @property
-    def min_free_mb(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -73,7 +63,7 @@ class DiskSpace:
         return f"{free}; below {self.min_free_mb} writes are refused" if self.is_low else free
 
 
-def disk_space(environment: DataLocation) -> DiskSpace | None:
+def disk_space(environment: Environment) -> DiskSpace | None:
     """Look at the disk of the embedded database; None where there is none to look at."""
     if environment.database_url:
         return None

@@ -246,7 +246,7 @@ class EmbeddedCluster:
 
     def _create(self) -> None:
         """Build the cluster aside and move it into place at once, so that a kill leaves no half of one."""
-        older = self._older_major()
+        older = max(_majors(self.home), default=None)
         draft = self.home / f"{UNFINISHED}{secrets.token_hex(4)}"
         new = self._server(draft, self.major)
         new.initialise((self._read_passwords() or self._write_passwords()).superuser)
@@ -269,9 +269,6 @@ class EmbeddedCluster:
                 f"{self.major} and carries {sorted(INSTALLATIONS)}. Dump it with the memoryhub that wrote it "
                 "(pg_dump), move the folder away, start, and restore (pg_restore)."
             )
-
-    def _older_major(self) -> int | None:
-        return max(_majors(self.home), default=None)
 
     def _move_over(self, older: int, new: server.Server) -> None:
         """Copy the database from an older version by dump and restore; the old folder stays as it is."""

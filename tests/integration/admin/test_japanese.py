@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from memoryhub.admin.base import policy_errors
+from memoryhub.admin.base import form_errors
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
 from memoryhub.jobs.registry import KINDS
@@ -196,7 +196,7 @@ def test_policy_problems_are_in_the_readers_language() -> None:
     with pytest.raises(PolicyError) as refused:
         check_overrides({"recall_limit": -1, "untrusted_channels": "slack"})
     with translation.override("ja"):
-        problems: Any = policy_errors(refused.value)
+        problems: Any = [problem for _field, problem in form_errors(refused.value)]
     assert len(problems) == 2
     for problem in problems:
         _key, _colon, words = problem.partition(": ")

@@ -16,7 +16,7 @@ from tests.integration.admin.test_roles import person
 def found(browser: Client, words: str) -> list[tuple[str, str]]:
     answer = browser.get(reverse("palette"), {"s": words})
     assert answer.status_code == 200 and "no-store" in answer["Cache-Control"]
-    return [(each.title, each.link) for each in answer.context["found"]]
+    return [(each["title"], each["link"]) for each in answer.context["found"]]
 
 
 def test_memories_sessions_projects_and_screens_are_found_by_words(boss: Client, hub: Hub) -> None:
