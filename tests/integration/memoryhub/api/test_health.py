@@ -39,6 +39,12 @@ def test_readyz_tells_each_part(db: None) -> None:
     assert set(answer.json()["checks"]) == {"database", "migrations", "embedder", "workers", "disk"}
 
 
+def test_readyz_is_english_for_every_browser(db: None) -> None:
+    detail = Client().get("/readyz", headers={"Accept-Language": "ja"}).json()["checks"]["workers"]["detail"]
+
+    assert detail.startswith("No worker is there (none was ever seen)") and "manage.py run_worker" in detail
+
+
 def test_readyz_says_503_where_migrations_wait(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'strength'")

@@ -67,10 +67,7 @@ def test_a_schedule_whose_last_job_still_waits_adds_none() -> None:
     assert Job.objects.count() == 2
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"every_seconds": 0}, {"daily_at": "03:00+09:00"}],
-)
+@pytest.mark.parametrize("wrong", [{"every_seconds": 0}, {"daily_at": "03:00+09:00"}])
 def test_a_wrong_registration_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         job("wrong", **wrong)(nothing)
