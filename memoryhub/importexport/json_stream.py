@@ -20,12 +20,12 @@ MAX_ELEMENT_BYTES: Final = 16 * 2**20
 WRAPPERS: Final = ("results", "memories", "conversations")
 """Keys of the list in exports that are one object."""
 
-# Yields pieces or error messages, each with its line; returns how much of the chunk is consumed.
-Scan = Generator[tuple[int, bytes | str], None, int]
+Pieces = Iterator[tuple[int, bytes | str]]
+"""Pieces or error messages, each with its line."""
 
 # A string that is whole within the chunk is skipped by one match: exports are mostly strings.
-_MARK = re.compile(rb'("[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")|[\\"\[\]{},\n]')
-_TEXT_MARK = re.compile(rb'[\\"\n]')
+_MARK = re.compile(rb'("[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")|["\[\]{},\n]')
+_TEXT_MARK = re.compile(rb'\\[^\n]|["\n]')
 _WRAPPED = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%s)"\s*:\s*(?=\[)' % "|".join(WRAPPERS).encode())
 _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
 
@@ -99,109 +99,79 @@ class _Splitter:
     """Split a document at the brackets and commas of its outermost level."""
 
     def __init__(self, max_bytes: int, *, is_wrapped: bool) -> None:
-        self.max_bytes = max_bytes
+        self.max_bytes, self.is_wrapped = max_bytes, is_wrapped
         self.depth = 0
-        self.is_wrapped, self.has_ended = is_wrapped, False
         self.line = self.start_line = 1
         self.is_array: bool | None = None
         self.in_text = self.too_long = False
-        self.escaped_at = -1
         self.buffer = bytearray()
+        """What follows the latest piece, as far as it was read."""
 
-    def split(self, chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes | str]]:
+    def split(self, chunks: Iterator[bytes]) -> Pieces:
         """Yield each piece with its line, or an error message where it is too long or incomplete."""
-        start = 0
+        position = 0
         for chunk in chunks:
-            yield from self._scan(chunk, start)
-            start += len(chunk)
-            if self.has_ended:
-                return
+            self.buffer += chunk
+            while mark := (_TEXT_MARK if self.in_text else _MARK).search(self.buffer, position):
+                begin, position = mark.span()
+                char = self.buffer[begin : begin + 1]
+                if char == b'"':
+                    if self.depth == 0:
+                        position = begin + 1
+                    elif position == begin + 1:  # not a whole string
+                        self.in_text = not self.in_text
+                elif char == b"\n":
+                    if self.depth == 0:
+                        yield from self._report_stray(begin)
+                        position = self._drop(position)
+                    self.line += 1
+                elif not self.in_text:
+                    position = yield from self._handle_bracket(char, begin)
+                    if position < 0:
+                        return
+            # An escape at the end needs its next byte.
+            position = max(position, len(self.buffer) - self.buffer.endswith(b"\\"))
+            if len(self.buffer) > self.max_bytes:
+                self.too_long = self.too_long or self.depth > 0
+                position = self._drop(position)
         if self.depth or self.in_text:
             yield self.start_line, "the file ends in the middle of this."
         else:
-            yield from self._report_stray()
+            yield from self._report_stray(len(self.buffer))
 
-    def _scan(self, chunk: bytes, start: int) -> Iterator[tuple[int, bytes | str]]:
-        consumed = position = 0
-        while mark := (_TEXT_MARK if self.in_text else _MARK).search(chunk, position):
-            begin, position = mark.span()
-            if mark.lastindex:
-                if self.depth:
-                    continue
-                position = begin + 1
-            char = chunk[begin : begin + 1]
-            if char == b"\n":
-                consumed = yield from self._end_line(chunk, consumed, begin)
-            if start + begin == self.escaped_at:
-                continue
-            if char == b"\\":
-                self.escaped_at = start + begin + 1 if self.in_text else -1
-            elif char == b'"' and self.depth:
-                self.in_text = not self.in_text
-            elif not self.in_text:
-                consumed = yield from self._handle_bracket(char, chunk, consumed, begin)
-                if self.has_ended:
-                    return
-        self._append(chunk[consumed:])
-
-    def _end_line(self, chunk: bytes, consumed: int, position: int) -> Scan:
-        if self.depth == 0:
-            self.buffer += chunk[consumed:position]
-            yield from self._report_stray()
-            consumed = position + 1
-        self.line += 1
-        return consumed
-
-    def _handle_bracket(self, char: bytes, chunk: bytes, consumed: int, position: int) -> Scan:
+    def _handle_bracket(self, char: bytearray, begin: int) -> Generator[tuple[int, bytes | str], None, int]:
+        """Handle a bracket or comma; return where to go on in the buffer, -1 where nothing follows."""
         if char in _OPENING:
-            return (yield from self._open(char, chunk, consumed, position))
-        if char in _CLOSING:
+            self.depth += 1
+            if self.is_array is None:
+                self.is_array = char == b"["
+            if self.depth <= 1 + self.is_array:
+                self.start_line = self.line
+            if self.depth == 1:
+                yield from self._report_stray(begin)
+                return self._drop(begin + self.is_array) + (not self.is_array)
+        elif char in _CLOSING:
             self.depth = max(0, self.depth - 1)
             if self.depth == 0:
-                self._append(chunk[consumed : position if self.is_array else position + 1])
-                yield from self._emit_piece()
-                self.has_ended = self.is_wrapped
-                return len(chunk) if self.has_ended else position + 1
-        elif char == b"," and self.depth == 1 and self.is_array:
-            self._append(chunk[consumed:position])
-            yield from self._emit_piece()
-            return position + 1
-        return consumed
+                yield from self._emit_piece(begin if self.is_array else begin + 1)
+                return -1 if self.is_wrapped else self._drop(begin + 1)
+        elif self.depth == 1 and self.is_array:
+            yield from self._emit_piece(begin)
+            return self._drop(begin + 1)
+        return begin + 1
 
-    def _open(self, char: bytes, chunk: bytes, consumed: int, position: int) -> Scan:
-        self.depth += 1
-        if self.is_array is None:
-            self.is_array = char == b"["
-        if self.depth == 1:
-            self.buffer += chunk[consumed:position]
-            yield from self._report_stray()
-            self.start_line = self.line
-            return position + 1 if self.is_array else position
-        if self.depth == 2 and self.is_array:
-            self.start_line = self.line
-        return consumed
+    def _drop(self, end: int) -> int:
+        del self.buffer[:end]
+        return 0
 
-    def _report_stray(self) -> Iterator[tuple[int, bytes | str]]:
-        stray = bytes(self.buffer).removeprefix(_BOM).strip()
-        self.buffer.clear()
-        if stray:
+    def _report_stray(self, end: int) -> Pieces:
+        if self.buffer[:end].removeprefix(_BOM).strip():
             yield self.line, "no JSON object."
 
-    def _append(self, part: bytes) -> None:
-        if self.depth == 0 and not part.strip():
-            return
-        self.too_long = self.too_long or len(self.buffer) + len(part) > self.max_bytes
-        if self.too_long:
-            self.buffer.clear()
-        else:
-            self.buffer += part
-
-    def _emit_piece(self) -> Iterator[tuple[int, bytes | str]]:
-        piece, line = bytes(self.buffer), self.start_line
-        self.buffer.clear()
-        self.start_line = self.line
-        if self.too_long:
-            self.too_long = False
+    def _emit_piece(self, end: int) -> Pieces:
+        piece, line = bytes(self.buffer[:end]).strip(), self.start_line
+        too_long, self.too_long, self.start_line = self.too_long or end > self.max_bytes, False, self.line
+        if too_long:
             yield line, f"longer than {self.max_bytes} bytes."
-        elif piece.strip():
-            yield line, piece.strip()
+        elif piece:
+            yield line, piece

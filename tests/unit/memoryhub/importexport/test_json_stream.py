@@ -40,6 +40,12 @@ def test_arrays_and_lines_come_apart_as_they_were(
         assert read("\ufeff" + json.dumps(objects, indent=indent)) == objects
 
 
+def test_an_element_behind_a_long_stray_line_is_read() -> None:
+    stray = "rest " * 20
+
+    assert read(f'{{"a": 1}}\n{stray}\n{{"c": 3}}', max_bytes=50) == [{"a": 1}, "no JSON object.", {"c": 3}]
+
+
 @pytest.mark.parametrize("name", ["results", "memories", "conversations"])
 def test_the_list_within_one_object_is_meant(name: str) -> None:
     assert read(json.dumps({"user": {"id": 1}, name: [{"a": 1}, {"b": 2}]})) == [{"a": 1}, {"b": 2}]
