@@ -16,18 +16,10 @@ from memoryhub.admin.base import clock, form_errors, format_count, principal, re
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.errors import DomainError
+from memoryhub.importexport.imports import new_import
 from memoryhub.importexport.models import Import
 from memoryhub.importexport.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
-from memoryhub.importexport.uploads import (
-    PREVIEW,
-    RUN,
-    UNDO,
-    append_chunk,
-    begin_upload,
-    enqueue_import_step,
-    state_of,
-    with_jobs,
-)
+from memoryhub.importexport.uploads import PREVIEW, RUN, UNDO, append_chunk, enqueue_import_step, state_of, with_jobs
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.unfold import Page
 
@@ -123,7 +115,7 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
     by, now, file = principal(request), clock(), values.get("file")
     actor = actor_for_writing(by, values["agent_id"], values["user_id"], now=now)
     name = file.name if file else values["file_name"]
-    row = begin_upload(
+    row = new_import(
         actor=actor, format=values["format"], file_name=name, names_users=not values["user_id"], by=by, now=now
     )
     if file:

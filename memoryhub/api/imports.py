@@ -15,6 +15,7 @@ from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.usage import ProgressOut
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
+from memoryhub.importexport.imports import new_import
 from memoryhub.importexport.models import Import
 from memoryhub.importexport.uploads import (
     FORMAT_NAMES,
@@ -24,7 +25,6 @@ from memoryhub.importexport.uploads import (
     STATES,
     UNDO,
     append_chunk,
-    begin_upload,
     enqueue_import_step,
     state_of,
     with_jobs,
@@ -101,7 +101,7 @@ class Imports(ApiView):
         """Begin an import; its file follows in chunks."""
         values = self.validated(ImportIn)
         names_users = "user_id" not in values and self.principal.user_id is None
-        row = begin_upload(
+        row = new_import(
             actor=self.writing(values),
             format=values.get("format", ""),
             file_name=values["file_name"],

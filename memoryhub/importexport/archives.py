@@ -10,7 +10,7 @@ import io
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
@@ -89,28 +89,17 @@ class _CountingFile(io.RawIOBase):
         return line
 
 
-class OneFile(Archive):
-    def __init__(self, path: Path, name: str) -> None:
-        super().__init__([name], path.stat().st_size, PurePosixPath(name).stem)
-        self._path = path
+class Files(Archive):
+    def __init__(self, files: Mapping[str, Path], title: str) -> None:
+        super().__init__(list(files), sum(path.stat().st_size for path in files.values()), title)
+        self._files = files
 
     def _open(self, name: str) -> BinaryIO:
-        return self._path.open("rb")
-
-
-class Folder(Archive):
-    """A folder, recursively; without symbolic links, which may lead out of it."""
-
-    def __init__(self, path: Path) -> None:
-        files = {file.relative_to(path).as_posix(): file.lstat().st_size for file in _files(path)}
-        super().__init__(list(files), sum(files.values()), path.resolve().name)
-        self.path = path
-
-    def _open(self, name: str) -> BinaryIO:
-        return (self.path / name).open("rb")
+        return self._files[name].open("rb")
 
 
 def _files(root: Path) -> Iterator[Path]:
+    """Yield a folder's files, recursively; without symbolic links, which may lead out of it."""
     folders, count = [root], 0
     while folders:
         for path in sorted(folders.pop().iterdir()):
@@ -194,7 +183,8 @@ def records_of(
 def open_archive(path: Path, *, name: str = "") -> Archive:
     """Open a file, zip or folder; `name` is the owner's file name. Raises BrokenFile, OSError."""
     if path.is_dir():
-        return Folder(path)
+        return Files({file.relative_to(path).as_posix(): file for file in _files(path)}, path.resolve().name)
     with path.open("rb") as file:
         is_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
-    return (Zip if is_zip else OneFile)(path, name or path.name)
+    name = name or path.name
+    return Zip(path, name) if is_zip else Files({name: path}, PurePosixPath(name).stem)

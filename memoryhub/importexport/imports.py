@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import groupby, islice
 from operator import attrgetter
+from pathlib import PurePosixPath
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -62,7 +63,6 @@ class ImportContext:
 
     @property
     def channel(self) -> str:
-        """Return the channel of imported rows."""
         return f"import:{self.format}"
 
     def actor(self, user_id: str) -> Actor:
@@ -181,8 +181,10 @@ def dry_step(context: ImportContext) -> Iterator[None]:
 
 @transaction.atomic
 def new_import(*, actor: Actor, format: str, file_name: str, by: Principal, now: datetime, **values: Any) -> Import:
+    """Begin an import; an uploaded file follows in chunks, and an empty `format` is recognised from it."""
+    name = PurePosixPath(file_name.replace("\\", "/")).name[-255:]
     row = Import.objects.create(
-        actor=actor, format=format, file_name=file_name[-255:], who_kind=by.kind, who_id=by.id,
+        actor=actor, format=format, file_name=name, who_kind=by.kind, who_id=by.id,
         who_name=by.name[:150], is_trusted=by.is_trusted, created_at=now, **values,
     )  # fmt: skip
     audit.record(by=by, verb="import", row=row, details={"format": format}, now=now)

@@ -26,7 +26,6 @@ from memoryhub.importexport.imports import (
     ImportContext,
     dry_step,
     import_records,
-    new_import,
     report_values,
     resolve_format,
     undo_rows,
@@ -37,7 +36,6 @@ from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import OPEN, Postponed, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.tenancy.models import Actor
 
 KIND: Final = "import_file"
 MAX_UPLOAD_BYTES: Final = 8 * 2**30
@@ -67,14 +65,6 @@ class WrongImportState(DomainError):
     """The import is in another state than this needs."""
 
     code = "wrong_import_state"
-
-
-def begin_upload(
-    *, actor: Actor, format: str, file_name: str, names_users: bool, by: Principal, now: datetime
-) -> Import:
-    """Begin an import whose file follows in chunks; an empty `format` is recognised from the file."""
-    name = PurePosixPath(file_name.replace("\\", "/")).name
-    return new_import(actor=actor, format=format, file_name=name, names_users=names_users, by=by, now=now)
 
 
 @transaction.atomic

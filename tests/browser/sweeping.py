@@ -14,8 +14,8 @@ from django.utils.timezone import localdate
 from conversations.models import Session
 from memoryhub.admin import base
 from memoryhub.auth.domain import command
+from memoryhub.importexport.imports import new_import
 from memoryhub.importexport.models import Import
-from memoryhub.importexport.uploads import begin_upload
 from memoryhub.tenancy.models import Actor
 from strength.actions.large_batches import enqueue_curation
 from strength.domain.sleep import RunState
@@ -45,7 +45,7 @@ def project_memory() -> Document:
 def begun_import() -> Import:
     """Return an import whose file has not come yet."""
     actor = Actor.objects.exclude(user_id="").order_by("pk")[0]
-    return begin_upload(
+    return new_import(
         actor=actor, file_name="mem0.json", format="mem0", names_users=False, by=command("stage"), now=timezone.now()
     )
 
