@@ -152,7 +152,6 @@ class HubAdmin(ModelAdmin):
         return "delete" in self.allows and bool(super().has_delete_permission(request, obj))
 
     def may_act(self, request: HttpRequest, row: Any) -> bool:
-        """Return whether a user may run the row's actions."""
         return self.has_change_permission(request, row)
 
     def get_urls(self) -> list[URLPattern]:

@@ -5,7 +5,6 @@ edited texts with numbered versions, which are compared and restored; texts that
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final, cast
-from urllib.parse import urlencode
 
 from django import forms
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
@@ -139,8 +138,7 @@ class EditorAdmin(CuratedAdmin):
 
 
 def address(name: str, row: Any, /, **values: Any) -> str:
-    page = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])
-    return f"{page}?{urlencode(values)}" if values else page
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk], query=values or None)
 
 
 def wide(text: str) -> str:

@@ -5,7 +5,6 @@ Every session begins in `memoryhub.auth.login.log_in`.
 
 import logging
 from typing import Any, Final, cast
-from urllib.parse import urlencode
 
 from allauth.account.stages import LoginStageController
 from django import forms
@@ -54,6 +53,7 @@ def login(request: HttpRequest) -> HttpResponse:
     """Render Django's admin login page; logins continue with the second factor, if required."""
     if request.method == "GET" and has_permission(request):
         return HttpResponseRedirect(reverse("admin:index"))
+    next_url = request.GET.get(REDIRECT_FIELD_NAME)
     context = {
         **admin.site.each_context(request),
         "title": _("Log in"),
@@ -61,7 +61,7 @@ def login(request: HttpRequest) -> HttpResponse:
         "app_path": request.get_full_path(),
         "username": cast(Any, request.user).get_username(),
         "provider": settings.SIGN_IN.provider,
-        "oidc_page": _with_next(request, reverse("oidc_begin")),
+        "oidc_page": reverse("oidc_begin", query={REDIRECT_FIELD_NAME: next_url} if next_url else None),
     }
     if REDIRECT_FIELD_NAME not in request.GET and REDIRECT_FIELD_NAME not in request.POST:
         context[REDIRECT_FIELD_NAME] = reverse("admin:index")
@@ -69,11 +69,6 @@ def login(request: HttpRequest) -> HttpResponse:
         template_name="admin/login.html", authentication_form=admin.site.login_form, extra_context=context
     )
     return cast(HttpResponse, view(request))
-
-
-def _with_next(request: HttpRequest, address: str) -> str:
-    next_url = request.GET.get(REDIRECT_FIELD_NAME)
-    return f"{address}?{urlencode({REDIRECT_FIELD_NAME: next_url})}" if next_url else address
 
 
 @never_cache

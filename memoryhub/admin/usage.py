@@ -296,6 +296,7 @@ def spending(request: HttpRequest) -> HttpResponse:
     is_whole = len(rows) <= MAX_ROWS
     days = _summed(rows, "day") if is_whole else list(by_day(calls, zone))
     agents = _summed(rows, "agent_id") if is_whole else list(by_agent(calls))
+    agents.sort(key=lambda row: (-(row["dollars"] or 0), -(row["read"] + row["written"]), row["agent_id"]))
     spent = spent_in(calls)
     listed = f"{reverse('admin:memoryhub_ledgerentry_changelist')}?{_period_query(first, last, zone)}"
     return render_page(
@@ -309,7 +310,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         ),
         bars=_bars(days, until=min(last, localdate(clock()))),
         by_cost=bool(spent.cost),
-        agents=[_figures(row, listed) for row in sorted(agents, key=_cost_order)[:MAX_AGENTS]],
+        agents=[_figures(row, listed) for row in agents[:MAX_AGENTS]],
         agents_left_out=len(agents) > MAX_AGENTS,
         rows=[_figures(row, listed) for row in rows[:MAX_ROWS]],
         left_out=not is_whole,
@@ -349,10 +350,6 @@ def _summed(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
         if row["dollars"] is not None:
             total["dollars"] = (total["dollars"] or 0) + rounded(row["dollars"])
     return list(sums.values())
-
-
-def _cost_order(row: dict[str, Any]) -> tuple[Any, ...]:
-    return -(row["dollars"] or 0), -(row["read"] + row["written"]), row["agent_id"]
 
 
 def _figures(row: dict[str, Any], listed: str) -> dict[str, Any]:

@@ -18,7 +18,6 @@ PRINCIPAL_KIND_CHOICES = [(kind.value, kind.value) for kind in PrincipalKind]
 
 
 def usable_at(now: datetime) -> Q:
-    """Filter to keys that are neither expired nor revoked."""
     return (Q(expires_at=None) | Q(expires_at__gt=now)) & Q(revoked_at=None)
 
 

@@ -105,16 +105,13 @@ def apply_roles(
 
 def roles_out_of_sync() -> list[str]:
     """Return the roles whose group is missing or differs from the table."""
-    groups, permissions = installed.get_model("auth", "Group"), installed.get_model("auth", "Permission")
-    all_permissions = list(permissions.objects.values_list("pk", "content_type__app_label", "codename"))
-    current: dict[str, set[int]] = {role: set() for role in ROLES}
-    rows = groups.objects.filter(name__in=ROLES).values_list("name", "permissions")
-    for name, permission in rows:
-        current[name] |= {permission} - {None}
-    expected = {
-        role: {pk for pk, app, codename in all_permissions if is_granted(role, app, codename)} for role in ROLES
-    }
-    return [role for role in ROLES if current[role] != expected[role]]
+    permissions = list(Permission.objects.values_list("pk", "content_type__app_label", "codename"))
+    different = []
+    for role in ROLES:
+        granted = {pk for pk, app, codename in permissions if is_granted(role, app, codename)}
+        if granted != set(Permission.objects.filter(group__name=role).values_list("pk", flat=True)):
+            different.append(role)
+    return different
 
 
 def _permissions(app_label: str, verb: str, *models: str) -> frozenset[str]:

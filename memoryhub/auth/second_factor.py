@@ -90,7 +90,6 @@ def needs_second_factor(methods: set[str]) -> bool:
 
 
 def lacks_second_factor(request: HttpRequest) -> bool:
-    """Return whether a session was begun without the second factor that is needed."""
     return needs_second_factor(set(request.session.get(METHODS_KEY, ())))
 
 
