@@ -1,4 +1,4 @@
-// Writes src/schema.d.ts and src/tenant.ts from the API's schema: `npm run generate`, after `make schema`.
+// Writes src/schema.ts and src/tenant.ts from the API's schema: `npm run generate`, after `make schema`.
 import { readFile, writeFile } from "node:fs/promises";
 import { load } from "js-yaml";
 import openapiTS, { astToString } from "openapi-typescript";
@@ -23,7 +23,7 @@ function tenants(document) {
 
 const head = "// Generated from docs/reference/openapi.yaml by `npm run generate`.\n";
 const document = load(await readFile(SCHEMA, "utf8"));
-await writeFile(new URL("src/schema.d.ts", import.meta.url), head + astToString(await openapiTS(SCHEMA, { defaultNonNullable: false })));
+await writeFile(new URL("src/schema.ts", import.meta.url), head + astToString(await openapiTS(SCHEMA, { defaultNonNullable: false })));
 const map = JSON.stringify(tenants(document), null, 2);
 await writeFile(
   new URL("src/tenant.ts", import.meta.url),

@@ -27,8 +27,13 @@ __all__ = ["key", "llm", "llm_server", "web"]
 CHECKOUT = Path(settings.BASE_DIR)
 CLIENT = Path("clients/typescript")
 SCHEMA = Path("docs/reference/openapi.yaml")
-GENERATED = ("schema.d.ts", "tenant.ts")
+GENERATED = ("schema.ts", "tenant.ts")
 SECONDS = 300
+UNTYPED = """
+// @ts-expect-error The field is called content.
+await hub.POST("/api/v1/memories", { body: { contents: "" } });
+"""
+"""Compiles only where the package's types are complete."""
 
 
 def run(tool: Any, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> str:
@@ -85,6 +90,11 @@ def test_it_is_installed_by_the_commands_of_the_page(tmp_path: Path, web: Web, k
     (project / "recipe.js").write_text(recipe().replace("../src/index.js", "memoryhub-client"), "utf-8")
     told = run(node, "recipe.js", folder=project, environment={"MEMORYHUB_URL": web.url, "MEMORYHUB_KEY": key})
     assert told == "Hiroki likes matcha ice cream\n"
+    (project / "recipe.ts").write_text(recipe().replace("../src/index.js", "memoryhub-client") + UNTYPED, "utf-8")
+    packages = tmp_path / "memoryhub" / CLIENT / "node_modules"
+    compiler = str(packages / "typescript" / "bin" / "tsc")
+    options = ["--strict", "--noEmit", "--module", "nodenext", "--typeRoots", str(packages / "@types")]
+    run(node, compiler, *options, "recipe.ts", folder=project)
 
 
 def test_it_is_generated_from_the_schema_as_it_is(built: Path) -> None:
