@@ -378,7 +378,7 @@ def _prompt_line(message: SourceMessage, text: str, *, number: int) -> str:
 def _speaker(message: SourceMessage) -> str:
     role = "user" if message.is_users else "assistant"
     name = label(message.author)
-    return f"{message.said_at:%Y-%m-%d} {role}{f' ({name})' if name else ''}"
+    return f"{message.said_at:%Y-%m-%d %a} {role}{f' ({name})' if name else ''}"
 
 
 def _shorten_to_fit(text: str, message: SourceMessage, limit: float, count: Count) -> str:

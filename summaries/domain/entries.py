@@ -118,7 +118,7 @@ def _line_within(line: str, most: int, count: Count) -> str:
 def _speaker(message: ProjectMessage) -> str:
     role = "user" if message.is_users else "assistant"
     name = label(message.author)
-    return f"{message.said_at:%Y-%m-%d} {role}{f' ({name})' if name else ''}"
+    return f"{message.said_at:%Y-%m-%d %a} {role}{f' ({name})' if name else ''}"
 
 
 def known_lines(documents: Iterable[str], *, count: Count, most: int = KNOWN_TOKENS) -> list[str]:

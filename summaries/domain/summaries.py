@@ -241,7 +241,7 @@ def call_to_condense(draft: Draft, limits: Limits, count: Count) -> tuple[Call, 
 def transcript_line(message: SpokenMessage, before: SpokenMessage | None) -> str:
     """Return a message as one line: time, speaker, text; with the day where the line before has another."""
     same_day = before is not None and before.said_at.date() == message.said_at.date()
-    time = f"{message.said_at:%H:%M}" if same_day else f"{message.said_at:%Y-%m-%d %H:%M}"
+    time = f"{message.said_at:%H:%M}" if same_day else f"{message.said_at:%Y-%m-%d %a %H:%M}"
     name = label(message.author)
     speaker = f"{message.role} ({name})" if name else message.role
     return f"[{time}] {speaker}: {one_line(message.text)}"

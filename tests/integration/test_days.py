@@ -53,7 +53,7 @@ def days_of_transcript(asked: Asked) -> dict[str, str]:
     """Return the day of each message by its word, in a prompt for a summary."""
     found, day = {}, ""
     for line in asked.text.splitlines():
-        if match := re.match(r"\[(?:(\d{4}-\d{2}-\d{2}) )?\d{2}:\d{2}\] ", line):
+        if match := re.match(r"\[(?:(\d{4}-\d{2}-\d{2}) \w{3} )?\d{2}:\d{2}\] ", line):
             day = match[1] or day
             found[WORDS.findall(line)[0]] = day
     return found
@@ -264,8 +264,8 @@ def test_digests_and_notes_of_a_project_have_the_speakers_day(
     ran(enqueue("update_project", actor_id=actor_of().pk, payload={"session_id": session["id"]}))
 
     summary, digest, notes = (each.text for each in llm.asked)
-    assert "[2026-11-23 08:00] user" in summary
+    assert "[2026-11-23 Mon 08:00] user" in summary
     assert "[2026-11-23] A dentist tomorrow." in digest
-    assert "[1] 2026-11-23 user" in notes
+    assert "[1] 2026-11-23 Mon user" in notes
     document = client.get(f"{API}/projects/teeth/documents/timeline.md", WHO)
     assert "- 2026-11-23: A dentist was chosen." in str(document.json())

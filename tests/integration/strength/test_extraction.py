@@ -122,8 +122,8 @@ def test_only_what_is_new_is_read(actor: Actor, llm: LLMServer) -> None:
     read(actor)
     shown = [messages_shown(asked) for asked in model.server.asked]
     assert [len(each) for each in shown] == [2, 1]
-    assert shown[1] == ["[1] 2026-03-01 user: Three."]
-    assert "- 2026-03-01 user: One." in model.server.asked[1].text
+    assert shown[1] == ["[1] 2026-03-01 Sun user: Three."]
+    assert "- 2026-03-01 Sun user: One." in model.server.asked[1].text
     assert unread_messages(actor=actor) == {}
 
 
@@ -158,8 +158,8 @@ def test_what_memory_said_is_not_drawn_again(actor: Actor, llm: LLMServer) -> No
     filed = read(actor)
     (asked,) = model.server.asked
     assert messages_shown(asked) == [
-        "[1] 2026-03-01 assistant: You live in Osaka.",
-        "[2] 2026-03-01 user: What is the weather?",
+        "[1] 2026-03-01 Sun assistant: You live in Osaka.",
+        "[2] 2026-03-01 Sun user: What is the weather?",
     ]
     assert (filed["new"], texts(actor)) == (0, []), "an assistant's words alone are no fact"
 

@@ -38,7 +38,7 @@ def test_a_passage_is_of_one_project_and_one_trust() -> None:
     messages = [heard(1, "a"), heard(2, "b", user=False), heard(3, "c", trusted=False), heard(4, "d", project="x")]
     first = next_passage(messages, count=words)
     assert (first.project, first.until, first.is_trusted) == ("otaru", 2, True)
-    assert first.lines == ("[1] 2026-03-01 user (Mika): a", "[2] 2026-03-01 assistant: b")
+    assert first.lines == ("[1] 2026-03-01 Sun user (Mika): a", "[2] 2026-03-01 Sun assistant: b")
     second = next_passage(messages[2:], count=words)
     assert (second.until, second.is_trusted) == (3, False)
 
@@ -60,7 +60,7 @@ def test_remembered_text_and_blank_messages_tell_nothing() -> None:
     code = "0" * 16
     remembered = f"<remembered-{code}>\nold\n</remembered-{code}>\nnew"
     passage = passage_of(remembered, " \n ")
-    assert passage.lines == ("[1] 2026-03-01 user (Mika): new",) and passage.until == 2
+    assert passage.lines == ("[1] 2026-03-01 Sun user (Mika): new",) and passage.until == 2
 
 
 def test_known_lines_are_the_last_of_each_document() -> None:
