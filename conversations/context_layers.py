@@ -12,10 +12,14 @@ from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
 from conversations.domain.content import Block, Content, StoredMessage, calls_in, is_reference, is_text, pair_calls
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
-from conversations.domain.messages import Role
+from conversations.domain.messages import Role, day_words, past_days_asked
 from conversations.domain.passages import passages
 from conversations.models import SPOKEN, Message, MessageQuerySet, believed_in
+from memoryhub.embeddings.spaces import active_space
 from memoryhub.prepared import PreparedQuery
+from memoryhub.search.analysis import is_unspaced
+from memoryhub.search.messages import QueryText
+from memoryhub.search.query import SearchQuery, build_query
 
 MAX_RECALLED_BYTES: Final = 400
 """Per recalled message, about 100 tokens."""
@@ -114,9 +118,10 @@ def recall(request: LayerRequest) -> LayerResult:
     If the best reaches the policy's relevance floor, less relevant ones are offered too, as answers are rarely in one
     message. Long ones are reduced to their relevant sentences.
     """
-    context, policy, query = request.context, request.policy, request.query
+    context, policy = request.context, request.policy
     if not policy.include_recall or not policy.recall_limit:
         return LayerResult()
+    query = _query_with_days(request)
     among = Q() if context.stored_message is None else ~Q(message_id=context.stored_message.pk)
     found = search_messages(
         actor_id=request.tenant.actor_id,
@@ -144,6 +149,18 @@ def recall(request: LayerRequest) -> LayerResult:
             for each in found
         )
     )
+
+
+def _query_with_days(request: LayerRequest) -> SearchQuery:
+    """Return the query with the dates of days such as "yesterday" among its words, as messages are found by dates."""
+    message = request.context.message
+    days = past_days_asked(message, today=request.now.astimezone(request.zone).date())
+    if not days:
+        return request.query
+    dates = " ".join(day_words(day, unspaced=is_unspaced(message)) for day in days)
+    turns = [(each.role, each.content) for each in reversed(request.latest)]
+    text = QueryText.of_message(f"{message} {dates}", turns)
+    return build_query(text, request.query.vector, space=active_space(), actor_id=request.tenant.payer.actor_id)
 
 
 def _shown_blocks(message: Message) -> tuple[Block, ...]:

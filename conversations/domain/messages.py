@@ -4,9 +4,10 @@ The effect of the features on recall is in docs/algorithm.md.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
@@ -112,10 +113,57 @@ _WORD: Final = re.compile(rf"[^\W{UNSPACED}]+")
 _REMOVED_WITH_SUFFIX: Final = re.compile(f"{_REMOVED}(?:['’]{_EDGE}s{_EDGE})?(?:さん|くん|ちゃん|君|様|氏)?")
 """A removed name with its possessive or honorific."""
 
+_NUMBERS: Final = {
+    **{"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10},
+    **{"二": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10},
+}
+_ENGLISH_WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_PAST_DAYS: Final = re.compile(
+    r"(?P<two>\bday before yesterday\b|一昨日|おととい)"
+    r"|(?P<one>\b(?:yesterday|last night)\b|昨[日晩夜]|きのう|ゆうべ)"
+    rf"|(?<![0-9A-Za-z二三四五六七八九十百-])(?P<number>\d{{1,2}}|{'|'.join(_NUMBERS)})(?: days ago\b|日前)"
+    r"|\blast (?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
+    r"|先週の?(?P<last_weeks>[月火水木金土日])曜"
+    r"|(?P<week>\blast week\b|先週)",
+    re.IGNORECASE,
+)
+_ASKS: Final = re.compile(r"\b(?:tell|remind) me\b|っけ|教えて|覚えて", re.IGNORECASE)
+"""Requests that do not end as questions do."""
+
 
 def is_question(content: str) -> bool:
     """Return whether a message ends with a question mark or か."""
     return bool(_QUESTION_END.search(content[-_TAIL_CHARACTERS:]))
+
+
+def past_days_asked(content: str, *, today: date) -> tuple[date, ...]:
+    """Return the past days that a question names by their distance from today, such as those of "last week".
+
+    Empty for statements: what was done yesterday says nothing of what was said yesterday.
+    """
+    text = unicodedata.normalize("NFKC", content)
+    if not (is_question(text) or _ASKS.search(text)):
+        return ()
+    return tuple(dict.fromkeys(day for match in _PAST_DAYS.finditer(text) for day in _days_of(match, today)))
+
+
+def _days_of(match: re.Match[str], today: date) -> list[date]:
+    monday = today - timedelta(days=today.weekday() + 7)
+    if match["week"]:
+        return [monday + timedelta(days=each) for each in range(7)]
+    if match["last_weeks"]:
+        return [monday + timedelta(days="月火水木金土日".index(match["last_weeks"]))]
+    if match["weekday"]:
+        weekday = _ENGLISH_WEEKDAYS.index(match["weekday"][:3].casefold())
+        return [today - timedelta(days=(today.weekday() - weekday - 1) % 7 + 1)]
+    if number := match["number"]:
+        return [today - timedelta(days=_NUMBERS.get(number.casefold()) or int(number))]
+    return [today - timedelta(days=2 if match["two"] else 1)]
+
+
+def day_words(day: date, *, unspaced: bool) -> str:
+    """Return a day without its year as `searchable_text` writes it."""
+    return f"{day.month}月{day.day}日" if unspaced else f"{day.day} {ENGLISH_MONTHS[day.month - 1]}"
 
 
 def is_searchable(role: str, content: str) -> bool:
@@ -125,10 +173,8 @@ def is_searchable(role: str, content: str) -> bool:
 
 def searchable_text(content: str, *, author: str, said_at: datetime) -> str:
     """Return the indexed text of a message: author, text, and the day in words."""
-    if is_unspaced(content):
-        day = f"{said_at.year}年{said_at.month}月{said_at.day}日"
-    else:
-        day = f"{said_at.day} {ENGLISH_MONTHS[said_at.month - 1]} {said_at.year}"
+    day = day_words(said_at, unspaced=is_unspaced(content))
+    day = f"{said_at.year}年{day}" if is_unspaced(content) else f"{day} {said_at.year}"
     return f"{author}: {content} {day}" if author else f"{content} {day}"
 
 

@@ -1,9 +1,11 @@
 """Recall of messages: by their day, after a question, and by the author whom a question names."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.actions import recall
@@ -61,6 +63,28 @@ def test_message_is_found_by_its_date(client: APIClient, contents: tuple[str, ..
 
     assert next(iter(found)) == contents[0]
     assert all(found[contents[0]] > relevance for content, relevance in found.items() if content != contents[0])
+
+
+@pytest.mark.parametrize(
+    ("contents", "query"),
+    [
+        (("I baked some bread.", "I went to the harbour.", "I read a book."), "What did we talk about two days ago?"),
+        (("パンを焼きました。", "港へ行きました。", "本を読みました。"), "おととい何を話した？"),
+    ],
+    ids=["English", "Japanese"],
+)
+def test_context_recalls_the_day_that_a_question_names_by_its_distance(
+    client: APIClient, contents: tuple[str, ...], query: str
+) -> None:
+    for days_ago, content in zip((3, 2, 1), contents, strict=True):
+        moment = timezone.now() - timedelta(days=days_ago)
+        say(client, {"content": content, "created_at": f"{moment:%Y-%m-%dT%H:%M:%SZ}"})
+
+    body = {**WHO, "message": query, "options": {"working_memory_limit": 1}}
+    receipt = client.get(f"{API}/receipts/{client.post(f'{API}/context', body).json()['receipt_id']}").json()
+
+    scores = {item["excerpt"]: item["final_score"] for item in receipt["items"] if item["layer"] == "recall"}
+    assert max(scores, key=lambda excerpt: scores[excerpt]) == contents[1]
 
 
 def test_message_without_a_date_of_its_own_is_found_by_today(client: APIClient) -> None:

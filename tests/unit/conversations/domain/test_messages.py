@@ -1,10 +1,20 @@
 """Numbering a batch of messages."""
 
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.messages import NewMessage, Placement, Role, place_batch, role_and_author, text_of_blocks
+from conversations.domain.messages import (
+    NewMessage,
+    Placement,
+    Role,
+    past_days_asked,
+    place_batch,
+    role_and_author,
+    text_of_blocks,
+)
 
 
 def said(client_id: str | None = None) -> NewMessage:
@@ -58,3 +68,32 @@ def test_numbers_have_no_gaps_and_ids_one_row(ids: list[str | None], known: froz
     assert len(stored) == len(set(stored))
     assert set(stored).isdisjoint(known)
     assert len(placement.order) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("question", "days"),
+    [
+        ("What did we talk about yesterday?", [28]),
+        ("What did I say the day before yesterday?", [27]),
+        ("What was it three days ago?", [26]),
+        ("Did I call her 18 days ago?", [11]),
+        ("Tell me what we decided last Saturday.", [28]),
+        ("Where was I last Sunday?", [22]),
+        ("What did we do last week?", range(16, 23)),
+        ("昨日は何を話しましたか？", [28]),
+        ("一昨日は何を話した？", [27]),
+        ("おととい何を話したっけ", [27]),
+        ("３日前と四日前は？", [26, 25]),
+        ("二十日前と twenty-two days ago は？", []),
+        ("先週の土曜日は？", [21]),
+        ("先週は何をした？", range(16, 23)),
+        ("Yesterday I bought a bicycle.", []),
+        ("昨日、自転車を買いました。", []),
+        ("What is planned for today?", []),
+    ],
+)
+def test_questions_name_past_days(question: str, days: list[int]) -> None:
+    """On Sunday, 29 November 2026."""
+    found = past_days_asked(question, today=date(2026, 11, 29))
+
+    assert found == tuple(date(2026, 11, day) for day in days)
