@@ -61,13 +61,13 @@ class Serving:
                 preexec_fn=_mind_signals,
             )
 
-    def command(self, name: str) -> list[str]:
-        return [sys.executable, "manage.py", name]
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "manage.py", *words]
 
-    def run(self, name: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run another command in the same environment."""
         return subprocess.run(
-            self.command(name),
+            self.command(*words),
             cwd=CHECKOUT,
             env=self.environment,
             capture_output=True,
