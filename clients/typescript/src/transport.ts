@@ -39,10 +39,12 @@ export class Attempts {
   /** Returns the milliseconds to wait before the next attempt. Throws NotReached or AnswerLost where none follows. */
   afterFailure(failure: unknown): number {
     this.#made += 1;
-    const isUnsent = causes(failure).some((code) => UNSENT.has(code));
+    const codes = causes(failure);
+    const isUnsent = codes.some((code) => UNSENT.has(code));
     this.#mayHaveHappened ||= !isUnsent;
     if ((isUnsent || this.#isRepeatable) && this.#made < this.policy.attempts) return this.#pause();
-    const text = `${this.method} ${new URL(this.url).pathname}: ${String(failure)}`;
+    const reason = codes.length > 0 ? ` (${[...new Set(codes)].join(", ")})` : ""; // fetch itself says "fetch failed"
+    const text = `${this.method} ${new URL(this.url).pathname}: ${String(failure)}${reason}`;
     if (!this.#mayHaveHappened) throw new NotReached(text, { retryable: true, cause: failure });
     throw new AnswerLost(text, { retryable: this.#isRepeatable, cause: failure });
   }
