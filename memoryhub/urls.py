@@ -44,11 +44,17 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
+NO_OPENAI_CALL = "Of OpenAI's API there are chat/completions and models only, not responses or embeddings."
+"""OpenAI's SDKs show the `error` of an answer, and of any other 404 nothing but its number."""
+
 
 def _error_page(status: int, template: str = "") -> Any:
     """Return an error handler: a problem for clients of the API, for people a page free of what may have failed."""
 
     def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+        if status == 404 and request.path.startswith("/api/v1/openai/"):
+            error = {"message": NO_OPENAI_CALL, "type": "invalid_request_error", "param": None, "code": "not_found"}
+            return plain_problem(404, "not_found", NO_OPENAI_CALL, error=error)
         if request.path.startswith("/api/"):
             return plain_problem(status, *OUTSIDE_VIEWS[status])
         values = {

@@ -58,9 +58,11 @@ async def send_problem(send: Any, status_code: int, code: str, detail: str, *hea
     await send({"type": "http.response.body", "body": body})
 
 
-def plain_problem(status_code: int, code: str, detail: str, *, retry_after_seconds: int | None = None) -> HttpResponse:
-    """Build a problem as a Django response, for errors outside DRF's views."""
-    body = problem(status_code=status_code, code=code, detail=detail)
+def plain_problem(
+    status_code: int, code: str, detail: str, *, retry_after_seconds: int | None = None, **members: Any
+) -> HttpResponse:
+    """Build a problem as a Django response, for errors outside DRF's views; `members` are added to it."""
+    body = {**problem(status_code=status_code, code=code, detail=detail), **members}
     response = JsonResponse(body, status=status_code, content_type=PROBLEM_JSON)
     if retry_after_seconds is not None:
         response["Retry-After"] = str(retry_after_seconds)

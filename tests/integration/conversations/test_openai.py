@@ -766,3 +766,13 @@ def test_what_is_said_here_is_remembered_over_every_door(sdk: openai.OpenAI, ech
     assert "called Momo" in client.post(f"{API}/context", body).content.decode()
     assert client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki").status_code == 200
     assert not Message.objects.exists() and not Memory.objects.exists()
+
+
+def test_a_call_that_is_not_there_says_what_is(sdk: openai.OpenAI) -> None:
+    for call in (
+        lambda: sdk.responses.create(model="kana", input="Hello"),
+        lambda: sdk.embeddings.create(model="kana", input="Hello"),
+        lambda: sdk.models.retrieve("kana"),
+    ):
+        with pytest.raises(openai.NotFoundError, match="there are chat/completions and models only"):
+            call()
