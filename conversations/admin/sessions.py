@@ -38,7 +38,7 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import UserFilter, column, full_time, label_displays
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
-from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action, row_page
+from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action, row_page
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
 from memoryhub.unfold import needs_of
@@ -112,7 +112,7 @@ class SessionAdmin(OwnedMixin, DecisionAdmin):
         )
 
     @object_action()
-    def end_view(self, request: HttpRequest, session: Session, reason: str) -> Done:
+    def end_view(self, request: HttpRequest, session: Session, change: Change) -> Done:
         """End the session, as its client would; a later message reopens it."""
         end_session(session=session, by=principal(request), now=clock())
         return Done(gettext("The session was ended; its follow-up jobs were queued."))

@@ -17,19 +17,20 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, clock, principal, render_page
+from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, render_page
 from memoryhub.admin.columns import choice_displays, column
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ReasonField
 from memoryhub.admin.labels import PRINCIPAL_KINDS, principal_name
 from memoryhub.admin.object_actions import (
+    Change,
     Done,
     change_url,
     object_action,
     report_done,
     row_page,
+    submitted_change,
     submitted_number,
-    submitted_reason,
     submitted_text,
 )
 from memoryhub.auth.tenancy import UnknownRow
@@ -161,7 +162,7 @@ class HistoryAdmin(EditorAdmin):
     def file_name_of(self, row: Any, text: str) -> str:
         return ""
 
-    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+    def restore(self, request: HttpRequest, row: Any, number: int, change: Change) -> Done:
         raise NotImplementedError
 
     @row_page
@@ -201,11 +202,11 @@ class HistoryAdmin(EditorAdmin):
         return response
 
     @object_action()
-    def restore_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+    def restore_view(self, request: HttpRequest, row: Any, change: Change) -> Done:
         number = submitted_number(request, "number")
         if number is None:
             raise UnknownRow(_("There is no such version."))
-        return self.restore(request, row, number, reason)
+        return self.restore(request, row, number, change)
 
     def history_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return a page of versions; `before` in the address begins with older ones."""
@@ -265,9 +266,7 @@ class WrittenTextAdmin(HistoryAdmin):
             row,
             values=form.changed_values(frozenset({"text"})),
             expected_version=cleaned["expected_version"],
-            by=principal(request),
-            reason=cleaned["reason"],
-            now=clock(),
+            **submitted_change(request),
         )
         if saved.version != former:
             words = gettext("The text was saved, as version %(number)d, and locked.")
@@ -277,9 +276,7 @@ class WrittenTextAdmin(HistoryAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         with suppress(UnknownRow):
-            self.texts.delete(
-                obj, expected_version=None, by=principal(request), reason=submitted_reason(request), now=clock()
-            )
+            self.texts.delete(obj, expected_version=None, **submitted_change(request))
 
     def related_counts(self, rows: Sequence[Any]) -> Mapping[Any, int]:
         return {self.versions_name: self._versions(rows).count()}
@@ -293,29 +290,22 @@ class WrittenTextAdmin(HistoryAdmin):
         "generator", GENERATORS, {"llm": "success", "extractive": "info"}, description=_("written by")
     )
 
-    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+    def restore(self, request: HttpRequest, row: Any, number: int, change: Change) -> Done:
         """Restore and lock a version; with `exactly`, restore its lock state too."""
         restored = self.texts.restore(
             row,
             number=number,
             expected_version=submitted_number(request, "version"),
-            by=principal(request),
-            reason=reason,
             with_lock=bool(submitted_text(request, "exactly")),
-            now=clock(),
+            **change,
         )
         return restored_version(restored, number, row.version, exactly=1)
 
     @object_action()
-    def lock_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
+    def lock_view(self, request: HttpRequest, row: Any, change: Change) -> Done:
         locked, former = submitted_text(request, "locked") == "1", row.version
         saved = self.texts.edit(
-            row,
-            values={"locked": locked},
-            expected_version=submitted_number(request, "version"),
-            by=principal(request),
-            reason=reason,
-            now=clock(),
+            row, values={"locked": locked}, expected_version=submitted_number(request, "version"), **change
         )
         words = gettext("It is locked.") if locked else gettext("It is unlocked.")
         undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
@@ -323,8 +313,8 @@ class WrittenTextAdmin(HistoryAdmin):
         return Done(words, undo=undo if saved.version != former else None, logged=logged)
 
     @object_action()
-    def rewrite_view(self, request: HttpRequest, row: Any, reason: str) -> Done:
-        self.write_anew(row, by=principal(request), now=clock())
+    def rewrite_view(self, request: HttpRequest, row: Any, change: Change) -> Done:
+        self.write_anew(row, by=change["by"], now=change["now"])
         words = gettext("It will be written anew in the background. What it says now stays among its versions.")
         return Done(words)
 

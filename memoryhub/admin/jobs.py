@@ -15,10 +15,11 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django_q.models import Failure, OrmQ, Schedule, Success
 
-from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, owner_label, principal, title_with_time
+from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, owner_label, title_with_time
 from memoryhub.admin.columns import choice_displays, choice_filter, column
 from memoryhub.admin.labels import job_label
 from memoryhub.admin.object_actions import (
+    Change,
     Confirmation,
     DecisionAdmin,
     Done,
@@ -26,7 +27,7 @@ from memoryhub.admin.object_actions import (
     count_sentences,
     object_action,
     selected_ids,
-    submitted_reason,
+    submitted_change,
 )
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.actions import cancel_jobs, retry_jobs
@@ -216,18 +217,18 @@ class JobAdmin(DecisionAdmin):
         )
         if page := confirmation_page(self, request, question, action=verb, keys=keys):
             return page
-        count = decision.action(job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock())
+        count = decision.action(job_ids=keys, **submitted_change(request))
         sentences = [decision.done % {"count": count}, *count_sentences((decision.skipped, len(keys) - count))]
         self.message_user(request, " ".join(sentences), messages.SUCCESS if count else messages.WARNING)
         return None
 
     @object_action()
-    def retry_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
-        return _decide(request, job, reason, "retry")
+    def retry_view(self, request: HttpRequest, job: Job, change: Change) -> Done:
+        return _decide(job, change, "retry")
 
     @object_action()
-    def cancel_view(self, request: HttpRequest, job: Job, reason: str) -> Done:
-        return _decide(request, job, reason, "cancel")
+    def cancel_view(self, request: HttpRequest, job: Job, change: Change) -> Done:
+        return _decide(job, change, "cancel")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         verb = next((verb for verb, decision in DECISIONS.items() if row.state in decision.states), "")
@@ -240,9 +241,9 @@ class JobAdmin(DecisionAdmin):
         }
 
 
-def _decide(request: HttpRequest, job: Job, reason: str, verb: str) -> Done:
+def _decide(job: Job, change: Change, verb: str) -> Done:
     decision = DECISIONS[verb]
-    if not decision.action(job_ids=[job.pk], by=principal(request), reason=reason, now=clock()):
+    if not decision.action(job_ids=[job.pk], **change):
         raise WrongState(decision.skipped % {"count": 1})
     undo = reverse(f"admin:memoryhub_job_{OPPOSITE[verb]}", args=[job.pk])
     return Done(decision.done % {"count": 1}, undo=undo, logged=verb)

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial, wraps
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -18,8 +19,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from memoryhub.admin.base import MAX_SELECTED, ReadOnlyAdmin, render_page
+from memoryhub.admin.base import MAX_SELECTED, ReadOnlyAdmin, clock, principal, render_page
 from memoryhub.admin.fields import MAX_REASON_LENGTH
+from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError
 
 UNDO = "undo:"
@@ -39,7 +41,15 @@ class Done:
     logged: str = ""
 
 
-Act = Callable[[Any, str], Done]
+class Change(TypedDict):
+    """Who changes something, why and when, as actions take it."""
+
+    by: Principal
+    reason: str
+    now: datetime
+
+
+Act = Callable[[Any, Change], Done]
 View = Callable[..., HttpResponse]
 
 
@@ -72,14 +82,14 @@ def row_page(view: Callable[[Any, HttpRequest, Any], HttpResponse]) -> View:
 
 def object_action(
     may: Callable[[HttpRequest], bool] | None = None, *, confirm: str = ""
-) -> Callable[[Callable[[Any, HttpRequest, Any, str], Done]], View]:
-    """Decorate `name_view(self, request, row, reason)` as a POST action on a row.
+) -> Callable[[Callable[[Any, HttpRequest, Any, Change], Done]], View]:
+    """Decorate `name_view(self, request, row, change)` as a POST action on a row.
 
     `may` replaces the screen's `may_act`; `confirm` names a method `(request, row)` that answers a GET with a
     confirmation page.
     """
 
-    def make(act: Callable[[Any, HttpRequest, Any, str], Done]) -> View:
+    def make(act: Callable[[Any, HttpRequest, Any, Change], Done]) -> View:
         @wraps(act)
         def view(screen: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             if confirm and request.method != "POST":
@@ -120,7 +130,7 @@ def run_object_action(
         return cast(HttpResponse, screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id))
     target = change_url(row)
     try:
-        done = act(row, submitted_reason(request))
+        done = act(row, submitted_change(request))
     except DomainError as error:
         screen.message_user(request, str(error), messages.ERROR)
     else:
@@ -173,6 +183,10 @@ def count_sentences(*texts: tuple[Any, int]) -> list[str]:
 
 def submitted_reason(request: HttpRequest) -> str:
     return submitted_text(request, "reason")[:MAX_REASON_LENGTH]
+
+
+def submitted_change(request: HttpRequest) -> Change:
+    return Change(by=principal(request), reason=submitted_reason(request), now=clock())
 
 
 def submitted_text(request: HttpRequest, name: str) -> str:

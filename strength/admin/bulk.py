@@ -33,8 +33,8 @@ from memoryhub.admin.object_actions import (
     next_url,
     report_done,
     report_skipped,
+    submitted_change,
     submitted_number,
-    submitted_reason,
     submitted_text,
 )
 from memoryhub.api.agents import JSON_LINES, stream_from_thread
@@ -116,7 +116,7 @@ def confirm_or_apply(
     if problem is not None:
         model_admin.message_user(request, problem, messages.ERROR)
         return None
-    by, reason, now = principal(request), submitted_reason(request), clock()
+    change = submitted_change(request)
     if verb == "merge":
         return _merge(model_admin, request, rows)
     if request.POST.get("post") != "yes":
@@ -126,9 +126,9 @@ def confirm_or_apply(
             model_admin, request, verb, rows=rows, changing=len(plan.changed), left=skipped, **_examples(plan.changed)
         )
     if verb == DELETE:
-        result = delete_many(memories=rows, by=by, reason=reason, now=now)
+        result = delete_many(memories=rows, **change)
     else:
-        result = curate_many(memories=rows, versions=_shown_versions(request), verb=verb, by=by, reason=reason, now=now)
+        result = curate_many(memories=rows, versions=_shown_versions(request), verb=verb, **change)
     _log(request, result.changed, verb)
     report_skipped(model_admin, request, {str(error): len(skipped) for error, skipped in result.skipped})
     if result.changed:
@@ -164,14 +164,7 @@ def _confirm_or_enqueue(model_admin: Any, request: HttpRequest, queryset: QueryS
         )  # fmt: skip
     keys = list(rows.values_list("pk", flat=True)[: MAX_BULK_SIZE + 1])
     try:
-        batch = enqueue_curation(
-            memory_ids=keys,
-            verb=verb,
-            by=principal(request),
-            reason=submitted_reason(request),
-            seen_at=seen_at,
-            now=clock(),
-        )
+        batch = enqueue_curation(memory_ids=keys, verb=verb, seen_at=seen_at, **submitted_change(request))
     except DomainError as error:
         model_admin.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())
@@ -239,14 +232,7 @@ def _merge(model_admin: Any, request: HttpRequest, rows: Sequence[Memory]) -> Ht
     if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
     try:
-        merge = merge_pair(
-            kept=kept,
-            absorbed=absorbed,
-            versions=_shown_versions(request),
-            by=principal(request),
-            reason=submitted_reason(request),
-            now=clock(),
-        )
+        merge = merge_pair(kept=kept, absorbed=absorbed, versions=_shown_versions(request), **submitted_change(request))
     except DomainError as error:
         model_admin.message_user(request, str(error), messages.ERROR)
         return None
@@ -305,11 +291,11 @@ def undo_batch_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(to)
     if MemoryRevision.objects.filter(batch=batch).count() > MAX_SELECTED:
         try:
-            enqueue_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+            enqueue_undo(batch=batch, **submitted_change(request))
         except WrongState as error:
             model_admin.message_user(request, str(error), messages.ERROR)
         return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
-    result = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+    result = undo(batch=batch, **submitted_change(request))
     report_skipped(model_admin, request, {str(error): len(rows) for error, rows in result.skipped})
     if result.changed:
         text = ngettext(

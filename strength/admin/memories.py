@@ -24,12 +24,14 @@ from memoryhub.admin.curated import CuratedAdmin, without_fields
 from memoryhub.admin.labels import verb_label
 from memoryhub.admin.object_actions import (
     NEXT,
+    Change,
     Done,
     next_url,
     object_action,
     row_page,
     row_view,
     run_object_action,
+    submitted_change,
     submitted_number,
     submitted_reason,
     submitted_text,
@@ -196,9 +198,7 @@ class MemoryAdmin(CuratedAdmin):
             memory=row,
             values=form.values(),
             expected_version=form.cleaned_data["expected_version"],
-            by=by,
-            reason=form.cleaned_data["reason"],
-            now=now,
+            **submitted_change(request),
         )
         if edited.version != former.version:
             message: Any = gettext("The memory was saved.")
@@ -290,31 +290,29 @@ class MemoryAdmin(CuratedAdmin):
             answer["Location"] += _row_anchor(request, object_id)
         return answer
 
-    def _curate(self, request: HttpRequest, verb: str, memory: Memory, reason: str) -> Done:
+    def _curate(self, request: HttpRequest, verb: str, memory: Memory, change: Change) -> Done:
         if verb not in TRANSITIONS:
             raise WrongState(_("Unknown action. Reload the page and try again."))
         # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
         version = submitted_number(request, "version")
         require_version(verb, version)
-        changed = apply_transition(
-            memory=memory, verb=verb, by=principal(request), reason=reason, expected_version=version, now=clock()
-        )
+        changed = apply_transition(memory=memory, verb=verb, expected_version=version, **change)
         values = {"done": capfirst(str(verb_label(verb))), "text": truncated(memory.content, 60)}
         return _done_with_undo(request, gettext("%(done)s: %(text)s") % values, changed, memory)
 
     @object_action()
-    def undo_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
-        undo_revision(revision=_requested_revision(request, memory), by=principal(request), reason=reason, now=clock())
+    def undo_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
+        undo_revision(revision=_requested_revision(request, memory), **change)
         return Done(gettext("The change was undone."))
 
     @object_action()
-    def unmerge_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+    def unmerge_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
         of_memory = Merge.objects.filter(actor_id=memory.actor_id, kept_id=memory.pk)
         key = as_uuid(submitted_text(request, "merge"))
         proposal = of_memory.filter(pk=key).first() if key else None
         if proposal is None:
             raise UnknownRow(_("There is no such merge."))
-        undo_merge(proposal=proposal, by=principal(request), reason=reason, now=clock())
+        undo_merge(proposal=proposal, **change)
         return Done(gettext("The two memories were unmerged."))
 
     @row_page
@@ -332,21 +330,16 @@ class MemoryAdmin(CuratedAdmin):
         return render_page(request, page, title=title, opts=self.opts, **context)
 
     @object_action()
-    def restore_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+    def restore_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
         revision = _requested_revision(request, memory)
         changed = restore_revision(
-            memory=memory,
-            revision=revision,
-            expected_version=submitted_number(request, "version"),
-            by=principal(request),
-            reason=reason,
-            now=clock(),
+            memory=memory, revision=revision, expected_version=submitted_number(request, "version"), **change
         )
         text = gettext("Revision %(number)d was restored.") % {"number": revision.number}
         return _done_with_undo(request, text, changed, memory)
 
     @object_action()
-    def use_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+    def use_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
         perspective = submitted_text(request, "perspective")
         if len(perspective) > MAX_PERSPECTIVE_LENGTH:
             problem = gettext("A perspective has at most %(longest)d characters.")
@@ -356,7 +349,7 @@ class MemoryAdmin(CuratedAdmin):
         return Done(gettext("The use was recorded; the memory is stronger now."))
 
     @object_action()
-    def impact_view(self, request: HttpRequest, memory: Memory, reason: str) -> Done:
+    def impact_view(self, request: HttpRequest, memory: Memory, change: Change) -> Done:
         impact = request.POST.get("impact", "")
         if impact not in IMPACT_LABELS:
             raise WrongState(_("Unknown action. Reload the page and try again."))

@@ -23,12 +23,12 @@ from memoryhub.admin.base import (
     as_uuid,
     clock,
     excerpt,
-    principal,
     title_with_time,
 )
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.diff import Part, Row, side_by_side
 from memoryhub.admin.object_actions import (
+    Change,
     Confirmation,
     DecisionAdmin,
     Done,
@@ -39,7 +39,7 @@ from memoryhub.admin.object_actions import (
     object_action,
     report_done,
     report_skipped,
-    submitted_reason,
+    submitted_change,
     submitted_text,
 )
 from memoryhub.ids import new_id
@@ -172,10 +172,10 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         confirmation, keys = _confirmation(request, rows, verb), [row.pk for row in rows]
         if page := confirmation_page(self, request, confirmation, action=verb, keys=keys):
             return page
-        by, reason, now, batch = principal(request), submitted_reason(request), clock(), new_id()
+        change, batch = submitted_change(request), new_id()
 
         def act(proposal: Merge) -> None:
-            ACTIONS[verb](proposal=proposal, by=by, reason=reason, now=now, batch=batch)
+            ACTIONS[verb](proposal=proposal, batch=batch, **change)
 
         rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
         count = act_on_each(self, request, rows, act, logged=verb)
@@ -189,7 +189,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         if not self.has_decide_permission(request):
             raise PermissionDenied
         batch = as_uuid(submitted_text(request, "batch")) or new_id()
-        result = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+        result = undo(batch=batch, **submitted_change(request))
         for proposal in result.changed:
             self.log_change(request, proposal, "reopen")
         report_skipped(self, request, {str(error): len(rows) for error, rows in result.skipped})
@@ -203,13 +203,13 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         return [path("undo-many/", undo_batch, name="strength_merge_undo_batch"), *super().get_urls()]
 
     @object_action()
-    def decide_view(self, request: HttpRequest, proposal: Merge, reason: str) -> Done:
+    def decide_view(self, request: HttpRequest, proposal: Merge, change: Change) -> Done:
         """Carry out a decision and show the next proposal, with an undo."""
         verb, keep_id = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
         if verb not in ACTIONS:
             raise WrongState(_("Unknown action. Reload the page and try again."))
         options = {"keep_id": keep_id} if verb == "accept" else {}
-        ACTIONS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **options)
+        ACTIONS[verb](proposal=proposal, **options, **change)
         if verb not in ("accept", "dismiss"):
             return Done(RESULT_TEXTS[verb], logged=verb)
         undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"

@@ -18,9 +18,9 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock, format_count, principal, render_page
+from memoryhub.admin.base import clock, format_count, render_page
 from memoryhub.admin.dashboard import AutomaticEvent
-from memoryhub.admin.object_actions import submitted_reason, submitted_text
+from memoryhub.admin.object_actions import submitted_change, submitted_text
 from memoryhub.errors import DomainError
 from memoryhub.unfold import Page
 from memoryhub.zones import day_end, day_start
@@ -220,10 +220,10 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
 
 def undo_runs(request: HttpRequest, rows: QuerySet[SleepRun]) -> None:
     """Undo sleep runs as far as possible, log those that were, and report it."""
-    by, reason, now = principal(request), submitted_reason(request), clock()
+    change = submitted_change(request)
     runs = list(rows.select_related("actor__agent").order_by("pk")[:MAX_UNDONE])
     try:
-        processed = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
+        processed = undo_sleeps(runs=runs, **change) if runs else []
     except DomainError as error:
         messages.error(request, str(error))
         return

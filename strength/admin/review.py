@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
-from memoryhub.admin.object_actions import submitted_number, submitted_reason, submitted_text
+from memoryhub.admin.object_actions import submitted_change, submitted_number, submitted_text
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Agent
@@ -215,10 +215,8 @@ def _decide_memory(request: HttpRequest, item: Item, *, verb: str) -> dict[str, 
             memory=memory,
             verb=verb,
             expected_version=version,
-            by=principal(request),
-            now=clock(),
-            reason=submitted_reason(request),
             values=_corrected_values(request, memory) if verb == "approve" else {},
+            **submitted_change(request),
         )
     except VersionMismatch as error:
         current = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
@@ -259,7 +257,7 @@ def _decide_proposal(request: HttpRequest, item: Item, action: Callable[..., Mer
     if proposal is None:
         raise _already_decided(None)
     try:
-        action(proposal=proposal, by=principal(request), reason=submitted_reason(request), now=clock())
+        action(proposal=proposal, **submitted_change(request))
     except WrongState as error:
         if not open_proposals.exists():
             raise _already_decided(None) from error
@@ -293,19 +291,19 @@ def _undo(request: HttpRequest, params: ReviewParams) -> HttpResponse:
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
         return _show_item(request, params)
     _save_round(request, round_.undo_last())
-    by, reason, now = principal(request), submitted_reason(request), clock()
+    change = submitted_change(request)
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     try:
         if row is not None and last.item.is_merge:
-            reopen_merge(proposal=row, by=by, reason=reason, now=now)
+            reopen_merge(proposal=row, **change)
         else:
             revision = MemoryRevision.objects.filter(
                 memory=row, actor_id=row and row.actor_id, number=last.undo_data.get(REVISION, 0)
             ).first()
             if revision is None:
                 raise AlreadyDecided(_("It no longer exists."))
-            undo_revision(revision=revision, by=by, reason=reason, now=now)
+            undo_revision(revision=revision, **change)
     except DomainError as error:
         messages.error(request, str(error))
         return _show_item(request, params)

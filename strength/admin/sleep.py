@@ -26,6 +26,7 @@ from memoryhub.admin.curated import OwnerForm
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import (
     CONFIRMED,
+    Change,
     DecisionAdmin,
     Done,
     change_url,
@@ -235,14 +236,14 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         return HttpResponseRedirect(_batch_runs_url(group))
 
     @object_action()
-    def sleep_view(self, request: HttpRequest, run: SleepRun, reason: str) -> Done:
+    def sleep_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
         actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
         slept = _sleep(request, actor, group=None, dry_run=False)
         return Done(_summary(1, dry_run=False), change_url(slept), _undo_url(slept))
 
     @object_action(confirm="ask_to_undo")
-    def undo_view(self, request: HttpRequest, run: SleepRun, reason: str) -> Done:
-        undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
+    def undo_view(self, request: HttpRequest, run: SleepRun, change: Change) -> Done:
+        undone = undo_sleep(run=run, **change)
         if undone.errors:
             text = _("Not everything could be undone: see the problems below.")
             self.message_user(request, text, messages.WARNING)

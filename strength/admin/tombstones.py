@@ -13,10 +13,10 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
-from memoryhub.admin.base import OwnedMixin, clock, excerpt, link_to, principal, title_with_time
+from memoryhub.admin.base import OwnedMixin, excerpt, link_to, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, column
 from memoryhub.admin.labels import principal_label
-from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action
+from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action
 from strength.actions.tombstones import blocked_texts, lift_tombstone, messages_with_text
 from strength.admin.labels import DECISION_COLOURS, DECISION_LABELS
 from strength.admin.memory_detail import TIMELINE_PAGE, may_read_memories, memory_links
@@ -72,8 +72,8 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     replacement = column(_("replaced by"), lambda tombstone: tombstone.instead or "-")
 
     @object_action()
-    def lift_view(self, request: HttpRequest, tombstone: Tombstone, reason: str) -> Done:
-        lift_tombstone(tombstone=tombstone, by=principal(request), reason=reason, now=clock())
+    def lift_view(self, request: HttpRequest, tombstone: Tombstone, change: Change) -> Done:
+        lift_tombstone(tombstone=tombstone, **change)
         text = gettext("The text may be written again.")
         return Done(text, reverse("admin:strength_tombstone_changelist"))
 

@@ -22,7 +22,15 @@ from memoryhub.admin.curated import HistoryAdmin, VersionedForm, address, restor
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
 from memoryhub.admin.labels import PRINCIPAL_KINDS, principal_name
-from memoryhub.admin.object_actions import Done, object_action, row_page, submitted_number, submitted_text
+from memoryhub.admin.object_actions import (
+    Change,
+    Done,
+    object_action,
+    row_page,
+    submitted_change,
+    submitted_number,
+    submitted_text,
+)
 from memoryhub.admin.usage import token_count_label
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
@@ -153,10 +161,8 @@ class DocumentAdmin(HistoryAdmin):
             document=stored,
             text=text,
             kind=DocumentKind.EDIT,
-            by=principal(request),
-            now=clock(),
             expected_version=form.cleaned_data["expected_version"],
-            reason=form.cleaned_data.get("reason", ""),
+            **submitted_change(request),
         )
         if saved.version != stored.version:
             words = gettext("The text was saved, as version %(number)d.") % {"number": saved.version}
@@ -167,25 +173,23 @@ class DocumentAdmin(HistoryAdmin):
     # The buttons.
 
     @object_action()
-    def believe_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
-        return self._set_trust(request, document, reason, "believe")
+    def believe_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
+        return self._set_trust(request, document, change, "believe")
 
     @object_action()
-    def doubt_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
-        return self._set_trust(request, document, reason, "doubt")
+    def doubt_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
+        return self._set_trust(request, document, change, "doubt")
 
-    def _set_trust(self, request: HttpRequest, document: Document, reason: str, name: str) -> Done:
+    def _set_trust(self, request: HttpRequest, document: Document, change: Change, name: str) -> Done:
         trust, opposite, message = TRUST_ACTIONS[name]
         parts = submitted_text(request, "entries").split(",")[: 2 * MAX_PENDING]
         ids = [key for part in parts if (key := as_uuid(part)) is not None]
-        ids = set_entry_trust(
-            document=document, entry_ids=ids, trust=trust, by=principal(request), reason=reason, now=clock()
-        )
+        ids = set_entry_trust(document=document, entry_ids=ids, trust=trust, **change)
         undo = address(opposite, document, entries=",".join(str(key) for key in ids)) if ids else None
         return Done(message % {"number": len(ids)}, undo=undo)
 
     @object_action(confirm="ask_to_compact")
-    def compact_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
+    def compact_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
         try:
             enqueue_compaction(document=document, by=principal(request), now=clock())
         except NotCompacted:
@@ -213,15 +217,15 @@ class DocumentAdmin(HistoryAdmin):
         )
 
     @object_action()
-    def remove_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
+    def remove_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
         project = Project(pk=document.project_id)
-        remove_empty_document(document=document, by=principal(request), reason=reason, now=clock())
+        remove_empty_document(document=document, **change)
         words = gettext("%(name)s was removed; nothing had been written into it.")
         return Done(words % {"name": document.name}, to=address("change", project))
 
     @object_action(may_manage_life, confirm="lines_to_move")
-    def move_view(self, request: HttpRequest, document: Document, reason: str) -> Done:
-        return move_selected_lines(request, document, reason)
+    def move_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
+        return move_selected_lines(request, document, change)
 
     def lines_to_move(self, request: HttpRequest, document: Document) -> HttpResponse:
         return lines_page(self, request, document)
@@ -285,14 +289,9 @@ class DocumentAdmin(HistoryAdmin):
         headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))
         return file_name(row.name, next(headings, ""))
 
-    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+    def restore(self, request: HttpRequest, row: Any, number: int, change: Change) -> Done:
         restored = restore_document(
-            document=row,
-            number=number,
-            expected_version=submitted_number(request, "version"),
-            by=principal(request),
-            reason=reason,
-            now=clock(),
+            document=row, number=number, expected_version=submitted_number(request, "version"), **change
         )
         if restored.version == row.version:
             return Done(gettext("The text is already the same as version %(number)d.") % {"number": number})

@@ -8,9 +8,17 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import as_uuid, clock, principal
+from memoryhub.admin.base import as_uuid, clock
 from memoryhub.admin.curated import EditorAdmin, address
-from memoryhub.admin.object_actions import Done, change_url, object_action, report_done, submitted_text
+from memoryhub.admin.object_actions import (
+    Change,
+    Done,
+    change_url,
+    object_action,
+    report_done,
+    submitted_change,
+    submitted_text,
+)
 from memoryhub.errors import DomainError
 from summaries.actions.project_life import (
     Transfer,
@@ -79,26 +87,26 @@ class ProjectLife(EditorAdmin):
         }
 
     @object_action(may_manage_life)
-    def archive_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
-        archive_project(project=project, by=principal(request), reason=reason, now=clock())
+    def archive_view(self, request: HttpRequest, project: Project, change: Change) -> Done:
+        archive_project(project=project, **change)
         words = gettext("%(name)s was archived.") % {"name": project.name}
         return Done(words, undo=address("reactivate", project))
 
     @object_action(may_manage_life)
-    def reactivate_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
-        reactivate_project(project=project, by=principal(request), reason=reason, now=clock())
+    def reactivate_view(self, request: HttpRequest, project: Project, change: Change) -> Done:
+        reactivate_project(project=project, **change)
         words = gettext("%(name)s is active again.") % {"name": project.name}
         return Done(words, undo=address("archive", project))
 
     @object_action(may_manage_life, confirm="preview_of_merge")
-    def merge_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
-        return transfer_result(_merged(request, project, reason, dry_run=False))
+    def merge_view(self, request: HttpRequest, project: Project, change: Change) -> Done:
+        return transfer_result(_merged(request, project, dry_run=False))
 
     def preview_of_merge(self, request: HttpRequest, project: Project) -> HttpResponse:
         if not may_manage_life(request):
             raise PermissionDenied
         try:
-            preview = _merged(request, project, "", dry_run=True)
+            preview = _merged(request, project, dry_run=True)
         except DomainError as error:
             self.message_user(request, str(error), "ERROR")
             return HttpResponseRedirect(change_url(project))
@@ -106,13 +114,13 @@ class ProjectLife(EditorAdmin):
         return self.subpage(request, project, "summaries/project/merge", title=title, preview=preview)
 
     @object_action(may_manage_life)
-    def undo_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+    def undo_view(self, request: HttpRequest, project: Project, change: Change) -> Done:
         rows = ProjectEvent.objects.filter(actor_id=project.actor_id)
         key = as_uuid(submitted_text(request, "event"))
         event = rows.filter(pk=key).first() if key is not None else None
         if event is None:
             raise DomainError(_("There is no such event."))
-        undone = undo_event(event=event, by=principal(request), reason=reason, now=clock())
+        undone = undo_event(event=event, **change)
         return Done(gettext("Undone."), to=change_url(undone))
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
@@ -128,26 +136,19 @@ class ProjectLife(EditorAdmin):
         return answer  # type: ignore[no-any-return]
 
 
-def _merged(request: HttpRequest, project: Project, reason: str, *, dry_run: bool) -> Transfer:
+def _merged(request: HttpRequest, project: Project, *, dry_run: bool) -> Transfer:
     into = project_named(actor_id=project.actor_id, name=submitted_text(request, "into"))
-    by, now = principal(request), clock()
-    return merge_projects(source=project, into=into, by=by, reason=reason, now=now, dry_run=dry_run)
+    return merge_projects(source=project, into=into, dry_run=dry_run, **submitted_change(request))
 
 
-def move_selected_lines(request: HttpRequest, document: Document, reason: str) -> Done:
+def move_selected_lines(request: HttpRequest, document: Document, change: Change) -> Done:
     """Move the chosen lines of a document to another project, or to a new one."""
     new_name = submitted_text(request, "new_name")[:MAX_NAME_LENGTH]
     into = submitted_text(request, "into")
     target = None if new_name else project_named(actor_id=document.actor_id, name=into)
     digests = [digest for value in request.POST.getlist("line") if (digest := _digest(value))]
     transfer = move_entries(
-        source=document.project,
-        lines={document.name: digests},
-        into=target,
-        new_name=new_name,
-        by=principal(request),
-        reason=reason,
-        now=clock(),
+        source=document.project, lines={document.name: digests}, into=target, new_name=new_name, **change
     )
     return transfer_result(transfer)
 
@@ -191,9 +192,7 @@ def movable_entries(request: HttpRequest, decision: RoutingDecision) -> list[dic
     ]
 
 
-def move_selected_entries(request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+def move_selected_entries(request: HttpRequest, decision: RoutingDecision, change: Change) -> Done:
     """Move the chosen lines of `movable_entries` to the right project."""
     chosen: list[UUID] = [key for value in request.POST.getlist("entry") if (key := as_uuid(value))]
-    return transfer_result(
-        move_misplaced(decision=decision, entry_ids=chosen, by=principal(request), reason=reason, now=clock())
-    )
+    return transfer_result(move_misplaced(decision=decision, entry_ids=chosen, **change))

@@ -34,11 +34,12 @@ from memoryhub.admin.base import (
 from memoryhub.admin.columns import UserFilter, choice_filter, column
 from memoryhub.admin.curated import EditorAdmin, OwnerForm, VersionedForm, address
 from memoryhub.admin.object_actions import (
+    Change,
     Done,
     object_action,
     row_page,
+    submitted_change,
     submitted_number,
-    submitted_reason,
     submitted_text,
 )
 from memoryhub.admin.usage import token_count_label
@@ -181,9 +182,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             project=row,
             values=form.changed_values(frozenset({"name", "description"})),
             expected_version=form.cleaned_data["expected_version"],
-            by=principal(request),
-            reason=form.cleaned_data["reason"],
-            now=clock(),
+            **submitted_change(request),
         )
         if changed.version != stored.version:
             values: dict[str, Any] = {"name": stored.name, "version": changed.version}
@@ -197,7 +196,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Project) -> None:
         with suppress(UnknownRow):
-            delete_project(project=obj, by=principal(request), reason=submitted_reason(request), now=clock())
+            delete_project(project=obj, **submitted_change(request))
 
     def related_counts(self, rows: Sequence[Project]) -> Mapping[Any, int]:
         """Return the counts of what goes with projects; decisions and events stay."""
@@ -215,27 +214,23 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     # The pages and buttons beside the form.
 
     @object_action()
-    def undo_edit_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+    def undo_edit_view(self, request: HttpRequest, project: Project, change: Change) -> Done:
         undo_project_change(
             project=project,
             name=submitted_text(request, "name"),
             memory_version=submitted_number(request, "memory"),
             expected_version=submitted_number(request, "version"),
-            by=principal(request),
-            reason=reason,
-            now=clock(),
+            **change,
         )
         return Done(gettext("The change was undone."), logged="undo")
 
     @object_action()
-    def add_document_view(self, request: HttpRequest, project: Project, reason: str) -> Done:
+    def add_document_view(self, request: HttpRequest, project: Project, change: Change) -> Done:
         document = add_document(
             project=project,
             name=submitted_text(request, "name"),
             topic=submitted_text(request, "topic")[:MAX_DESCRIPTION_LENGTH],
-            by=principal(request),
-            reason=reason,
-            now=clock(),
+            **change,
         )
         words = gettext("%(name)s was added; write into it here.") % {"name": document.name}
         return Done(words, to=address("change", document), undo=address("remove", document))

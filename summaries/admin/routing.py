@@ -15,10 +15,10 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.sessions import OfSessionMixin
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
-from memoryhub.admin.base import HubAdmin, OwnedMixin, clock, excerpt, link_to, principal, title_with_time
+from memoryhub.admin.base import HubAdmin, OwnedMixin, excerpt, link_to, title_with_time
 from memoryhub.admin.columns import UserFilter, choice_displays, choice_filter, column
 from memoryhub.admin.curated import address, wide
-from memoryhub.admin.object_actions import Done, object_action, submitted_text
+from memoryhub.admin.object_actions import Change, Done, object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.routing import (
     correct_routing,
@@ -167,24 +167,24 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
     # Putting right.
 
     @object_action()
-    def correct_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+    def correct_view(self, request: HttpRequest, decision: RoutingDecision, change: Change) -> Done:
         former = decision.corrected_project
         values: dict[str, Any] = {"former": former.name} if former is not None else {}
-        take, by, now = submitted_text(request, "take"), principal(request), clock()
+        take = submitted_text(request, "take")
         if take == "new":
             if not person_may(request, ADD_PROJECT):
                 raise PermissionDenied
             name, made = submitted_text(request, "new_name") or proposed_name(decision), {"made": 1}
-            correct_to_new_project(decision=decision, name=name, by=by, reason=reason, now=now)
+            correct_to_new_project(decision=decision, name=name, **change)
         else:
             field = "chosen" if take == "chosen" else "project"
             name, made = submitted_text(request, field)[:MAX_NAME_LENGTH], {}
-            correct_routing(decision=decision, project_name=name, by=by, reason=reason, now=now)
+            correct_routing(decision=decision, project_name=name, **change)
         words = gettext("Messages like this one go to %(name)s from now on.") % {"name": name}
         return Done(words, undo=address("uncorrect", decision, corrected_to=name, **values, **made))
 
     @object_action()
-    def uncorrect_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+    def uncorrect_view(self, request: HttpRequest, decision: RoutingDecision, change: Change) -> Done:
         """Undo a correction, with the project created for it where the person may delete one."""
         corrected_to, made = submitted_text(request, "corrected_to"), bool(submitted_text(request, "made"))
         project_deleted = undo_correction(
@@ -192,9 +192,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             corrected_to=corrected_to,
             former=submitted_text(request, "former"),
             with_project=made and person_may(request, "delete_project"),
-            by=principal(request),
-            reason=reason,
-            now=clock(),
+            **change,
         )
         words = gettext("The correction was taken back.")
         if made and not project_deleted:
@@ -203,9 +201,9 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
         return Done(words, undo=None if project_deleted else address("correct", decision, project=corrected_to))
 
     @object_action(may_manage_life)
-    def move_entries_view(self, request: HttpRequest, decision: RoutingDecision, reason: str) -> Done:
+    def move_entries_view(self, request: HttpRequest, decision: RoutingDecision, change: Change) -> Done:
         """Move what was written into the wrong project before the correction."""
-        return move_selected_entries(request, decision, reason)
+        return move_selected_entries(request, decision, change)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         projects = Project.objects.of(row.actor_id).active().order_by("name")
