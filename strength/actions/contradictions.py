@@ -337,6 +337,7 @@ def _write(
     """Write, repeat or supersede; of contradicted memories those that a person pinned or edited stay until review."""
     if resolution.action is Action.BLOCK:
         return "blocked"
+    keys = [known.memory_id for known in resolution.about]
     new = NewMemory(
         content=extracted.content,
         kind=extracted.kind,
@@ -347,7 +348,6 @@ def _write(
         confidence=extracted.confidence,
         tags=extracted.tags,
     )
-    keys = [known.memory_id for known in resolution.about]
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
     contradicted = [rows[key] for key in keys if key in rows]
     if resolution.action is Action.REINFORCE:
@@ -355,25 +355,27 @@ def _write(
             return "blocked"
         repeat_memory(memory=contradicted[0], new=new, by=by, now=now)
         return "known"
-    new = replace(new, contradicted_ids=frozenset(keys))
+    new = replace(new, contradicted_ids=frozenset(keys), is_uncompared=resolution.is_uncompared)
     if resolution.resembles is not None:
         new = replace(new, resembles=_resembled_decision(resolution.resembles, actor, now))
-    new = replace(new, is_uncompared=resolution.is_uncompared)
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
     if resolution.action is Action.SUPERSEDE and extracted.is_trusted and contradicted:
         new = replace(new, needs_approval=any(old.pinned or old.locked for old in contradicted))
-        at = min(extracted.said_at, now)
-        for old in sorted(contradicted, key=lambda memory: memory.kind != extracted.kind):
-            others = [memory for memory in contradicted if memory.pk != old.pk]
-            # Where it has changed since the model was asked, the new one is written and nothing ends.
-            with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
-                supersede_memory(
-                    memory=old, new=new, at=at, by=by, reason=CONTRADICTION_REASON, now=now, also_ended=others
-                )
-                return "new"
+        if _supersede(new, contradicted, min(extracted.said_at, now), by, now):
+            return "new"
     _memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
     return "new" if is_new else "known"
+
+
+def _supersede(new: NewMemory, contradicted: Sequence[Memory], at: datetime, by: Principal, now: datetime) -> bool:
+    """Write a memory in place of the contradicted ones; False where all of them changed since the model was asked."""
+    for old in sorted(contradicted, key=lambda memory: memory.kind != new.kind):
+        others = [memory for memory in contradicted if memory.pk != old.pk]
+        with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
+            supersede_memory(memory=old, new=new, at=at, by=by, reason=CONTRADICTION_REASON, now=now, also_ended=others)
+            return True
+    return False
 
 
 def compare_pending(*, actor: Actor, by: Principal, now: datetime, step: Step) -> None:

@@ -277,8 +277,7 @@ def _rank(
         "perspective": search.perspective or "",
         "with_words": words is not None,
     }
-    rows = run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)
-    numbers: dict[UUID, list[Any]] = {key: values for key, *values in rows}
+    numbers = {key: values for key, *values in run_query(QUERIES["candidate_numbers"], keys, server_prepared=True)}
     matches = [candidate for candidate in matches if candidate.owner_id in numbers]
     if words is not None:
         hits = [
@@ -286,10 +285,8 @@ def _rank(
             for candidate in matches
         ]
         matches = [matches[index] for index in informative_hits(hits, words, query.bounds, query.policy)]
-    scored: dict[UUID, ScoreBreakdown] = {}
-    for candidate in matches:
-        strength, last_used_at, _document = numbers[candidate.owner_id]
-        scored[candidate.owner_id] = score(
+    scored = {
+        candidate.owner_id: score(
             similarity=candidate.similarity_raw,
             word_score=candidate.word_raw or 0.0,
             relevance=candidate.relevance,
@@ -298,16 +295,16 @@ def _rank(
             now=now,
             policy=policy,
         )
-
-    def rank(key: UUID) -> tuple[float, float, UUID]:
-        similarity = scored[key].similarity_raw
-        return -scored[key].total, 1.0 if similarity is None else -similarity, key
-
-    ranked = sorted(scored, key=rank)[:limit]
-    if not ranked:
-        return []
-    memories = load_memories(actor_ids, ranked, details=search.details)
+        for candidate in matches
+        for strength, last_used_at, _document in [numbers[candidate.owner_id]]
+    }
+    ranked = sorted(scored, key=lambda key: _rank_key(key, scored[key]))[:limit]
+    memories = load_memories(actor_ids, ranked, details=search.details) if ranked else {}
     return [FoundMemory(memories[key], scored[key]) for key in ranked if key in memories]
+
+
+def _rank_key(memory_id: UUID, scores: ScoreBreakdown) -> tuple[float, float, UUID]:
+    return -scores.total, 1.0 if scores.similarity_raw is None else -scores.similarity_raw, memory_id
 
 
 def nearest_memories(

@@ -28,7 +28,6 @@ def memory_panel(now: datetime) -> list[PanelItem]:
     open_ = open_merges(now)[: MAX_COUNTED + 1].count()
     pairs = Count(min(open_, MAX_COUNTED), is_estimate=open_ > MAX_COUNTED)
     archived = MemoryChange.objects.filter(change=FeedChange.ARCHIVED)
-    used = StrengthPoint.objects.filter(kind=PointKind.USED)
     unread = Count(max(unread_messages().values(), default=0))
     states = [
         (Status.ACTIVE, _("Active"), _("memories may enter contexts")),
@@ -61,7 +60,7 @@ def memory_panel(now: datetime) -> list[PanelItem]:
         *last_night(now),
         Curve(_("Written"), memories, "created_at", Memory),
         Curve(_("Archived"), archived, "at", Memory, query=f"?status__exact={Status.ARCHIVED}"),
-        Curve(_("Used"), used, "day", Memory, value=Sum("times")),
+        Curve(_("Used"), StrengthPoint.objects.filter(kind=PointKind.USED), "day", Memory, value=Sum("times")),
     ]
 
 

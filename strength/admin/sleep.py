@@ -382,7 +382,6 @@ class SleepForm(OwnerForm):
         return actor
 
 
-PROPOSED: Final = MergeState.PROPOSED
 MAX_CHANGES_PER_KIND: Final = 20
 """Changes of a kind on the first page; each kind has pages of its own."""
 
@@ -457,15 +456,13 @@ def _shown_changes(request: HttpRequest, run: SleepRun, changes: Sequence[Mappin
             "label": CHANGE_LABELS.get(change["change"], change["change"]),
             "colour": CHANGE_COLOURS.get(change["change"], ""),
             "why": SLEEP_REASON_LABELS.get(change["why"], change["why"]),
-            "decided": MERGE_STATE_LABELS.get(change.get("state"), "") if _is_decided(change) else "",
+            # Of a proposal that somebody has decided on since; an open one, and a run's own merge, have no label.
+            "decided": MERGE_STATE_LABELS.get(change.get("state"), "")
+            if change["change"] == ChangeKind.PROPOSE_MERGE and change.get("state") != MergeState.PROPOSED
+            else "",
             "percent": round(100 * change["likeness"]) if "likeness" in change else None,
             "is_pinned": change["memory_id"] in pinned,
             "may_be_kept": change["change"] in KEPT_BY_PINNING,
         }
         for change in changes
     ]
-
-
-def _is_decided(change: Mapping[str, Any]) -> bool:
-    """Return whether somebody has decided on a proposal since."""
-    return bool(change["change"] == ChangeKind.PROPOSE_MERGE and change.get("state", PROPOSED) != PROPOSED)

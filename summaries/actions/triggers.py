@@ -89,13 +89,9 @@ def enqueue_summary(
         raise SummaryLocked(_("A person edited this summary, which locked it; unlock it first."))
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
         raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+    window = {"created_at__gte": start_time, "created_at__lte": end_time, "content__regex": VISIBLE_CHARACTER}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
-    rows = rows.filter(content__regex=VISIBLE_CHARACTER)
-    if start_time is not None:
-        rows = rows.filter(created_at__gte=start_time)
-    if end_time is not None:
-        rows = rows.filter(created_at__lte=end_time)
-    if not rows.exists():
+    if not rows.filter(**{name: value for name, value in window.items() if value is not None}).exists():
         raise NothingToSummarize(_("There are no messages to summarise."))
     request = SummaryRequest(
         written=summary.written if summary else 0,

@@ -83,7 +83,8 @@ def update_projects(*, updating: UpdateContext, session_id: UUID, step: Step, ma
         passage = _next_passage(session, read_until, updating)
         if passage is None:
             return added
-        project = _project(actor, passage.project)
+        # None: deleted, archived or renamed, or a name that a client made up.
+        project = active_project(actor_id=actor.id, name=passage.project)
         data = _extract(updating, session, project, passage) if project and passage.messages else None
         with step():
             if _move_cursor(session, read_until, passage.until) and project and data is not None:
@@ -156,7 +157,9 @@ class _MessageProjects:
         """Return the last decision before a message, or before the end of its turn."""
         turn = self.turns.get(message.pk)
         decisions = self.trusted_decisions if message.trust == Trust.TRUSTED else self.decisions
-        return _latest(decisions, (turn.finished_at or turn.created_at) if turn else message.created_at)
+        at = (turn.finished_at or turn.created_at) if turn else message.created_at
+        index = bisect_right(decisions, at, key=lambda decision: decision.created_at)
+        return decisions[index - 1] if index else None
 
     def project_of(self, message: Message) -> str:
         turn, decided = self.turns.get(message.pk), self.decision_of(message)
@@ -214,23 +217,13 @@ def _message_ids(entry: DocumentEntry) -> Iterator[UUID]:
             yield UUID(str(value))
 
 
-def _latest(decisions: Sequence[RoutingDecision], at: datetime) -> RoutingDecision | None:
-    index = bisect_right(decisions, at, key=lambda decision: decision.created_at)
-    return decisions[index - 1] if index else None
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _name_of(decision: RoutingDecision) -> str:
     project = decision.corrected_project or decision.project
     return project.name if project else ""
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _project(actor: Actor, name: str) -> Project | None:
-    # None: deleted, archived or renamed, or a name that a client made up.
-    return active_project(actor_id=actor.id, name=name)
 
 
 def _move_cursor(session: Session, read_until: int, until: int) -> bool:
