@@ -109,7 +109,7 @@ def project(request: LayerRequest) -> LayerResult:
     if project is None:
         return LayerResult()
     policy = effective_policy(ProjectPolicy, request.tenant.agent, request.tenant.actor)
-    documents = Document.objects.of(actor_id).not_deleted().filter(project=project)
+    documents = project.current_documents
     untrusted = untrusted_digests(DocumentEntry.objects.filter(actor_id=actor_id, document__in=documents))
     whole = sorted(
         documents.filter(name__in=WHOLE_DOCUMENTS), key=lambda document: WHOLE_DOCUMENTS.index(document.name)

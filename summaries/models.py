@@ -202,6 +202,11 @@ class Project(ActorRow):
             return ProjectStatus.DELETED
         return ProjectStatus.ACTIVE if self.archived_at is None else ProjectStatus.ARCHIVED
 
+    @property
+    def current_documents(self) -> "DocumentQuerySet":
+        """Return the documents that are not deleted, each with this project as its own."""
+        return self.documents.filter(deleted_at=None)
+
 
 class DocumentQuerySet(ActorQuerySet["Document"]):
     def not_deleted(self) -> Self:

@@ -229,8 +229,7 @@ def confirm_pending(memory: Memory, *, by: Principal, reason: str, now: datetime
 
 
 def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
-    sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
-    known = sources.filter(message_id__in=[message.id for message in messages]).count()
+    known = memory.sources.filter(message_id__in=[message.id for message in messages]).count()
     MemorySource.objects.bulk_create(sources_of(memory, messages, now), ignore_conflicts=True)
     return known < len(messages)
 

@@ -173,7 +173,7 @@ def undo_merge(
         before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
         _restore_numbers(kept, undo, now)
         _restore_perspectives(kept, undo)
-        MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
+        kept.sources.filter(pk__in=undo["sources"]).delete()
         kept.tags = [tag for tag in kept.tags if tag not in undo["new_tags"]]
         kept.learnings = {name: text for name, text in kept.learnings.items() if name not in undo["new_learnings"]}
         absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
@@ -332,7 +332,7 @@ def _restore_perspectives(kept: Memory, undo: dict[str, Any]) -> None:
     """Subtract the gain in each perspective, as far as it has faded; uses since stay."""
     numbers = MemoryNumbers.objects.get(actor_id=kept.actor_id, pk=kept.pk)
     for name, values in undo["perspectives"].items():
-        rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id, memory=kept, perspective=name)
+        rows = kept.perspectives.filter(perspective=name)
         row = rows.first()
         if row is None:
             continue

@@ -165,7 +165,7 @@ def last_verb(memory: Memory) -> str | None:
 
 def awaits_person(memory: Memory) -> bool:
     """Return whether a pending memory needs a person's decision, which repetition does not replace."""
-    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
+    revisions = memory.revisions.order_by("-number")
     verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
     return verb == RETURN_VERB or RESEMBLES in beside or UNCOMPARED in beside
 
@@ -217,9 +217,7 @@ def undo_revision(*, revision: Revision, by: Principal, reason: str, now: dateti
         _revert(memory, revision, by=by, reason=reason, now=now)
         superseded_rows = rows.select_related("actor__agent").filter(pk__in=superseded, superseded_by=memory)
         for old in superseded_rows.order_by("id"):
-            supersession = MemoryRevision.objects.filter(
-                actor_id=old.actor_id, memory=old, number=old.version, verb="supersede"
-            ).first()
+            supersession = old.revisions.filter(number=old.version, verb="supersede").first()
             if supersession is not None:
                 _revert(old, supersession, by=by, reason=reason, now=now)
         return memory
@@ -281,7 +279,7 @@ def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
 
 
 def _created(memory: Memory, points: Iterable[Point], strength: float) -> Point:
-    creation = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory, verb="create").first()
+    creation = memory.revisions.filter(verb="create").first()
     beside = creation.beside if creation else {}
     earliest = min(points, key=lambda point: point.at, default=None)
     initial_strength = beside.get(STRENGTH, strength if earliest is None else earliest.before)

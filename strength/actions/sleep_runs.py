@@ -153,7 +153,7 @@ def _merges(run: SleepRun) -> list[Change]:
             merge_id=str(each.pk),
             state=each.state,
         )
-        for each in Merge.objects.filter(actor_id=run.actor_id, run=run)[:MAX_CHANGES]
+        for each in run.merges.all()[:MAX_CHANGES]
     ]
 
 
@@ -270,10 +270,9 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
         .get(pk=run.pk, actor_id=run.actor_id)
     )
     _check_undoable(run, state)
-    own = Merge.objects.filter(actor_id=run.actor_id, run=run)
-    own.filter(state=MergeState.PROPOSED).update(state=MergeState.WITHDRAWN, decided_at=run.now)
+    run.merges.filter(state=MergeState.PROPOSED).update(state=MergeState.WITHDRAWN, decided_at=run.now)
     # A merge that a person decided on since has another time.
-    merges = list(own.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
+    merges = list(run.merges.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
     values = {**_undo_values(run), "now": now, "clock": state.clock, "memory_ids": _memory_ids(merges)}
     # In the common order: memories, then numbers, each by their keys.
     Memory.objects.of([run.actor_id]).locked(values["memory_ids"])

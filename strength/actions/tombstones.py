@@ -35,7 +35,7 @@ from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
 from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status, TombstoneReason
-from strength.models import Memory, MemoryRevision, MemorySource, Tombstone
+from strength.models import Memory, MemoryRevision, Tombstone
 from strength.models.locks import lock_shared
 
 MAX_COMPARED = 500
@@ -87,14 +87,13 @@ def leave_tombstone(
 ) -> None:
     if by.kind is PrincipalKind.JOB:
         return
-    sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
     tombstone = Tombstone(
         actor_id=memory.actor_id,
         **_fingerprint_columns(fingerprint(text)),
         decision=decision,
         memory_id=replacement_id,
         kind=memory.kind,
-        message_ids=sorted(sources.values_list("message_id", flat=True)),
+        message_ids=sorted(memory.sources.values_list("message_id", flat=True)),
         who_kind=by.kind,
         who_name=by.name[:150],
         created_at=now,

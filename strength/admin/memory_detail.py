@@ -94,7 +94,7 @@ MIN_FORECAST: Final = timedelta(days=30)
 def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
     """Return the template context of a memory with its numbers, actor and agent loaded."""
     numbers = getattr(memory, "numbers", None)
-    sources = list(MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)[: MAX_SOURCES + 1])
+    sources = list(memory.sources.all()[: MAX_SOURCES + 1])
     return {
         "numbers": numbers,
         "last_decay_at": numbers and numbers.decayed_until(memory.state),

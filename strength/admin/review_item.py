@@ -22,7 +22,7 @@ from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
 from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
 from strength.domain.memories import RETURN_VERB, TombstoneReason
 from strength.domain.review import Item, PendingReason, pending_reasons
-from strength.models import Memory, MemoryRevision, MemorySource, Merge
+from strength.models import Memory, MemorySource, Merge
 
 MAX_SOURCES: Final = 5
 MAX_SUPERSEDED: Final = 10
@@ -103,7 +103,7 @@ def _pending_reasons(memory: Memory, sources: list[MemorySource], policy: TrustP
     has_untrusted_source = policy.doubts(memory.channel) or any(
         source.trust == Trust.UNTRUSTED or policy.doubts(source.channel) for source in sources
     )
-    latest = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number").first()
+    latest = memory.revisions.order_by("-number").first()
     resembled = latest.beside.get(RESEMBLES) if latest is not None else None
     reasons = pending_reasons(
         is_trusted=memory.trust == Trust.TRUSTED,

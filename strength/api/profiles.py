@@ -163,8 +163,7 @@ class ProfileVersions(ProfileView):
     def get(self, request: Request) -> Response:
         """List a written profile's versions, newest first."""
         profile = self.written(self.reading(self.query(TenantQuery)))
-        rows = ProfileVersion.objects.filter(actor_id=profile.actor_id, profile=profile)
-        return self.page(rows, ProfileVersionOut, ordering=("-number",))
+        return self.page(profile.versions.all(), ProfileVersionOut, ordering=("-number",))
 
 
 class ProfileRestore(ProfileView):

@@ -58,7 +58,7 @@ from summaries.domain.documents import PIN, DocumentKind, line_digest
 from summaries.domain.policy import CompactionPolicy
 from summaries.domain.projects import EventKind, ProjectStatus
 from summaries.domain.summaries import cleaned_answer, length_limits
-from summaries.models import Document, DocumentEntry, Project, ProjectEvent
+from summaries.models import Document, Project, ProjectEvent
 
 CALL_SECONDS: Final = 180.0
 FENCE_BYTES: Final = 16
@@ -225,9 +225,10 @@ def _protection(document: Document, now: datetime, digests: Iterable[bytes]) -> 
 
 
 def _protected_digests(document: Document, now: datetime) -> dict[bytes, ProtectionReason]:
-    rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
     reasons: dict[bytes, ProtectionReason] = {}
-    for digest, pinned, trust, created_at in rows.values_list("text_digest", "pinned", "trust", "created_at"):
+    for digest, pinned, trust, created_at in document.entries.values_list(
+        "text_digest", "pinned", "trust", "created_at"
+    ):
         if pinned:
             reasons[bytes(digest)] = ProtectionReason.PINNED
         elif trust == Trust.UNTRUSTED:

@@ -40,12 +40,13 @@ from summaries.domain.documents import (
     description_in,
     entry_line,
     line_digest,
+    lines_by_digest,
     with_line_replaced,
     with_pending_lines,
 )
 from summaries.domain.policy import CompactionPolicy
 from summaries.domain.projects import EventKind, free_name, is_generated_name, one_line, propose_name
-from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent
+from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 
 MAX_BACKUPS: Final = 3
 """Texts from before a compaction that are offered as backups; all versions are kept."""
@@ -95,10 +96,9 @@ def check_length(text: str) -> None:
 def find_document(*, project: Project, name: str) -> Document:
     """Return a project's document; raises BadDocumentName, UnknownRow."""
     check_document_name(name)
-    document = Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=name).first()
+    document = project.current_documents.filter(name=name).first()
     if document is None:
         raise UnknownRow(format_lazy(_("The project has no {name} yet."), name=name))
-    document.project = project
     return document
 
 
@@ -201,23 +201,20 @@ def append_entry(
     trust = trust if by.is_trusted else Trust.UNTRUSTED
     at = said_at or local_time(now, zone_of(project.actor.agent, project.actor))
     line = entry_line(text, pinned=pinned, document=document_name, at=at)
+    digest = line_digest(line)
     document = _document_for_update(project, document_name, expected_version)
     if document is not None:
-        known = {line_digest(existing_line) for existing_line in document.text.splitlines()}
-        if line_digest(line) in known:
-            pending_entries(document, line_digest(line)).update(trust=trust)
+        known = set(lines_by_digest(document.text))
+        if digest in known:
+            pending_entries(document, digest).update(trust=trust)
             return document
         unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
         if trust is Trust.TRUSTED and unpinned in known:
             return _pin_line(project, document, unpinned, line, by, now)
     text = appended(document.text if document else "", line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
-    DocumentEntry.objects.update_or_create(
-        actor_id=project.actor_id,
-        document=document,
-        text_digest=line_digest(line),
-        defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
-    )
+    entry = {"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now}
+    document.entries.update_or_create(actor_id=project.actor_id, text_digest=digest, defaults=entry)
     return document
 
 
@@ -226,9 +223,8 @@ def _pin_line(
 ) -> Document:
     """Replace the line of this digest by a pinned one, which keeps its provenance and becomes trusted."""
     pinned = line_digest(line)
-    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-    entries.filter(text_digest=pinned).delete()
-    entries.filter(text_digest=unpinned).update(text_digest=pinned, pinned=True, trust=Trust.TRUSTED)
+    document.entries.filter(text_digest=pinned).delete()
+    document.entries.filter(text_digest=unpinned).update(text_digest=pinned, pinned=True, trust=Trust.TRUSTED)
     text = with_line_replaced(document.text, unpinned, line)
     return _write(project, document, document.name, text, DocumentKind.APPEND, by, "", now)
 
@@ -246,8 +242,7 @@ def restore_document(
     """Restore the text of a version. Raises as `write_document`."""
     check_trusted(by)
     project, document = _locked_with_project(document, expected_version)
-    versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
-    version = versions.filter(number=number).first()
+    version = document.versions.filter(number=number).first()
     if version is None:
         raise UnknownRow(format_lazy(_("No former version {number} of this document."), number=number))
     return _write(project, document, document.name, version.text, DocumentKind.RESTORE, by, reason, now)
@@ -255,28 +250,22 @@ def restore_document(
 
 def backups_of(document: Document) -> list[DocumentVersion]:
     """Return the last texts that a compaction replaced, newest first (SPEC P7)."""
-    versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
-    return list(versions.filter(kind=DocumentKind.COMPACTION).order_by("-number")[:MAX_BACKUPS])
+    return list(document.versions.filter(kind=DocumentKind.COMPACTION).order_by("-number")[:MAX_BACKUPS])
 
 
 def _locked_with_project(document: Document, expected_version: int | None) -> tuple[Project, Document]:
     """Lock and return a document and its project, the project first, to avoid deadlocks."""
     project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
-    rows = Document.objects.of(document.actor_id).not_deleted().select_for_update(no_key=True)
-    locked = rows.filter(pk=document.pk).first()
+    locked = project.current_documents.select_for_update(no_key=True).filter(pk=document.pk).first()
     if locked is None:
         raise UnknownRow(_("No such document."))
     _check_version(locked, expected_version)
-    locked.project = project
     return project, locked
 
 
 def _document_for_update(project: Project, name: str, expected_version: int | None) -> Document | None:
     """Return the document, locked, or None. Raises VersionMismatch."""
-    rows = Document.objects.of(project.actor_id).not_deleted().select_for_update(no_key=True)
-    document = rows.filter(project=project, name=name).first()
-    if document is not None:
-        document.project = project
+    document = project.current_documents.select_for_update(no_key=True).filter(name=name).first()
     _check_version(document, expected_version)
     return document
 
@@ -361,8 +350,7 @@ def add_document(
     """
     check_trusted(by)
     project = locked_project(project)
-    rows = Document.objects.of(project.actor_id).not_deleted().filter(project=project)
-    existing = set(rows.values_list("name", flat=True))
+    existing = set(project.current_documents.values_list("name", flat=True))
     topic, text = one_line(topic), ""
     if not name:
         topics = {existing_name.removeprefix("detail-").removesuffix(".md") for existing_name in existing}
@@ -431,7 +419,7 @@ def undo_project_change(
     if name != project.name:
         change_project(project=project, values={"name": name}, by=by, reason=reason, now=now)
     if memory_version is not None:
-        memory = Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=MEMORY).first()
+        memory = project.current_documents.filter(name=MEMORY).first()
         if memory is None:
             raise UnknownRow(_("No such document."))
         restore_document(

@@ -37,8 +37,7 @@ def trusted_texts(documents: list[Document]) -> dict[UUID, str]:
 
 def pending_digests(document: Document) -> set[bytes]:
     """Return the digests of a document's untrusted entries, also of lines that only a former text holds."""
-    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-    return untrusted_digests(entries).get(document.pk, set())
+    return untrusted_digests(document.entries.all()).get(document.pk, set())
 
 
 def untrusted_digests(entries: QuerySet[DocumentEntry]) -> dict[UUID, set[bytes]]:
@@ -59,9 +58,7 @@ def is_pending(*, document: Document, text: str, pinned: bool = False, at: datet
 
 
 def pending_entries(document: Document, digest: bytes) -> QuerySet[DocumentEntry]:
-    return DocumentEntry.objects.filter(
-        actor_id=document.actor_id, document=document, text_digest=digest, trust=Trust.UNTRUSTED
-    )
+    return document.entries.filter(text_digest=digest, trust=Trust.UNTRUSTED)
 
 
 def trust_new_lines(document: Document, text: str) -> None:
@@ -70,7 +67,7 @@ def trust_new_lines(document: Document, text: str) -> None:
     if pending:
         former = {line_digest(line) for line in document.text.splitlines()}
         new = pending & {line_digest(line) for line in text.splitlines()} - former
-        entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+        entries = document.entries.all()
         entries.filter(text_digest__in=new).update(trust=Trust.TRUSTED)
 
 

@@ -466,7 +466,7 @@ def _write_document(
         document = next((row for row in documents_of(project) if row.name == file.name), None)
     elif document is None:
         project = locked_project(project)
-        if Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=file.name).exists():
+        if project.current_documents.filter(name=file.name).exists():
             raise VersionMismatch(1)
     return put_document(
         project=project,

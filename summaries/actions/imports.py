@@ -44,13 +44,8 @@ def _write_document(actor: Actor, located: LocatedRecord, record: ImportedDocume
     key = sha256("\0".join([context.format, record.project, record.name]).encode()).hexdigest()
     rows = ImportedRow.objects.filter(actor_id=actor.pk, key=key, kind=DOCUMENT_KIND)
     last_import = rows.order_by("-id").first()
-    project = (
-        Project.objects.of(actor.pk)
-        .not_deleted()
-        .select_related("actor__agent")
-        .filter(name=_project_name(record))
-        .first()
-    )
+    projects = Project.objects.of(actor.pk).not_deleted().select_related("actor__agent")
+    project = projects.filter(name=_project_name(record)).first()
     name, document = _find_or_name(project, record, last_import)
     stored = None if document is None else digest_of(trusted_text(document))
     file = digest_of(record.text.removeprefix("\ufeff"))
@@ -99,19 +94,13 @@ def _find_or_name(
     name = f"detail-{topic}.md"
     if (existing := _document(project, name=name)) is None or existing.text == record.text:
         return name, existing
-    rows = Document.objects.of(existing.actor_id).not_deleted().filter(project=project, name__startswith="detail-")
-    names = rows.values_list("name", flat=True)
+    names = existing.project.current_documents.filter(name__startswith="detail-").values_list("name", flat=True)
     topics = {existing_name.removeprefix("detail-").removesuffix(".md") for existing_name in names}
     return f"detail-{free_name(topic, topics)}.md", None
 
 
 def _document(project: Project | None, **lookup: Any) -> Document | None:
-    if project is None:
-        return None
-    document = Document.objects.of(project.actor_id).not_deleted().filter(project=project, **lookup).first()
-    if document is not None:
-        document.project = project
-    return document
+    return project.current_documents.filter(**lookup).first() if project is not None else None
 
 
 def _create_project(actor: Actor, record: ImportedDocument, context: ImportContext) -> Project:

@@ -276,7 +276,7 @@ class _LineTransfer:
         self.undo: dict[str, list[Any]] = {"documents": [], "entries": [], "trusted": []}
 
     def add(self, source: Document, lines: Sequence[str], name: str) -> None:
-        document = Document.objects.of(self.into.actor_id).not_deleted().filter(project=self.into, name=name).first()
+        document = self.into.current_documents.filter(name=name).first()
         former = document.text if document else ""
         text = combined(former, lines, name)
         digests = {line_digest(line) for line in lines if line.strip()}
@@ -293,7 +293,6 @@ class _LineTransfer:
             document = create_document(project=self.into, name=name, text=text, **change)
             self._record_change(document, is_new=True)
         else:
-            document.project = self.into
             self.write(document, text)
         self._copy_entries(source, document, digests, known)
         enqueue_compaction_if_due(document=document, now=self.change["now"])
@@ -309,11 +308,10 @@ class _LineTransfer:
 
     def _copy_entries(self, source: Document, target: Document, digests: Set[bytes], known: Set[bytes]) -> None:
         """Copy the provenance of lines; of lines that the target had (`known`), the source may only raise the trust."""
-        target_entries = DocumentEntry.objects.filter(actor_id=target.actor_id, document=target)
+        target_entries = target.entries.all()
         existing = {bytes(entry.text_digest): entry for entry in target_entries.filter(text_digest__in=digests)}
-        rows = DocumentEntry.objects.filter(actor_id=source.actor_id, document=source)
         copies = []
-        for row in rows.filter(text_digest__in=digests):
+        for row in source.entries.filter(text_digest__in=digests):
             if bytes(row.text_digest) not in existing:
                 row.pk, row.document = row._meta.pk.get_default(), target
                 copies.append(row)

@@ -136,7 +136,7 @@ def change_project(
     project.version, project.updated_at = project.version + 1, now
     with _unique_name(name):
         project.save()
-    memory = Document.objects.of(project.actor_id).not_deleted().filter(project=project, name=MEMORY).first()
+    memory = project.current_documents.filter(name=MEMORY).first()
     if memory is not None:
         text = with_heading(memory.text, former, name)
         text = with_description(text, name, description) if is_new_description else text
@@ -214,8 +214,7 @@ def delete_project(
 
 def _forget_texts(project: Project) -> None:
     """Remove the texts of a project's documents from receipts and from stored answers."""
-    for document in Document.objects.of(project.actor_id).filter(project=project).defer("text"):
-        document.project = project
+    for document in project.documents.defer("text"):
         forget_texts(document)
     forget_answers(actor=project.actor, row_id=project.pk)
 
@@ -292,10 +291,7 @@ def catalog_of(*, actor_id: UUID) -> str:
 
 def documents_of(project: Project) -> list[Document]:
     """Return a project's documents, MEMORY.md first."""
-    documents = list(Document.objects.of(project.actor_id).not_deleted().filter(project=project))
-    for document in documents:
-        document.project = project
-    return sorted(documents, key=lambda row: document_order(row.name))
+    return sorted(project.current_documents, key=lambda row: document_order(row.name))
 
 
 def daily_events(*, actor_id: UUID, days: int, now: datetime, project: str | None = None, zone: tzinfo = UTC) -> Any:

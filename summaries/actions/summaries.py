@@ -44,7 +44,7 @@ from summaries.domain.summaries import (
     next_call,
     trigger,
 )
-from summaries.models import Summary, SummaryDraft, SummaryVersion
+from summaries.models import Summary, SummaryDraft
 
 CALL_SECONDS: Final = 60.0
 """Deadline of one model call, its retries included."""
@@ -93,7 +93,7 @@ class SummaryRequest:
             return False
         if self.has_window or summary.written <= self.written:
             return True
-        writings = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=TextVerb.WRITE)
+        writings = summary.versions.filter(verb=TextVerb.WRITE)
         reasons = list(writings.order_by("number").values_list("reason", flat=True))
         return self.anew and Extent.ANEW not in reasons[self.written :]
 
@@ -240,8 +240,7 @@ def _first_draft(state: SessionState) -> Draft:
         return Draft(trust=Trust.TRUSTED if request.is_trusted else Trust.UNTRUSTED)
     if summary is None:
         return Draft()
-    versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-    latest = versions.exclude(verb__in=(TextVerb.LOCK, TextVerb.UNLOCK)).order_by("-number").first()
+    latest = summary.versions.exclude(verb__in=(TextVerb.LOCK, TextVerb.UNLOCK)).order_by("-number").first()
     is_of_window = latest is not None and latest.verb == TextVerb.WRITE and latest.reason == Extent.WINDOW
     has_new = _spoken(state.session, after=summary.message_count).exists()
     if is_of_window or (request is not None and (request.anew or not has_new)):

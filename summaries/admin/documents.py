@@ -51,7 +51,7 @@ from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, f
 from summaries.admin.project_life import lines_page, may_manage_life, move_selected_lines
 from summaries.domain.documents import MAX_DOCUMENT_LENGTH, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
-from summaries.models import Document, DocumentEntry, DocumentVersion, Project
+from summaries.models import Document, DocumentEntry, Project
 
 MAX_EDITED_BYTES = 310_000
 """Bytes of HTML of a text that the page shows at once; a longer one is opened by a click more."""
@@ -264,7 +264,7 @@ class DocumentAdmin(HistoryAdmin):
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         """Return the versions; a row of the table holds a former text and describes the change to the next one."""
-        rows = DocumentVersion.objects.filter(actor_id=row.actor_id, document_id=row.pk, number__lt=before - 1)
+        rows = row.versions.filter(number__lt=before - 1)
         return [
             {
                 "number": version.number + 1,
@@ -282,8 +282,8 @@ class DocumentAdmin(HistoryAdmin):
     def text_at(self, row: Any, number: int) -> str | None:
         if number == row.version:
             return str(row.text)
-        rows = DocumentVersion.objects.filter(actor_id=row.actor_id, document_id=row.pk, number=number)
-        return rows.values_list("text", flat=True).first()
+        version = row.versions.filter(number=number).first()
+        return None if version is None else str(version.text)
 
     def file_name_of(self, row: Any, text: str) -> str:
         headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))

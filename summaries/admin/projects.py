@@ -175,9 +175,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             name, description = form.cleaned_data["name"], form.cleaned_data["description"]
             return create_project(actor=actor, name=name, description=description, by=by, now=now)
         stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
-        memory = (
-            Document.objects.of(row.actor_id).not_deleted().filter(project=stored, name=MEMORY).only("version").first()
-        )
+        memory = stored.current_documents.filter(name=MEMORY).only("version").first()
         changed = change_project(
             project=row,
             values=form.changed_values(frozenset({"name", "description"})),
@@ -293,7 +291,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         today = localdate(clock())
-        rows = Document.objects.of(stored.actor_id).not_deleted().filter(project=stored).defer("text").order_by("name")
+        rows = stored.current_documents.defer("text").order_by("name")
         documents = sorted(rows[:MAX_DOCUMENTS], key=lambda document: document_order(document.name))
         states = compaction_states(project=stored, documents=documents)
         reads = person_may(request, "view_document")

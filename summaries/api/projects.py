@@ -71,7 +71,7 @@ from summaries.api.project_serializers import (
 from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, unavailable_problem
 from summaries.domain.documents import line_digest, lines_by_digest, without_lines
 from summaries.domain.projects import ProjectStatus
-from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
+from summaries.models import Document, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 PLAIN = "text/plain"
 
@@ -252,9 +252,11 @@ class DocumentVersions(ProjectView):
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """List a document's former texts, newest first."""
         document = self.document(project_name, document_name)
-        rows = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
         return self.page(
-            rows, DocumentVersionOut, ordering=("-number",), shown=partial(self.visible_versions, document)
+            document.versions.all(),
+            DocumentVersionOut,
+            ordering=("-number",),
+            shown=partial(self.visible_versions, document),
         )
 
 
@@ -288,9 +290,10 @@ class DocumentEntries(ProjectView):
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """List a document's appended lines with their provenance, newest first."""
         document = self.document(project_name, document_name)
-        rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
         shown = partial(EntryOut, many=True, context={"lines": lines_by_digest(document.text)})
-        return self.page(rows, EntryOut, ordering=("-created_at", "-id"), shown=lambda page: shown(page).data)
+        return self.page(
+            document.entries.all(), EntryOut, ordering=("-created_at", "-id"), shown=lambda page: shown(page).data
+        )
 
     @operation(
         "document_entries_create",

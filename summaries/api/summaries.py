@@ -197,8 +197,7 @@ class SummaryVersions(SummaryView):
     def get(self, request: Request, session_id: UUID) -> Response:
         """List a summary's versions, newest first."""
         summary = self.summary(session_id)
-        rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-        return self.page(rows, SummaryVersionOut, ordering=("-number",))
+        return self.page(summary.versions.all(), SummaryVersionOut, ordering=("-number",))
 
 
 class SummaryRestore(SummaryView):
