@@ -98,7 +98,6 @@ def _nearest(
     now: datetime,
     statuses: Sequence[Status],
 ) -> list[list[Memory]]:
-    """Return for each text the most relevant memories."""
     queries = build_queries([(QueryText.of(query.text), query.vector) for query in duplicate_queries], space=space)
     words = [query.words or NO_WORDS for query in queries]
     values = {

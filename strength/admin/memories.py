@@ -93,8 +93,6 @@ MAX_FORM_FIELD_BYTES: Final = 60_000
 
 @admin.register(Memory)
 class MemoryAdmin(CuratedAdmin):
-    """Admin of memories; every change goes through an action."""
-
     form = MemoryForm
     add_form = NewMemoryForm
     list_display = ("star", "shown_content", "chips", "kind", "strength", "uses", "created_at", "row_buttons")
@@ -250,7 +248,6 @@ class MemoryAdmin(CuratedAdmin):
         return answer  # type: ignore[no-any-return]
 
     def may_see_agents(self, request: HttpRequest) -> bool:
-        """Return whether a user may read the agents in an export."""
         return bool(request.user.has_perm("memoryhub.view_agent"))
 
     # Buttons, and fragments loaded on demand

@@ -104,7 +104,5 @@ def _tombstone_error(tombstone: Tombstone) -> SafeString:
 
 
 class MemoryForm(VersionedForm, MemoryValuesForm):
-    """Edit form; unchanged fields keep their stored values."""
-
     def values(self) -> dict[str, Any]:
         return self.changed_values(EDITABLE)

@@ -238,7 +238,6 @@ class MemoryList(ChangeList):
 
 
 def list_context(request: HttpRequest, changelist: MemoryList) -> dict[str, Any]:
-    """Return the template context above the rows."""
     query = requested_search(request)
     results: SearchResults | None = getattr(request, "meaning", None)
     agent, user = request.GET.get(AGENT_FILTER, ""), request.GET.get(USER_FILTER, "")

@@ -27,8 +27,6 @@ from strength.models import Memory, Tombstone
 
 @admin.register(Tombstone)
 class TombstoneAdmin(OwnedMixin, DecisionAdmin):
-    """Admin of tombstones; shows their texts where a memory still holds them, and lifts them."""
-
     list_display = (
         "created_at",
         "blocked_text",

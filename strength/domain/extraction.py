@@ -182,7 +182,6 @@ class Slice:
 
     @property
     def people(self) -> tuple[str, ...]:
-        """Return the names of the users."""
         names = (label(line.message.author) for line in self.lines if line.message.is_users)
         return tuple(dict.fromkeys(name for name in names if name))
 
@@ -214,7 +213,6 @@ class Item:
 
     @property
     def authors(self) -> tuple[str, ...]:
-        """Return the names of the users who said it."""
         return tuple(dict.fromkeys(name for each in self.sources if each.is_users and (name := label(each.author))))
 
     @property

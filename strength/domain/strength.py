@@ -138,7 +138,6 @@ class Clock:
         return replace(self, log_factors=log_factors, at=max(self.at or at, at), tasks=tasks)
 
     def with_rates(self, policy: StrengthPolicy) -> "Clock":
-        """Return the clock with the rates of a policy."""
         return replace(self, rates=policy.rates, by_task=policy.decay_clock == "task")
 
 

@@ -196,7 +196,6 @@ class Memory(Facets, OwnedRow):
 
 class NumbersQuerySet(models.QuerySet["MemoryNumbers"]):
     def with_strength(self) -> "NumbersQuerySet":
-        """Annotate the strength now."""
         return self.annotate(strength_now=STRENGTH_OF_NUMBERS)
 
 
@@ -270,7 +269,6 @@ class MemoryNumbers(OwnedRow):
         return self.mark > NO_DECAY
 
     def now(self, state: SleepState | None) -> float:
-        """Return the strength by the actor's clock."""
         return self._left(self.strength, self.mark, state)
 
     def of_perspective(self, perspective: "PerspectiveStrength", state: SleepState | None) -> float:
@@ -285,7 +283,6 @@ class MemoryNumbers(OwnedRow):
         return Numbers(self.now(state), self.access_count, self.impact_score, self.consolidation_level)
 
     def decayed_until(self, state: SleepState | None) -> datetime:
-        """Return the time up to which decay was applied."""
         at = state.clock_at if state is not None and self.fades else None
         return max(self.began_at, at or self.began_at)
 

@@ -62,7 +62,6 @@ class ProjectArchived(DomainError):
 
 
 def check_active(project: Project) -> None:
-    """Raise ProjectArchived for an archived project."""
     if project.archived_at is None:
         return
     if project.merged_into is not None:

@@ -154,7 +154,6 @@ def move_selected_lines(request: HttpRequest, document: Document, change: Change
 
 
 def lines_page(model_admin: EditorAdmin, request: HttpRequest, document: Document) -> HttpResponse:
-    """Show the lines of a document to choose from."""
     if not may_manage_life(request):
         raise PermissionDenied
     lines = [
