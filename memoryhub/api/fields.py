@@ -256,22 +256,16 @@ class StrictSerializer(serializers.Serializer):
             if not field.read_only
         }
 
-    def _missing(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the errors of missing required fields; an unknown field may be a misspelt one of them."""
-        required = {name: field for name, (field, _check) in self._readers.items() if field.required}
-        return {
-            name: [ErrorDetail(field.error_messages["required"], "required")]
-            for name, field in required.items()
-            if name not in data
-        }
-
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
             return super().to_internal_value(data)
         if unknown := data.keys() - self._readers.keys():
             named, known = nsmallest(MAX_UNKNOWN_FIELDS, unknown), list(self._readers)
             problems: dict[str, Any] = {name: [_unknown_field(name, known)] for name in named}
-            raise serializers.ValidationError(problems | self._missing(data))
+            for name, (field, _check) in self._readers.items():  # an unknown field may be a misspelt one of them
+                if field.required and name not in data:
+                    problems[name] = [ErrorDetail(field.error_messages["required"], "required")]
+            raise serializers.ValidationError(problems)
         values: dict[str, Any] = {}
         errors: dict[str, Any] = {}
         for name, (field, check) in self._readers.items():

@@ -15,10 +15,10 @@ from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.usage import ProgressOut
 from memoryhub.api.views import ApiView, operation
 from memoryhub.auth.domain import Scope
+from memoryhub.importexport.formats import FORMATS
 from memoryhub.importexport.imports import new_import
 from memoryhub.importexport.models import Import
 from memoryhub.importexport.uploads import (
-    FORMAT_NAMES,
     MAX_UPLOAD_BYTES,
     PREVIEW,
     RUN,
@@ -37,7 +37,7 @@ class ImportIn(StrictSerializer):
     agent_id = AgentIdField()
     user_id = UserIdField()
     file_name = TextField(max_length=255, help_text="As it was downloaded; its ending counts.")
-    format = OneOf(choices=[(name, name) for name in FORMAT_NAMES], required=False, help_text="Recognised if left out.")
+    format = OneOf(choices=[(name, name) for name in FORMATS], required=False, help_text="Recognised if left out.")
 
 
 class ChunkIn(StrictSerializer):

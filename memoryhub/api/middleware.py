@@ -40,7 +40,11 @@ class RequestLimits:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
-        response = self._refusal(request) or self._answer(request)
+        try:
+            response = self._refusal(request) or self.get_response(request)
+        except OperationalError:
+            # Django answers exceptions of views itself; this is one from another middleware (the session's).
+            response = plain_problem(503, "database_unavailable", "The database is away.", retry_after_seconds=2)
         elapsed_ms = (time.perf_counter() - started) * 1000
         response["Server-Timing"] = f"app;dur={elapsed_ms:.1f}"
         if request.path.startswith(API):
@@ -54,13 +58,6 @@ class RequestLimits:
                 },
             )
         return response
-
-    def _answer(self, request: HttpRequest) -> HttpResponse:
-        try:
-            return self.get_response(request)
-        except OperationalError:
-            # Django answers exceptions of views itself; this is one from another middleware (the session's).
-            return plain_problem(503, "database_unavailable", "The database is away.", retry_after_seconds=2)
 
     def _refusal(self, request: HttpRequest) -> HttpResponse | None:
         if "Transfer-Encoding" in request.headers and "Content-Length" not in request.headers:

@@ -63,19 +63,11 @@ def record_each(
 
 def record_rows(*, by: Principal, verb: str, rows: Iterable[tuple[Any, Mapping[str, Any]]], now: datetime) -> None:
     """Write an entry for each row of actors, with its details, in one statement."""
-    entries = [
-        _entry(
-            by,
-            verb,
-            KINDS.get(row._meta.model_name, row._meta.model_name),
-            row.pk,
-            now,
-            agent_id=row.actor.agent_id,
-            user_id=row.actor.user_id,
-            details=dict(details),
-        )
-        for row, details in rows
-    ]
+    entries = []
+    for row, details in rows:
+        kind, owner = KINDS.get(row._meta.model_name, row._meta.model_name), row.actor
+        values = {"agent_id": owner.agent_id, "user_id": owner.user_id, "details": dict(details)}
+        entries.append(_entry(by, verb, kind, row.pk, now, **values))
     copy_rows(AuditEntry, entries)
 
 

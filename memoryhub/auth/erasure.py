@@ -76,8 +76,7 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime, vac
     files = [path for list_files in FILE_SOURCES for path in list_files(key)]
     for path in files:
         transaction.on_commit(partial(path.unlink, missing_ok=True))
-    erased, anonymised = dict[str, int](), dict[str, int]()
-    erased[LogEntry._meta.db_table] = _delete_log_entries(key)
+    erased, anonymised = {LogEntry._meta.db_table: _delete_log_entries(key)}, dict[str, int]()
     for model in actor_models():
         is_anonymised = getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
         if is_anonymised:

@@ -82,17 +82,8 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
 
 
 class CodeFlow(OpenIDConnectProvider):
-    """The redirect to the provider, with a nonce that the ID token must contain."""
-
     def get_oauth2_adapter(self, request: HttpRequest) -> "OIDCAdapter":
         return OIDCAdapter(request, self.app.provider_id)
-
-    def begin(self, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
-        nonce = secrets.token_urlsafe(32)
-        response: HttpResponse = self.redirect(
-            self.request, "login", next_url, dict(purpose), auth_params={"nonce": nonce}, nonce=nonce
-        )
-        return response
 
 
 class OIDCAdapter(OpenIDConnectOAuth2Adapter):
@@ -159,9 +150,14 @@ def fetch_json(url: str, **headers: str) -> dict[str, Any]:
 
 
 def begin(request: HttpRequest, *, next_url: str, purpose: Mapping[str, Any]) -> HttpResponse:
-    """Return the redirect to the provider. `purpose` is stored in the session and returned by `finish`."""
-    flow = SocialAccountAdapter(request).get_provider(request, "")
-    response: HttpResponse = flow.begin(next_url=next_url, purpose=purpose)
+    """Return the redirect to the provider, with a nonce that the ID token must contain.
+
+    `purpose` is stored in the session and returned by `finish`.
+    """
+    nonce, flow = secrets.token_urlsafe(32), SocialAccountAdapter(request).get_provider(request, "")
+    response: HttpResponse = flow.redirect(
+        request, "login", next_url, dict(purpose), auth_params={"nonce": nonce}, nonce=nonce
+    )
     if not isinstance(response, HttpResponseRedirect):
         raise SignInFailed("the provider's address cannot be used")
     return response

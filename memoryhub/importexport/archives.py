@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
 
@@ -27,7 +28,7 @@ MAX_COMPRESSION_RATIO: Final = 100
 RATIO_CHECKED_FROM: Final = 64 * 2**20
 """Unpacked size below which the ratio is not checked."""
 
-SNIFFED_ELEMENTS: Final = 5
+SNIFFED_ELEMENTS: Final = 6
 """Elements of a file by which its format is recognised."""
 
 
@@ -148,11 +149,9 @@ def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
     """Yield the first readable elements of some files, without counting them as read."""
     for name in names:
         with archive.open(name, counts=False) as file:
-            for number, element in enumerate(_elements(name, file)):
+            for element in islice(_elements(name, file), SNIFFED_ELEMENTS):
                 if not element.problem:
                     yield element.value
-                if number >= SNIFFED_ELEMENTS:
-                    break
 
 
 def _elements(name: str, file: BinaryIO, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:

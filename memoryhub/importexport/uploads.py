@@ -19,7 +19,6 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, job_principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.archives import Archive, open_archive
-from memoryhub.importexport.formats import FORMATS
 from memoryhub.importexport.importer import TargetNames
 from memoryhub.importexport.imports import (
     CannotImport,
@@ -239,6 +238,3 @@ def delete_old_uploads(now: datetime) -> int:
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)
-
-
-FORMAT_NAMES: Final = list(FORMATS)

@@ -129,9 +129,7 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
     """
     provider = llm_provider()
     if provider.name == "none":
-        async for piece in provider.stream(request):
-            yield piece
-        return
+        provider.probe()
     if request.operation not in INTERACTIVE:
         await run_in_thread(check_cap, actor, now=timezone.now())
     meter, is_over = _meter(provider, request, actor), False

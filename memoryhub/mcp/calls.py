@@ -187,7 +187,9 @@ def read_resource(resource: Resource, *, api_key: ApiKey, address: Address, valu
 def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
     started, outcome = time.perf_counter(), "ok"
     try:
-        _throttle(call.principal)
+        throttle = KeyRateThrottle()
+        if not throttle.allow_request(SimpleNamespace(user=call.principal), None):  # type: ignore[arg-type]
+            raise Throttled(wait=throttle.wait())
         call.require(scope)
         return act()
     except Exception as error:
@@ -201,12 +203,6 @@ def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
         elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
         log.info("mcp call", extra={"tool": name, "outcome": outcome, "ms": elapsed_ms})
         return_connection()
-
-
-def _throttle(principal: Principal) -> None:
-    throttle = KeyRateThrottle()
-    if not throttle.allow_request(SimpleNamespace(user=principal), None):  # type: ignore[arg-type]
-        raise Throttled(wait=throttle.wait())
 
 
 def _answer(tool: Tool, call: Call, idempotency_key: str | None, arguments: Mapping[str, Any]) -> str:

@@ -73,12 +73,6 @@ async def _in_thread(act: Callable[[], Result]) -> Result:
     return await asyncio.get_running_loop().run_in_executor(_threads, copy_context().run, act)
 
 
-def _api_key() -> ApiKey:
-    token = get_access_token()
-    assert isinstance(token, KeyToken), "the SDK answers 401 before a handler runs"
-    return token.api_key
-
-
 def build_application(profile: Profile) -> Starlette:
     """Return the ASGI application of one profile's tools; its session manager must run before it is called."""
     autodiscover_modules("mcp")
@@ -109,8 +103,10 @@ def build_application(profile: Profile) -> Starlette:
 
 async def _called(call: Callable[..., str], failure: type[Exception]) -> str:
     """Run a call in a thread, with the request's key and address. Raises the SDK's `failure`."""
+    token = get_access_token()
+    assert isinstance(token, KeyToken), "the SDK answers 401 before a handler runs"
     try:
-        return await _in_thread(partial(call, api_key=_api_key(), address=address_of_request.get()))
+        return await _in_thread(partial(call, api_key=token.api_key, address=address_of_request.get()))
     except CallFailed as error:
         raise failure(str(error)) from None
 

@@ -32,14 +32,11 @@ class Command(ResumableCommand):
             if options["again"]:
                 clustering.reset()
             try:
-                self._run(clustering)
+                with self.progress_bar() as bar:
+                    task = bar.add_task(table, total=None)
+                    for count in clustering.run(now=timezone.now()):
+                        bar.advance(task, count)
             except TableBusy as error:
                 raise CommandError(f"{error} Run it again when it is quieter; it goes on from there.") from error
             moved = f"{clustering.moved:,} rows laid together" if clustering.moved else "left as it is"
             self.stdout.write(f"{table}: {moved}")
-
-    def _run(self, clustering: Clustering) -> None:
-        with self.progress_bar() as bar:
-            task = bar.add_task(clustering.model._meta.db_table, total=None)
-            for count in clustering.run(now=timezone.now()):
-                bar.advance(task, count)

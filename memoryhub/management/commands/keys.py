@@ -61,7 +61,11 @@ class Command(BaseCommand):
             "is_trusted": not options["untrusted"],
             "expires_at": expires_at,
         }
-        _check_fields(values)
+        try:
+            ApiKey(**values).clean_fields(exclude={"prefix", "digest"})
+        except ValidationError as error:
+            problems = [f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
+            raise CommandError(" ".join(problems)) from error
         row, new = issue_key(**values, by=BY, now=now)
         self.stderr.write(f"{row}: shown this once. Scopes: {', '.join(row.scopes)}.")
         self.stdout.write(new.text)
@@ -111,14 +115,6 @@ def _check_agents(requested: Sequence[str]) -> None:
         return
     advice = "The admin, `POST /api/v1/agents`, or the first write of a key for all agents creates one."
     raise CommandError(f"{unknown_agent(*unknown)} {advice}")
-
-
-def _check_fields(values: dict[str, Any]) -> None:
-    try:
-        ApiKey(**values).clean_fields(exclude={"prefix", "digest"})
-    except ValidationError as error:
-        problems = [f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items()]
-        raise CommandError(" ".join(problems)) from error
 
 
 def _find(text: str) -> ApiKey:
