@@ -1,15 +1,13 @@
-"""Base of the providers behind HTTP: deadlines, retries, bounded reading of answers, streams, errors of SDKs.
+"""Base of HTTP providers: deadlines, retries, size limits of answers, streaming, translation of SDK errors.
 
-The SDKs build the requests; the answers are read and checked here. All exchanges are asynchronous, because only there
-a deadline holds whatever the network does; a thread that waits for an answer runs a loop of its own for it. Each
-exchange has a connection of its own: a pooled one belongs to one event loop and outlives it badly, and a new client
-costs 0.2 ms once the certificates are loaded (40 ms), a handshake little beside the seconds that a model takes.
+The SDKs build the requests; the answers are read and validated here. All exchanges are asynchronous, because only there
+a deadline holds whatever the network does; a synchronous caller runs an event loop of its own. Each exchange opens a
+new connection: a pooled one is bound to an event loop, and a client costs 0.2 ms once the certificates are loaded.
 
-A call is tried a few times inside one deadline; the vendors' own retries are switched off. The SDKs would wait 600 s an
-attempt, twice, and obey any `Retry-After`. Who asks us to wait longer than is left gets no second attempt: the caller
-learns the wait instead.
+Retries share one deadline; those of the SDKs (600 s an attempt, any `Retry-After`) are off. A `Retry-After` beyond the
+deadline is not waited for, but passed on to the caller in the error.
 
-A vendor's message may quote the request, so nothing of it is passed on but the status.
+Error messages never include the vendor's, which may quote the request.
 """
 
 import asyncio

@@ -10,11 +10,10 @@ Vendors' token counts differ by script, not by text. The rule that divides a tex
    `japanese`; a run of letters of any other non-Latin script, or of emoji, is `other`; the rest (Latin
    letters with and without accents, digits, ASCII punctuation) is `latin`. Blanks stay with what precedes.
 
-Wrong guesses shift a share of the text from one factor to a neighbouring one; no character is ever lost:
-the pieces joined are the text.
+A misclassified part is counted with another class's factor; the pieces always concatenate to the text.
 
-The factors err upwards: a context may hold a little less than it could, never more than it may. Calibration from the
-`usage` of real answers replaces them. Reasons and measurements: `docs/adr/0003-token-counting.md`.
+The factors overestimate, so that a context never exceeds its limit; calibration from the reported `usage` replaces
+them. Reasons and measurements: `docs/adr/0003-token-counting.md`.
 
 tiktoken downloads its vocabularies at run time; an installation of memoryhub must count tokens with no network at all,
 so `tiktoken.get_encoding` is never called here. Raw counts of a text are cached and factors applied afterwards, so that

@@ -1,7 +1,7 @@
-"""Processes as the kernel knows them, locks that die with their holder, and sockets that listen.
+"""Process identification, file locks, listening sockets, and signals with a deadline.
 
-A pid in a file proves nothing: it may be stale, or belong to a stranger by now. So a process is recognised
-by the folder it works in, and a running instance by the lock it holds. Knows neither Django nor PostgreSQL.
+A pid in a file may be stale or reused, so a process is identified by its working directory, and a running instance by
+the lock it holds. Knows neither Django nor PostgreSQL.
 """
 
 import ctypes

@@ -1,10 +1,10 @@
-"""Everything that `make run` runs, in one foreground process: database, migrations, web, workers.
+"""Supervisor of `make run`, a foreground process: starts the database, migrates, and keeps web and workers alive.
 
-The programs stand in one table, `PROGRAMS`. Each runs in a session of its own, so that Ctrl-C reaches only
-the supervisor, which ends the others in order; the kernel ends them if the supervisor is killed. PostgreSQL
-is not a child: it outlives a killed supervisor unharmed, and the next one takes it over.
+`PROGRAMS` lists the supervised programs. Each runs in its own session, so that Ctrl-C reaches only the supervisor,
+which ends the others in order; the kernel kills them if the supervisor is killed. PostgreSQL is not a child: it
+survives a killed supervisor, and the next one takes it over.
 
-Needs no Django and no database: the settings of this process are older than the database it creates.
+Imports no Django: the supervisor starts before there is a database.
 """
 
 import errno
@@ -49,15 +49,15 @@ class SupervisorError(Exception):
 
 
 class StopRequested(Exception):
-    """Somebody asked us to end."""
+    """A stop signal was received."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A process to keep alive; `{workers}` in the arguments is filled in.
+    """A supervised process; `{workers}` in the arguments is filled in.
 
-    One that `shows_life` writes a byte into the pipe that `HEARTBEAT` names, each second; where none comes, it is
-    killed and started anew, for it lives and does nothing.
+    With `shows_life` it writes a heartbeat byte each second into the pipe that `HEARTBEAT` names; without one it counts
+    as hung, and is killed and restarted.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Child:
         return self.process is not None and self.process.poll() is not None
 
     def tend(self, now: float, say: Say) -> None:
-        """Notice a death, end what lives and does nothing, and start again when its time has come."""
+        """Kill a hung process, record an exit, and restart after the backoff."""
         if self.process is not None and not self.is_dead and self._is_silent(now):
             say(f"{self.program.name} has not been heard of; ending it.")
             kill_group(self.process)

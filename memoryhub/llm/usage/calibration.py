@@ -5,12 +5,11 @@ the provider reported. The model of it is linear:
 
     reported ≈ Σ over scripts (factor × raw count) + per message × messages + per request
 
-Unknowns are the six figures, each as a ratio to its prior, so that one ridge fits all. Rows are divided by what was
-reported: a short request counts as much as a long one, and the residual is the relative error. Huber weights keep a
-few odd answers from bending the fit. The ridge draws what the samples say nothing about to the prior, which is high.
+A ridge regression with Huber weights (iteratively reweighted least squares) of the six figures, as ratios to their
+priors. Rows are divided by the reported tokens, so residuals are relative errors. The ridge shrinks figures without
+evidence to the prior, which is high.
 
-Afterwards everything is raised until no more than one sample in twenty lies above its estimate, and by 2 % at least:
-a context may hold a little less than it could, never more than it may. No figure leaves its bounds.
+The result is scaled to the 95th percentile of the samples, by 2 % at least, so that estimates err upwards, and clipped.
 """
 
 import logging

@@ -7,8 +7,8 @@ are used. This package knows nothing of Django; settings ask it where the databa
 `cluster` is the public face, `server` one data folder and its postmaster, `binaries` the programs and the
 account that runs them. `python -m memoryhub.runtime.postgres start|stop|status|url|psql|destroy` works by hand.
 
-Of the disk it lies on: PostgreSQL on a full one stops with a panic as soon as it cannot write ahead, so writes end
-while it still can. Of an external database's disk nothing is known here; the error of a write tells that it is full.
+Writes are refused before its disk is full: PostgreSQL panics when it cannot write its WAL. The disk of an external
+database cannot be checked from here; a full one shows as the error of a write.
 """
 
 import os

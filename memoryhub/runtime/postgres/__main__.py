@@ -1,7 +1,7 @@
-"""The embedded server by hand: `python -m memoryhub.runtime.postgres ACTION`.
+"""Command line of the embedded server: `python -m memoryhub.runtime.postgres ACTION`.
 
-The supervisor starts the server through this too: a process of its own can be ended at any moment, even in
-the middle of a long recovery, and the next start puts right what it left.
+The supervisor starts the server by it, too: a separate process can be killed at any moment, even during a long
+recovery, and the next start cleans up.
 """
 
 import argparse
