@@ -9,6 +9,9 @@ from django.http import HttpResponse
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse, reverse_lazy
 from django.utils.functional import lazy
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 # A drawing in the address itself: browsers ask for no file.
@@ -16,6 +19,11 @@ FAVICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
     "%3Ccircle cx='12' cy='12' r='10' fill='%237c3aed'/%3E%3C/svg%3E"
 )
+
+
+def in_brackets(text: object) -> SafeString:
+    """Return a remark in brackets, to follow the words that it is about; Japanese brackets bring their own space."""
+    return format_html(gettext(" ({})"), text)
 
 
 Screen = tuple[Any, str]

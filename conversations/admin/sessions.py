@@ -50,6 +50,7 @@ SESSION_FILTER = "session__id__exact"
 class SessionAdmin(OwnedMixin, DecisionAdmin):
     """Sessions. The page of one is its timeline, for people who may read messages; else the fields alone."""
 
+    empty_hint = _("Programs open sessions by the API; “Imports” brings in conversations from elsewhere.")
     list_display = ("shown_title", "channel", "owner", "message_count", "started_at", "last_message_at", "ended_at")
     list_filter = ("actor__agent", UserFilter, "channel", "started_at")
     list_select_related = ("actor",)
@@ -238,6 +239,7 @@ def _receipt_figures(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @admin.register(Receipt)
 class ReceiptAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
+    empty_hint = _("Each context that a program fetches leaves a receipt. The playground shows one without a program.")
     list_display = ("created_at", "shown_query", "owner", "of_session", "candidates", "total_tokens", "token_limit")
     list_filter = ("actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)
@@ -301,6 +303,7 @@ def _state_of(turn: ChatTurn) -> tuple[str, Any]:
 
 @admin.register(ChatTurn)
 class ChatTurnAdmin(OfSessionMixin, OwnedMixin, ReadOnlyAdmin):
+    empty_hint = _("Questions that the server itself asks a language model, by chat, appear here.")
     list_display = ("created_at", "shown_question", "owner", "shown_state", "error", "model", "took", "of_receipt")
     list_filter = ("state", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)

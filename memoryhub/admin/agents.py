@@ -24,7 +24,7 @@ from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import STRATEGIES
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
-from memoryhub.unfold import SCREENS, address_of, may_open
+from memoryhub.unfold import SCREENS, address_of, in_brackets, may_open
 
 MAX_PROMPT_LENGTH = 100_000
 MAX_WORDS = 100
@@ -191,8 +191,7 @@ class ActorAdmin(ActionAdmin):
 
     @admin.display(description=_("agent and user"), ordering="agent__agent_id")
     def owner(self, actor: Actor) -> str:
-        itself = gettext("the agent itself")
-        return actor_title(actor) if actor.user_id else f"{actor.agent_id} ({itself})"
+        return actor_title(actor) if actor.user_id else actor.agent_id + in_brackets(_("the agent itself"))
 
     overrides = column(_("overrides"), lambda actor: len(actor.policy))
 

@@ -139,6 +139,10 @@ class HubAdmin(ModelAdmin):
     id_fields: Sequence[str] = ("pk",)
     long_text: str | None = None
     list_deferred: Sequence[str] = ()
+    empty_hint: Any = ""
+    """What fills the list, shown where it is empty without a search or filter."""
+    empty_query: str = ""
+    """Query string that also shows the rows which the list hides by default."""
     allows: frozenset[str] = frozenset({"add", "change", "delete"})
     """Operations that the screen offers; users also need the permission."""
 

@@ -41,18 +41,22 @@ def full_time(moment: datetime) -> str:
     return date_format(localtime(moment), "DATETIME_FORMAT")
 
 
+def age(moment: datetime, at: datetime) -> str:
+    """Format a time relative to `at`, such as `3 d`."""
+    unit, count = rounded_age(moment, at)
+    return str((PAST if count > 0 else FUTURE)[unit] % {"count": abs(count)} if count else gettext("just now"))
+
+
 def relative_time(moment: datetime, at: datetime) -> str:
     """Format a time relative to `at`, such as `3 d`, with the full time as tooltip.
 
     The date follows in an element of its own, which style sheets show where there are no tooltips.
     """
-    unit, count = rounded_age(moment, at)
-    words = (PAST if count > 0 else FUTURE)[unit] % {"count": abs(count)} if count else gettext("just now")
     return format_html(
         '<time datetime="{}" title="{}" class="hub-when">{}</time> <span class="hub-date">{}</span>',
         moment.isoformat(),
         full_time(moment),
-        words,
+        age(moment, at),
         date_format(localtime(moment), "SHORT_DATE_FORMAT"),
     )
 

@@ -104,6 +104,7 @@ def imports_view(request: HttpRequest) -> HttpResponse:
         {
             "row": row,
             "state": STATE_LABELS[state_of(row)],
+            "format": dict(FORMATS).get(row.format) if row.format else "",
             "new": format_count(sum(row.report.get("made", {}).values())),
         }
         for row in rows
@@ -171,7 +172,8 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
         counts=[
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
-        ],
+        ] if report else [],
+        format_name=dict(FORMATS).get(row.format) if row.format else "",
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,

@@ -38,6 +38,7 @@ from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.registry import KINDS, schedules
 from memoryhub.jobs.status import ALIVE_WITHIN, jobs_status
 from memoryhub.search.models import EmbeddingSpace
+from memoryhub.unfold import in_brackets
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
 for unused in (Success, Failure, Schedule, OrmQ):
@@ -208,7 +209,10 @@ class JobAdmin(DecisionAdmin):
             ],
             examples=[
                 format_html(
-                    "{} ({}) {}", job_label(job.kind), STATE_LABELS[job.state], excerpt(job.error) if job.error else ""
+                    "{}{} {}",
+                    job_label(job.kind),
+                    in_brackets(STATE_LABELS[job.state]),
+                    excerpt(job.error) if job.error else "",
                 )
                 for job in matching
             ],

@@ -124,6 +124,7 @@ StateFilter = choice_filter(
 class KeyAdmin(ActionAdmin):
     """API keys. The secret is in the response to the form that issued it, and nowhere else."""
 
+    empty_hint = _("Programs need a key. The + button above issues one.")
     form = KeyForm
     allows = frozenset({"add"})
     list_per_page = 30  # wide rows: a page stays under 400 KB

@@ -103,6 +103,7 @@ OperationFilter = choice_filter(_("operation"), "operation", OPERATIONS.items)
 class LedgerAdmin(ReadOnlyAdmin):
     """Calls to providers: figures only; above the list, totals of what the filters show, by agent and day."""
 
+    empty_hint = _("Each call of a language model or embedder is recorded here.")
     list_per_page = 28  # wide rows: a page stays under 350 KB
     list_display = (
         "created_at", "agent_id", "shown_operation", "model", "shown_outcome", "input_tokens", "estimated_tokens",
@@ -211,6 +212,7 @@ def paused_sentence(budget: DailyBudget) -> str:
 class FactorsAdmin(ReadOnlyAdmin):
     """Calibration of token counts by model, with the error before and after."""
 
+    empty_hint = _("Once a language model has answered some requests, its token counts are compared here.")
     list_display = (
         "model", "provider", "latin", "japanese", "code", "other", "per_message", "per_request", "samples",
         "before", "after", "fitted_at",

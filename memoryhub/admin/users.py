@@ -393,6 +393,7 @@ def _state_of(row: Invitation) -> tuple[str, Any]:
 class InvitationAdmin(ActionAdmin):
     """Invitations. The link is in the response to the form that made it, and nowhere else."""
 
+    empty_hint = _("An invitation lets a person set up an account of their own. The + button above makes one.")
     form = InvitationForm
     allows = frozenset({"add", "delete"})
     list_display = ("shown_email", "role", "state", "inviter", "created_at", "expires_at")

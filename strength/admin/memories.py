@@ -93,6 +93,10 @@ MAX_FORM_FIELD_BYTES: Final = 60_000
 
 @admin.register(Memory)
 class MemoryAdmin(CuratedAdmin):
+    empty_hint = _(
+        "Agents write memories by the API, and conversations are extracted into them. The + button "
+        "above adds one by hand."
+    )
     form = MemoryForm
     add_form = NewMemoryForm
     list_display = ("star", "shown_content", "chips", "kind", "strength", "uses", "created_at", "row_buttons")

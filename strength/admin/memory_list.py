@@ -250,6 +250,7 @@ def list_context(request: HttpRequest, changelist: MemoryList) -> dict[str, Any]
         "hides_summaries": not shows_summaries(request),
         "show_summaries": changelist.get_query_string({SUMMARIES_FILTER: SUMMARIES_SHOWN}, ["p"]),
         "search": query,
+        "search_status": STATUS_LABELS[query.status] if query is not None else "",
         "meaning": results,
         "compares_spellings": query is not None and settings.EMBEDDING.provider == "hashing",
         "is_cut": results is not None and len(results.found) >= MAX_RESULTS,
@@ -315,7 +316,7 @@ def _filter_chips(request: HttpRequest, changelist: MemoryList) -> Iterator[dict
     """Yield each active filter with its label and the URL without it; tabs show the status."""
     if changelist.query:
         yield {
-            "text": f"“{truncated(changelist.query, 40)}”",
+            "text": gettext("“%(words)s”") % {"words": truncated(changelist.query, 40)},
             "href": changelist.get_query_string({}, ["q", SEARCH_MODE, "p"]),
         }
     for spec in changelist.filter_specs:

@@ -25,7 +25,7 @@ from memoryhub.admin.base import (
     excerpt,
     title_with_time,
 )
-from memoryhub.admin.columns import UserFilter, choice_displays, column
+from memoryhub.admin.columns import UserFilter, age, choice_displays, column
 from memoryhub.admin.diff import Part, Row, side_by_side
 from memoryhub.admin.object_actions import (
     Change,
@@ -108,6 +108,8 @@ class MergeStateFilter(DropdownFilter):
 
 @admin.register(Merge)
 class MergeAdmin(OwnedMixin, DecisionAdmin):
+    empty_hint = _("No pair waits for a decision. Sleep runs propose memories that are nearly the same.")
+    empty_query = "state=all"
     list_per_page = 45  # wide rows: a page stays under 350 KB
     list_display = (
         "shown_likeness",
@@ -313,6 +315,7 @@ def _side_context(memory: Memory, version: int, *, is_kept: bool) -> dict[str, A
         "status": STATUS_LABELS.get(memory.status, memory.status),
         "numbers": memory.numbers.as_numbers(memory.state),
         "is_kept": is_kept,
+        "age": age(memory.created_at, clock()),
         "place": "one" if is_kept else "other",
         "sources": len(memory.sources.all()),
         "compared_version": version,

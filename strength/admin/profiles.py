@@ -45,6 +45,7 @@ class ProfileForm(VersionedForm):
 
 @admin.register(Profile)
 class ProfileAdmin(WrittenTextAdmin):
+    empty_hint = _("A user’s preferences and facts are summarised here, where the policy of the agent asks for it.")
     version_model, version_field, stored_text = ProfileVersion, "profile", "lines"
     versions_name = _("versions of profiles")
     texts = PROFILES

@@ -87,6 +87,7 @@ def _state_of(run: SleepRun) -> tuple[str, Any]:
 
 @admin.register(SleepRun)
 class SleepRunAdmin(OwnedMixin, DecisionAdmin):
+    empty_hint = _("The first comes at night; the button above previews or starts one now.")
     list_display = (
         "moment",
         "owner",
@@ -227,7 +228,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         group = groups[0][0] if groups else batch.group
         undo = None if dry_run else reverse("admin:strength_sleeprun_undo_round", args=[group])
         report_done(request, _summary(batch.total, dry_run=dry_run), undo=undo)
-        return HttpResponseRedirect(_batch_runs_url(group))
+        return HttpResponseRedirect(change_url(runs[0]) if batch.total == 1 else _batch_runs_url(group))
 
     def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         if not self.has_decide_permission(request):

@@ -20,6 +20,7 @@ MAX_MEMORIES: Final = 100
 
 @admin.register(Task)
 class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
+    empty_hint = _("Programs begin and complete tasks by the API, to report which memories helped.")
     list_display = ("created_at", "shown_query", "owner", "shown_state", "used", "problems", "completed_at")
     list_filter = ("state", "actor__agent", UserFilter, "created_at")
     list_select_related = ("actor",)

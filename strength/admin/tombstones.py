@@ -27,6 +27,7 @@ from strength.models import Memory, Tombstone
 
 @admin.register(Tombstone)
 class TombstoneAdmin(OwnedMixin, DecisionAdmin):
+    empty_hint = _("What people reject, delete or correct appears here, and is not written again.")
     list_display = (
         "created_at",
         "blocked_text",

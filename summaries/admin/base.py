@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import truncated
+from memoryhub.unfold import in_brackets
 from summaries.actions.compaction import ProtectionReason
 from summaries.domain.compaction import Outcome
 from summaries.domain.documents import DocumentKind
@@ -28,7 +29,7 @@ FORBIDDEN_IN_FILE_NAMES = frozenset('/\\:*?"<>|')
 def shown_name(project: Project) -> str:
     """Return a project's name, with its description where the name is generated."""
     title = truncated(project.description)
-    return f"{project.name} ({title})" if title and is_generated_name(project.name) else project.name
+    return project.name + in_brackets(title) if title and is_generated_name(project.name) else project.name
 
 
 def file_name(name: str, topic: str) -> str:

@@ -90,6 +90,7 @@ class DocumentForm(VersionedForm):
 
 @admin.register(Document)
 class DocumentAdmin(HistoryAdmin):
+    empty_hint = _("Documents belong to projects: open a project to add one.")
     form = DocumentForm
     allows = frozenset({"change"})
     list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")

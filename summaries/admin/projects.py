@@ -129,6 +129,7 @@ StatusFilter = choice_filter(
 
 @admin.register(Project)
 class ProjectAdmin(ProjectLife, EditorAdmin):
+    empty_hint = _("Messages are routed to projects. The + button above creates one.")
     form = ProjectForm
     add_form = NewProjectForm
     allows = frozenset({"add", "change", "delete"})
@@ -327,7 +328,7 @@ def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
     )
     if not days and first == last:
         days = [DayTotals(first)]
-    return [{"day": day.day, "words": describe_day(day)} for day in days]
+    return [{"day": day.day, "words": describe_day(day, outcome_labels=EVENT_OUTCOMES)} for day in days]
 
 
 def _events(project: Project, day: date, limit: int) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ ActionFilter = choice_filter(
 
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
+    empty_hint = _("Once there are projects, each message that is routed leaves a decision.")
     allows = frozenset({"change"})
     list_display = (
         "shown_message",

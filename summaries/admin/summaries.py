@@ -33,6 +33,7 @@ class SummaryForm(VersionedForm):
 
 @admin.register(Summary)
 class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
+    empty_hint = _("A session is summarised when it ends.")
     version_model, version_field, stored_text = SummaryVersion, "summary", "text"
     versions_name = _("versions of summaries")
     texts = SUMMARIES

@@ -253,15 +253,16 @@ def _totals(day: date, counts: Iterable[EventCount]) -> DayTotals:
     return DayTotals(day, kinds, outcomes, dict(projects.most_common()), tokens)
 
 
-def describe_day(day: DayTotals) -> str:
-    """Describe a day in the active language."""
+def describe_day(day: DayTotals, *, outcome_labels: Mapping[str, Any] | None = None) -> str:
+    """Describe a day in the active language; outcomes without a label are named by their codes."""
+    labels = outcome_labels or {}
     done = [text % {"count": day.kinds[kind]} for kind, text in _DAY_COUNTS.items() if day.kinds.get(kind)]
     if others := sum(times for kind, times in day.kinds.items() if kind not in _DAY_COUNTS):
         done.append(_OTHER_EVENTS % {"count": others})
     if day.tokens:
         done.append(_("{tokens} tokens read").format(tokens=f"{day.tokens:,}"))
     outcomes = [
-        f"{label} {outcome} {times}"
+        f"{label} {labels.get(outcome, outcome)} {times}"
         for kind, label in _DAY_OUTCOMES.items()
         for (of, outcome), times in sorted(day.outcomes.items())
         if of == kind and outcome

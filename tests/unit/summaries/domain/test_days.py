@@ -40,3 +40,8 @@ def test_other_events_of_a_day_are_counted_together() -> None:
     (day,) = totals_by_day(counts)
     assert described(day) == "2026-03-02: 2 other events. Most with: atlas 2."
     assert described(day, "ja") == "2026-03-02：その他の操作2件。多かったプロジェクト：atlas 2。"
+
+
+def test_outcomes_of_a_day_are_named_by_the_labels_that_are_given() -> None:
+    (day,) = totals_by_day([EventCount(MONDAY, "atlas", "route", "route_and_disclose", 1, 0)])
+    assert "message routed as a guess 1." in describe_day(day, outcome_labels={"route_and_disclose": "as a guess"})
