@@ -153,7 +153,7 @@ def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage
             page.locator("input[name=stays]").nth(chosen).check()
             assert [heads.nth(number).inner_text() for number in range(2)] == said
             table = page.locator("thead th[scope=col]")
-            assert [table.nth(number).inner_text().split(" (")[0] for number in range(2)] == said
+            assert [table.nth(number).inner_text().split(" · ")[0] for number in range(2)] == said
             assert cell.evaluate(LINES) == line and marked in cell.inner_text()
             accessible(page)
 
