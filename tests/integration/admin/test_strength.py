@@ -509,7 +509,7 @@ def test_many_are_taken_back_by_what_was_decided_at_once(
     boss: Client, nights: Nights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = timezone.now()
-    monkeypatch.setattr("strength.admin.merges.clock", lambda: moment)
+    monkeypatch.setattr("memoryhub.admin.object_actions.clock", lambda: moment)
     one, *others = more_proposals(nights.hub)
     undo = []
     for rows in ([one], others):
