@@ -87,7 +87,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
-        data_dir=_data_dir(source),
+        data_dir=read_data_dir(source),
         adopt_data=read_switch(source, "MEMORYHUB_ADOPT_DATA", False),
         database_url=source.get("DATABASE_URL") or None,
         debug=read_switch(source, "DEBUG", False),
@@ -143,7 +143,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _data_dir(source: Mapping[str, str]) -> Path:
+def read_data_dir(source: Mapping[str, str]) -> Path:
     try:
         return Path(source.get("MEMORYHUB_DATA_DIR") or CHECKOUT / ".data").expanduser().absolute()
     except RuntimeError as error:

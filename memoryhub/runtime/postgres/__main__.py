@@ -13,11 +13,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
-from memoryhub.env import EnvironmentProblem, read_environment
+from memoryhub.env import EnvironmentProblem, read_data_dir, read_environment
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.postgres.binaries import find_binaries
 
-DEFAULT_DATA_DIR = Path(__file__).resolve().parents[2] / ".data"
 WITH_A_FILE: Final = ("dump", "restore")
 USAGE: Final = """\
 Control the embedded PostgreSQL server of MEMORYHUB_DATA_DIR.
@@ -52,8 +51,8 @@ def main() -> int:
     if (file is not None) != (action in WITH_A_FILE):
         parser.error("dump and restore take a file, and nothing else does.")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    folder = Path(os.environ.get("MEMORYHUB_DATA_DIR") or DEFAULT_DATA_DIR).expanduser()
     try:
+        folder = read_data_dir(os.environ)
         # Only what starts it needs the settings; a wrong one keeps nobody from ending it.
         options: dict[str, Any] = {}
         if action == "start":
