@@ -233,6 +233,7 @@ PROVIDERS: Final[Mapping[str, Any]] = {
     "hashing": _("built in (compares spellings)"),
     "anthropic": "Anthropic",
     "openai": "OpenAI",
+    "demo": _("demo data"),
 }
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import date_format, number_format
@@ -23,7 +23,7 @@ from memoryhub.admin.columns import choice_filter, column, full_time
 from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MAX_DAYS
-from memoryhub.llm.usage.domain import OK, BudgetPolicy
+from memoryhub.llm.usage.domain import DEMO_PROVIDER, OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
     DailyBudget,
@@ -84,6 +84,8 @@ def _state(now: datetime) -> str:
     if waiting:
         return gettext("cap reached: %(agents)s") % {"agents": ", ".join(waiting[:3])}
     latest = LedgerEntry.objects.order_by("-created_at", "-id").first()
+    if latest is not None and latest.provider == DEMO_PROVIDER:
+        return gettext("no calls yet; the curve is demo data")
     if latest is None:
         return gettext("no calls yet")
     if latest.outcome == OK:
@@ -167,7 +169,15 @@ def _totals(listed: Any) -> dict[str, Any]:
         "by_day": table,
         "total": {"cost": dollars(spent.cost), "tokens": format_count(spent.tokens)},
         "paused": [paused_sentence(budget) for budget in paused_agents(now=clock())],
+        "demo": demo_notice(rows),
     }
+
+
+def demo_notice(calls: QuerySet[LedgerEntry]) -> str:
+    """Say that calls of the demo are among these, or nothing."""
+    if not calls.filter(provider=DEMO_PROVIDER).exists():
+        return ""
+    return gettext("Calls of the demo data are among these, marked “demo”. Nobody made or paid for them.")
 
 
 def cap_labels() -> dict[str, str]:
@@ -318,6 +328,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         left_out=not is_whole,
         caps=list(_caps()),
         paused=[paused_sentence(budget) for budget in paused_agents(now=clock())],
+        demo=demo_notice(calls),
         file=reverse("spending_totals") + _days_query(first, last),
     )
 

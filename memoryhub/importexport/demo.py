@@ -1,7 +1,8 @@
 """Load the demo: an export whose times are shifted by whole days, so that its six weeks end today.
 
 `demo.jsonl` is an output of `manage.py export` made at DEMO_ENDS_AT; replace the file to replace the demo. Exports have
-no spending; `demo_spending.jsonl` has a ledger entry, one model call, in each line.
+no spending; `demo_spending.jsonl` has a ledger entry, one model call, in each line. These end a day earlier, so that
+today's figures and caps are those of real calls alone.
 """
 
 import io
@@ -43,7 +44,7 @@ def load_demo(*, by: Principal, now: datetime) -> None:
     moved.seek(0)
     with transaction.atomic():
         store(moved, checked, TargetNames(), by=by, now=now, dry_run=False, progress=lambda count: None)
-        LedgerEntry.objects.bulk_create(_spending(days))
+        LedgerEntry.objects.bulk_create(_spending(days - timedelta(days=1)))
 
 
 def _spending(offset: timedelta) -> Iterator[LedgerEntry]:

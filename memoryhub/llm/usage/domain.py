@@ -13,6 +13,9 @@ from memoryhub.tenancy.domain import Check, Policy, number, whole
 OK: Final = "ok"
 """The outcome of a call that was answered; any other is an error's code."""
 
+DEMO_PROVIDER: Final = "demo"
+"""The provider of calls that came with the demo; nobody made or paid for them."""
+
 
 def _or_null(check: Check) -> Check:
     return replace(

@@ -14,6 +14,8 @@ from django.utils import timezone
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.importexport.demo import load_demo
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.llm.usage.spending import today_start
 from memoryhub.tenancy.models import Actor
 from memoryhub.unfold import PAGES
 from strength.actions.sleep import SleepRequest, sleep
@@ -70,6 +72,18 @@ def test_review_calendar_spending_and_playground_have_something_to_show(browser:
     assert context(browser, "sleep", month=f"{month:%Y-%m}")["nights"]
     assert len(context(browser, "spending")["rows"]) > 0
     assert Merge.objects.filter(state="proposed").count() == 3
+
+
+def test_calls_of_the_demo_are_called_so_and_none_is_of_today(browser: Client) -> None:
+    for page in (reverse("spending"), list_of(LedgerEntry)):
+        assert "Calls of the demo data are among these" in browser.get(page).content.decode(), page
+    assert "demo (claude" in browser.get(list_of(LedgerEntry)).content.decode()
+    assert "no calls yet; the curve is demo data" in browser.get(reverse("admin:index")).content.decode()
+    now = timezone.now()
+    assert not LedgerEntry.objects.filter(created_at__gte=today_start(now, timezone.get_default_timezone())).exists()
+
+    LedgerEntry.objects.all().update(provider="anthropic")
+    assert "Calls of the demo data" not in browser.get(reverse("spending")).content.decode()
 
 
 def test_the_badge_counts_memories_and_proposals(browser: Client, rf: Any) -> None:
