@@ -9,8 +9,6 @@ from django.http import HttpResponse
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse, reverse_lazy
 from django.utils.functional import lazy
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -21,9 +19,9 @@ FAVICON = (
 )
 
 
-def in_brackets(text: object) -> SafeString:
+def in_brackets(text: object) -> str:
     """Return a remark in brackets, to follow the words that it is about; Japanese brackets bring their own space."""
-    return format_html(gettext(" ({})"), text)
+    return gettext(" ({})").format(text)
 
 
 Screen = tuple[Any, str]

@@ -12,6 +12,7 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.utils import translation
+from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -127,7 +128,7 @@ def principal_name(name: str, kind: str) -> str:
 
 def principal_label(name: str, kind: str) -> str:
     """Return a principal's name and kind; the name alone may be any text."""
-    return excerpt(principal_name(name, kind), 60) + in_brackets(PRINCIPAL_KINDS.get(kind, kind))
+    return format_html("{}{}", excerpt(principal_name(name, kind), 60), in_brackets(PRINCIPAL_KINDS.get(kind, kind)))
 
 
 def verb_label(verb: str) -> Any:

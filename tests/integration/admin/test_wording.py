@@ -11,7 +11,10 @@ from memoryhub.admin.labels import principal_label
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.importexport.imports import new_import
 from memoryhub.importexport.models import Import
+from memoryhub.templatetags.wording import brackets
 from strength.models import Memory, Merge, SleepRun
+from summaries.admin.base import shown_name
+from summaries.models import Project
 from tests.integration.admin.conftest import BY, NOW, Hub, list_of
 
 JAPANESE: Any = {"headers": {"accept-language": "ja"}}
@@ -78,3 +81,10 @@ def test_an_import_shows_counts_once_there_are_some_and_its_file_as_it_is_called
     assert "ChatGPT：" in page and "<table" not in page
     Import.objects.filter(pk=row.pk).update(report={"made": {"messages": 2}})
     assert "<table" in text_of(boss, address)
+
+
+def test_a_remark_is_escaped_once() -> None:
+    project = Project(name="project-0123abcd", description="R&D <Osaka>")
+    assert shown_name(project) == "project-0123abcd (R&D <Osaka>)"
+    assert brackets("R&D") == " (R&amp;D)"
+    assert principal_label("R&D", PrincipalKind.KEY) == "<bdi>R&amp;D</bdi> (API key)"
