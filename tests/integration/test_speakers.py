@@ -81,7 +81,7 @@ def test_facts_of_a_channel_are_of_their_authors(client: APIClient, llm: LLMServ
     read(actor_of())
 
     (asked,) = model.asked_for("facts")
-    assert [line.split()[2:4] for line in messages_shown(asked)] == [["user", "(alice):"], ["user", "(bob):"]]
+    assert [line.split()[3:5] for line in messages_shown(asked)] == [["user", "(alice):"], ["user", "(bob):"]]
     assert "- Several people speak: alice, bob." in asked.system
     stored = Memory.objects.order_by("content").values_list("content", "tags")
     assert list(stored) == [("Bob dislikes tea.", ["bob"]), ("alice: The user likes tea.", ["alice"])]

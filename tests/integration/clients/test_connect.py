@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -149,6 +150,11 @@ def test_agents_recipe_keeps_what_was_said(web: Web, key: str) -> None:
 
 
 def test_five_minutes_of_the_clients_readme(web: Web, key: str) -> None:
-    first, second, _ = blocks(README, "Five minutes")
-    code = first.replace("http://127.0.0.1:8000", web.url).replace("mh_…", key) + second
-    assert "likes matcha" in run(f"{code}\nprint(context['messages'])", web, key)
+    page = [
+        each.replace("http://127.0.0.1:8000", web.url).replace("mh_…", key) for each in blocks(README, "Five minutes")
+    ]
+    first, second, _, asynchronous = page
+    assert "likes matcha" in run(f"{first}{second}\nprint(context['messages'])", web, key)
+    lists = asynchronous.partition("    async for event")[0]  # a chat needs a model
+    code = f"import asyncio\nasync def main():\n{indent(lists, '    ')}\nasyncio.run(main())"
+    assert run(code, web, key) == "Hiroki likes matcha ice cream"
