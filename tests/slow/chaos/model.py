@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from tests.fakes.llm_server import Asked, Reply, plain
 
-LINE: Final = re.compile(r"^\[(\d+)\] \S+ user(?: \([^)]*\))?: (.*)$", re.MULTILINE)
-TOLD: Final = re.compile(r"^\[[\d: -]+\] \w+(?: \([^)]*\))?: (.*)$", re.MULTILINE)
+LINE: Final = re.compile(r"^\[(\d+)\] \S+ \w{3} user(?: \([^)]*\))?: (.*)$", re.MULTILINE)
+TOLD: Final = re.compile(r"^\[[\w: -]+\] \w+(?: \([^)]*\))?: (.*)$", re.MULTILINE)
 MESSAGES: Final = re.compile(r"^<(?:messages|メッセージ) (\w+)>$(.*?)^</", re.MULTILINE | re.DOTALL)
 PREVIOUS: Final = re.compile(r"^<previous-summary (\w+)>$(.*?)^</", re.MULTILINE | re.DOTALL)
 RESULTS: Final = re.compile(r"decided|finished|done|next|bought|完成|決め|次|設定|実装", re.IGNORECASE)
