@@ -42,7 +42,7 @@ class Done:
 
 
 class Change(TypedDict):
-    """Who changes something, why and when, as actions take it."""
+    """Keyword arguments of an action: its principal, reason and time."""
 
     by: Principal
     reason: str
