@@ -50,7 +50,7 @@ def fill(memories: int) -> None:
     from django.contrib import admin
     from django.contrib.auth.models import User
 
-    from memoryhub.auth.domain import command
+    from memoryhub.auth.principals import command
     from memoryhub.importexport.demo import load_demo
     from memoryhub.jobs.queue import enqueue
     from strength.models import Memory

@@ -31,7 +31,7 @@ from memoryhub.search import bm25
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import Frequencies
 from memoryhub.search.fusion import DEFAULT_POLICY
-from memoryhub.search.messages import QueryText
+from memoryhub.search.query_text import QueryText
 from strength.domain.policy import SearchPolicy
 
 Terms = Sequence[Counter[str]]

@@ -19,7 +19,7 @@ from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import word_vector
-from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.policy import actor_id
 from strength.sql import FACETS
 
 AGENTS = 10

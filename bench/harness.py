@@ -249,7 +249,7 @@ def everything_key() -> str:
     from datetime import UTC, datetime
 
     from memoryhub.auth.actions import issue_key
-    from memoryhub.auth.domain import Scope, command
+    from memoryhub.auth.principals import Scope, command
 
     _, new = issue_key(name="bench", scopes=list(Scope), by=command("bench"), now=datetime.now(UTC))
     return str(new.text)

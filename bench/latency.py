@@ -75,8 +75,8 @@ class PlainSql:
         """Search once through the action, and note what it sends."""
         from django.db import connection
 
-        from memoryhub.auth.domain import command
-        from memoryhub.auth.tenancy import tenant_for_reading
+        from memoryhub.auth.access import tenant_for_reading
+        from memoryhub.auth.principals import command
         from memoryhub.embeddings.spaces import text_query
         from strength.actions.search import MemorySearch, search_memories
 

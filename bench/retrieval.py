@@ -56,7 +56,7 @@ class Filled:
 
     @property
     def tenant(self) -> Any:
-        from memoryhub.auth.tenancy import tenant_for_reading
+        from memoryhub.auth.access import tenant_for_reading
 
         return tenant_for_reading(_principal(), AGENT, self.collection.name)
 
@@ -93,7 +93,7 @@ class Filled:
 def fill(dataset: Dataset, collection: Collection) -> Filled:
     """Store a collection as an actor's messages or memories."""
     from conversations.models import MessageIndex
-    from memoryhub.auth.tenancy import actor_for_writing
+    from memoryhub.auth.access import actor_for_writing
     from strength.models import MemoryIndex
 
     actor = actor_for_writing(_principal(), AGENT, collection.name, now=datetime.now(UTC))
@@ -163,7 +163,7 @@ def _store_memories(actor: Any, collection: Collection) -> Iterator[tuple[UUID, 
 
 
 def _principal() -> Any:
-    from memoryhub.auth.domain import command
+    from memoryhub.auth.principals import command
 
     return command("bench")
 

@@ -107,7 +107,7 @@ def _fill(arguments: argparse.Namespace, begun: datetime) -> None:
 
 def _use_memories(actors: list[Any], now: datetime) -> None:
     """Report the use of one in a hundred of each actor's memories."""
-    from memoryhub.auth.domain import command
+    from memoryhub.auth.principals import command
     from strength.actions.usage import use_memories
     from strength.models import Memory
 
@@ -120,8 +120,8 @@ def _use_memories(actors: list[Any], now: datetime) -> None:
 def _run_night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
     from django.db import connection
 
-    from memoryhub.auth.domain import command
-    from memoryhub.db_pool import run_parallel
+    from memoryhub.auth.principals import command
+    from memoryhub.db.pool import run_parallel
     from strength.actions.sleep import SleepRequest, actor_batches, sleep_batch
     from strength.domain.sleep import Trigger
 

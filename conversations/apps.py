@@ -7,17 +7,17 @@ class ConversationsConfig(AppConfig):
     name = "conversations"
 
     def ready(self) -> None:
-        from conversations.actions import imports
+        from conversations.actions import imported_sessions
         from conversations.admin import playground, sessions
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import dashboard
         from memoryhub.auth.erasure import FILE_SOURCES
-        from memoryhub.importexport.imports import UNDOERS, WRITERS
-        from memoryhub.importexport.records import ImportedSession
+        from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
+        from memoryhub.importexport.foreign.records import ImportedSession
         from memoryhub.unfold import PAGES
 
-        WRITERS[ImportedSession] = imports.write_sessions
-        UNDOERS[imports.SESSION_KIND] = imports.undo_sessions
+        WRITERS[ImportedSession] = imported_sessions.write_sessions
+        UNDOERS[imported_sessions.SESSION_KIND] = imported_sessions.undo_sessions
         PAGES.extend(playground.PAGES)
         dashboard.PANELS.append(sessions.session_panel)
         FILE_SOURCES.append(playground.cached_files)

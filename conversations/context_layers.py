@@ -15,11 +15,11 @@ from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.domain.messages import Role, day_words, past_days_asked
 from conversations.domain.passages import passages
 from conversations.models import SPOKEN, Message, MessageQuerySet, believed_in
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.prepared import PreparedQuery
 from memoryhub.search.analysis import is_unspaced
-from memoryhub.search.messages import QueryText
 from memoryhub.search.query import SearchQuery, build_query
+from memoryhub.search.query_text import QueryText
 
 MAX_RECALLED_BYTES: Final = 400
 """Per recalled message, about 100 tokens."""

@@ -7,7 +7,7 @@ from pydantic import Field
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.api.serializers import ContextIn
 from conversations.domain.content import blocks_of, text_of
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.principals import Scope
 from memoryhub.mcp.calls import Call, tool
 
 # The caller's host has a clock and caches by itself.

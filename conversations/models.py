@@ -15,9 +15,9 @@ from django.db.models.functions import Cast, Coalesce, Now
 from conversations.domain.messages import SPOKEN_ROLES, Role, TurnState, is_question, is_searchable, searchable_text
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor, OwnedRow
 from memoryhub.tenancy.policies import zone_of
+from memoryhub.tenancy.policy import Trust
 from memoryhub.zones import local_time
 
 TOOL_BLOCKS = '$[*] ? (@.type == "tool_use" || @.type == "tool_result")'

@@ -12,19 +12,20 @@ class MemoryhubConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib import admin
 
+        from memoryhub import maintenance_jobs  # noqa: F401  registering its jobs
         from memoryhub.admin import dashboard, imports, palette, sign_in, usage, users
         from memoryhub.admin.labels import label_models
         from memoryhub.api.health import require_database
         from memoryhub.auth.erasure import FILE_SOURCES
         from memoryhub.auth.roles import apply_roles
-        from memoryhub.embeddings.tasks import backfill_pieces
-        from memoryhub.importexport.uploads import files_of
+        from memoryhub.embeddings.jobs import backfill_pieces
+        from memoryhub.importexport.foreign.uploads import files_of
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
         from memoryhub.unfold import PAGES
 
         label_models()
-        autodiscover_modules("tasks")  # registers the jobs of all apps
+        autodiscover_modules("jobs")  # registers the jobs of the apps
         SOURCES["embeddings"] = backfill_pieces
         FILE_SOURCES.append(files_of)
         users.unregister_allauth()

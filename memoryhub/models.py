@@ -2,7 +2,7 @@
 
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry, Invitation
-from memoryhub.importexport.models import Import, ImportedRow
+from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.search.models import ClusteringState, EmbeddingSpace, TermStatistic

@@ -328,9 +328,9 @@ Q_CLUSTER = {
 
 # Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
 POLICIES = [
-    "memoryhub.tenancy.domain.TrustPolicy",
-    "memoryhub.tenancy.domain.ZonePolicy",
-    "memoryhub.llm.usage.domain.BudgetPolicy",
+    "memoryhub.tenancy.policy.TrustPolicy",
+    "memoryhub.tenancy.policy.ZonePolicy",
+    "memoryhub.llm.usage.caps.BudgetPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",
     "conversations.domain.policy.ChatPolicy",

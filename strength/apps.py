@@ -7,14 +7,14 @@ class StrengthConfig(AppConfig):
     name = "strength"
 
     def ready(self) -> None:
-        from conversations.actions.imports import UNDO_HANDLERS
+        from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
         from memoryhub.api.health import DIAGNOSES
-        from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS
-        from memoryhub.importexport.fields import EXCLUDED_TABLES
-        from memoryhub.importexport.imports import UNDOERS, WRITERS
-        from memoryhub.importexport.records import ImportedMemory
+        from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
+        from memoryhub.importexport.foreign.records import ImportedMemory
+        from memoryhub.importexport.native.exporter import EXPORT_FORMATS, TREE_EXPORTS
+        from memoryhub.importexport.native.fields import EXCLUDED_TABLES
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.unfold import PAGES
         from strength.actions import importexport

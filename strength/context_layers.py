@@ -9,12 +9,12 @@ from django.db.models import Q
 
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, PROFILE, SEMANTIC, Candidate, LayerResult
-from memoryhub.auth.domain import PrincipalKind, Scope
-from memoryhub.prepared import PreparedQuery
+from memoryhub.auth.principals import PrincipalKind, Scope
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.zones import local_day
+from strength.actions.filters import MemorySelection
 from strength.actions.profiles import profile_entries
 from strength.actions.search import MIN_LINE_TOKENS, MemorySearch, pinned_memories, profile_memories, search_memories
-from strength.actions.selection import MemorySelection
 from strength.domain.memories import Kind
 from strength.domain.profile import Entry, ProfileMemory
 from strength.models import Memory, MemoryRevision, Profile

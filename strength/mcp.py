@@ -6,10 +6,10 @@ from uuid import UUID
 from pydantic import Field
 
 from memoryhub.api.fields import IdField, ReasonSerializer, StrictSerializer
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.principals import Scope
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.mcp.calls import Call, resource, tool
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import supersede_memory, write_memory
 from strength.actions.search import MemorySearch, SearchResults, pinned_memories, search_memories, visible_memory

@@ -1,4 +1,4 @@
--- Statements that the ORM cannot express; `memoryhub.queries` loads them, `strength/sql.py` defines the formulas.
+-- Statements that the ORM cannot express; `memoryhub.db.queries` loads them, `strength/sql.py` defines the formulas.
 --
 -- Lock order: the actor, then memories, then numbers, each in the order of actor and memory. A sleep locks numbers before
 -- memories, and locks out writers meanwhile (`strength.models.locks`).

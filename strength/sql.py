@@ -12,8 +12,8 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import FloatField, Func
 
-from memoryhub.prepared import prepared_cursor
-from memoryhub.queries import load_queries
+from memoryhub.db.prepared import prepared_cursor
+from memoryhub.db.queries import load_queries
 from memoryhub.search.query import relevance_formula
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import MIN_STRENGTH, Clock

@@ -8,16 +8,16 @@ class SummariesConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.actions import context, sessions
-        from conversations.actions.imports import UNDO_HANDLERS
+        from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
-        from memoryhub.importexport.exporter import TREE_EXPORTS
-        from memoryhub.importexport.fields import EXCLUDED_TABLES
-        from memoryhub.importexport.imports import UNDOERS, WRITERS
-        from memoryhub.importexport.records import ImportedDocument
+        from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
+        from memoryhub.importexport.foreign.records import ImportedDocument
+        from memoryhub.importexport.native.exporter import TREE_EXPORTS
+        from memoryhub.importexport.native.fields import EXCLUDED_TABLES
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.unfold import PAGES
-        from summaries.actions import imports
+        from summaries.actions import imported_documents as imports
         from summaries.actions.files import export_tree
         from summaries.actions.routing import route
         from summaries.actions.summaries import session_summary

@@ -13,14 +13,14 @@ from django.db.models.functions import Right
 from conversations.actions.context import LayerRequest
 from conversations.domain.content import sections_of
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.db.prepared import Param, PreparedQuery
 from memoryhub.llm.tokens import count_raw
-from memoryhub.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.entries import untrusted_digests
 from summaries.actions.projects import active_project, hold_project, note_event
 from summaries.domain.documents import MEMORY, PINNED, best_sections, document_order, without_lines

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from rest_framework.exceptions import ValidationError
 
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Scope
 from memoryhub.mcp.calls import Call, resource, tool
-from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import TrustPolicy
 from summaries.actions.documents import append_entry, find_document, put_document, read_document
 from summaries.actions.entries import trusted_text
 from summaries.actions.projects import catalog_of, create_project, documents_of, project_named

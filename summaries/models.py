@@ -9,10 +9,10 @@ from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 
 from conversations.models import TRUSTS, Message, Session
-from memoryhub.auth.domain import TextVerb
 from memoryhub.auth.models import NumberedVersion
-from memoryhub.tenancy.domain import Trust
+from memoryhub.auth.principals import TextVerb
 from memoryhub.tenancy.models import ActorRow, KeyWithinActor
+from memoryhub.tenancy.policy import Trust
 from memoryhub.zones import local_time
 from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, EventKind, ProjectStatus

@@ -18,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 from rest_framework.test import APIClient
 
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.principals import Scope, command
 from memoryhub.embeddings import registry
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import offer

@@ -20,7 +20,7 @@ from memoryhub.tenancy.models import Actor
 
 ROOT: Final = Path(__file__).parent.parent
 MACHINERY: Final = (
-    "memoryhub/prepared.py",
+    "memoryhub/db/prepared.py",
     "strength/sql.py",
     "memoryhub/search/query.py",
     "memoryhub/api/views.py",

@@ -24,17 +24,17 @@ from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Message, Session
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, lock_actor, visible_to
-from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
+from memoryhub.auth.access import Tenant, lock_actor, visible_to
+from memoryhub.auth.principals import Principal
+from memoryhub.db.pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
 from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Constraints, Delta, Operation, Tool
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
 
 KEY_LIFETIME: Final = timedelta(hours=24)
 POLL_SECONDS: Final = 0.1

@@ -29,16 +29,16 @@ from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.models import SPOKEN, Message, Receipt, Session
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor
-from memoryhub.db_pool import release_connection
+from memoryhub.auth.access import Tenant, UnknownRow, ensure_actor
+from memoryhub.auth.principals import Principal
+from memoryhub.db.pool import release_connection
+from memoryhub.db.prepared import PreparedQuery, prepared_cursor
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
-from memoryhub.prepared import PreparedQuery, prepared_cursor
-from memoryhub.search.messages import MAX_EARLIER_TURNS
 from memoryhub.search.query import SearchQuery
+from memoryhub.search.query_text import MAX_EARLIER_TURNS
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time

@@ -23,19 +23,19 @@ from conversations.domain.messages import (
     searchable_text,
 )
 from conversations.models import Message, MessageIndex, MessageQuerySet, Session
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow, lock_actor
-from memoryhub.bulk import copy_rows
+from memoryhub.auth.access import UnknownRow, lock_actor
+from memoryhub.auth.principals import Principal
+from memoryhub.db.copy import copy_rows
+from memoryhub.db.prepared import PreparedQuery, prepared_cursor, stored
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.registry import Event
 from memoryhub.llm.tokens import count_raw
-from memoryhub.prepared import PreparedQuery, prepared_cursor, stored
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import Trust, TrustPolicy
 from memoryhub.zones import local_time
 
 MAX_RESULTS = 100

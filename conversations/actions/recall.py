@@ -7,9 +7,9 @@ from django.db.models import Func, Q
 
 from conversations.domain.messages import named_authors, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import with_vector_of
-from memoryhub.llm.usage.domain import NOBODY, Payer
-from memoryhub.prepared import PreparedQuery
+from memoryhub.llm.usage.caps import NOBODY, Payer
 from memoryhub.search.query import Conversation, SearchQuery, candidates
 
 # Messages rank by relevance alone, so the floors only keep apart what shares nothing with the query.

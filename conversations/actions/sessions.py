@@ -13,13 +13,13 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message, Session
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import lock_actor, resolve
+from memoryhub.auth.access import lock_actor, resolve
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.queue import enqueue_triggered
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import Trust
 
 
 class SessionTaken(DomainError):

@@ -15,7 +15,7 @@ from conversations.domain.messages import NewMessage, Role
 from conversations.domain.policy import ChatPolicy
 from conversations.domain.prompt import Prompt, Turn
 from conversations.models import ChatTurn, Message
-from memoryhub.db_pool import Stream, run_in_background
+from memoryhub.db.pool import Stream, run_in_background
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation

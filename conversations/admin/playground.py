@@ -62,12 +62,12 @@ from conversations.domain.policy import CALL_OPTIONS
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import as_uuid, clock, excerpt, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
-from memoryhub.auth.tenancy import Tenant, tenant_for_reading
+from memoryhub.auth.access import Tenant, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import counter_in_use
 from memoryhub.llm.errors import ProviderError
-from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import PolicyError
 from memoryhub.unfold import Page
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"

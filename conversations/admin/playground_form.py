@@ -17,8 +17,8 @@ from conversations.models import Receipt
 from memoryhub.admin.base import as_uuid, truncated
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.policy_form import SWITCH_CHOICES, field_of
-from memoryhub.tenancy.domain import Check, Input
 from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.policy import Check, Input
 
 NO_PROJECT: Final = "-"
 AGENT_ITSELF: Final = _("none: the agent itself")

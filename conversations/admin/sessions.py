@@ -39,8 +39,8 @@ from memoryhub.admin.columns import UserFilter, column, full_time, label_display
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import TRUST_COLOURS, principal_label, row_labels
 from memoryhub.admin.object_actions import Change, DecisionAdmin, Done, object_action, row_page
-from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.principals import PrincipalKind
 from memoryhub.unfold import needs_of
 
 SESSION_FILTER = "session__id__exact"

@@ -44,12 +44,12 @@ from memoryhub.api.fields import IdField, ItemsField, TenantSerializer, TextFiel
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import problem
 from memoryhub.api.views import ApiView, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.db_pool import Stream, return_connection
+from memoryhub.auth.principals import Scope
+from memoryhub.db.pool import Stream, return_connection
 from memoryhub.jobs.executor import error_text
 from memoryhub.llm.types import Delta, Tool
-from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import PolicyError
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": waiting\n\n"

@@ -28,8 +28,8 @@ from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem
 from memoryhub.api.fields import AgentIdField, ItemsField, ObjectField, TextField, UserIdField
 from memoryhub.api.views import ApiView, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.db_pool import Stream
+from memoryhub.auth.principals import Scope
+from memoryhub.db.pool import Stream
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import Constraints, Delta, Tool

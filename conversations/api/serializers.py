@@ -32,7 +32,7 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
-from memoryhub.tenancy.domain import Check, Input
+from memoryhub.tenancy.policy import Check, Input
 from memoryhub.zones import stated_offset
 
 MAX_MESSAGES = 500

@@ -29,9 +29,9 @@ from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import ApiView, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.tenancy.domain import PolicyError
+from memoryhub.auth.access import Tenant, UnknownRow
+from memoryhub.auth.principals import Scope
+from memoryhub.tenancy.policy import PolicyError
 
 ONE_OR_MANY = PolymorphicProxySerializer("OneOrManyIn", [MessageIn, BatchIn], resource_type_field_name=None)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from conversations.domain.layers import PINNED, PRECEDENCE, PROFILE, PROJECT, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING
 from memoryhub.errors import _, format_lazy
-from memoryhub.tenancy.domain import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole
+from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole
 
 AUTO_PLACEMENT: Final = "auto"
 BEFORE_HISTORY: Final = "before_history"

@@ -4,7 +4,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
 import memoryhub.search.models
-import memoryhub.tenancy.domain
+import memoryhub.tenancy.policy
 from django.db import migrations, models
 
 
@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
                 ('content', models.TextField(blank=True)),
                 ('blocks', models.JSONField(blank=True, null=True)),
                 ('token_count', models.PositiveIntegerField()),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('client_message_id', models.CharField(blank=True, max_length=255, null=True)),
                 ('created_at', models.DateTimeField()),
                 ('metadata', models.JSONField(blank=True, default=dict)),
@@ -112,7 +112,7 @@ class Migration(migrations.Migration):
                 ('pk', models.CompositePrimaryKey('actor_id', 'space_id', 'message_id', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('session_id', models.UUIDField()),
                 ('seq', models.PositiveIntegerField()),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('author', models.CharField(blank=True, max_length=255)),
                 ('asks', models.BooleanField(default=False)),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),

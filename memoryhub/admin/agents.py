@@ -21,9 +21,9 @@ from memoryhub.admin.policy_form import PolicyForm, policy_json
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.auth.erasure import erase_user
 from memoryhub.errors import DomainError
-from memoryhub.tenancy.domain import STRATEGIES
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
+from memoryhub.tenancy.policy import STRATEGIES
 from memoryhub.unfold import SCREENS, address_of, in_brackets, may_open
 
 MAX_PROMPT_LENGTH = 100_000

@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.admin.base import ReadOnlyAdmin, as_uuid, excerpt, link_to, title_with_time
 from memoryhub.admin.columns import choice_filter, column
 from memoryhub.admin.labels import VERBS, audit_title, kind_label, model_of, principal_label, row_labels
-from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.principals import PrincipalKind
 
 MAX_PEOPLE = 200
 

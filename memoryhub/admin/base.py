@@ -34,10 +34,10 @@ from unfold.admin import ModelAdmin
 
 from memoryhub.admin.columns import column, list_column, list_filter
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Principal, curator
+from memoryhub.auth.principals import Principal, curator
 from memoryhub.errors import DomainError
-from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import PolicyError
 from memoryhub.unfold import PAGES, SCREENS, Page
 
 EXCERPT_LENGTH = 120

@@ -33,9 +33,9 @@ from memoryhub.admin.object_actions import (
     submitted_number,
     submitted_text,
 )
-from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.tenancy.domain import MAX_USER_ID
+from memoryhub.auth.access import UnknownRow
 from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.policy import MAX_USER_ID
 
 
 class VersionedForm(ActionForm):
@@ -248,7 +248,7 @@ class WrittenTextAdmin(HistoryAdmin):
     """Field of a version that holds its text, which lists of versions do not load."""
     versions_name: ClassVar[Any]
     texts: ClassVar[Any]
-    """The actions that edit, restore and delete: `conversations.actions.written_texts`."""
+    """The actions that edit, restore and delete: `conversations.actions.generated_texts`."""
 
     def write_anew(self, row: Any, **values: Any) -> None:
         raise NotImplementedError

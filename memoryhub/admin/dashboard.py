@@ -27,12 +27,12 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import clock, format_count
 from memoryhub.admin.labels import PROVIDERS, audit_title, model_of, row_labels
-from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
-from memoryhub.jobs.domain import State
+from memoryhub.auth.principals import PrincipalKind
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.retries import State
 from memoryhub.jobs.status import HEALTH_LABELS, JobsStatus, jobs_status
-from memoryhub.llm.usage.domain import OK
+from memoryhub.llm.usage.caps import OK
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.search.models import EmbeddingSpace, index_models

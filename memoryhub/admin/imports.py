@@ -14,13 +14,21 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import clock, form_errors, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_number, submitted_text
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.errors import DomainError
-from memoryhub.importexport.imports import new_import
-from memoryhub.importexport.models import Import
-from memoryhub.importexport.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
-from memoryhub.importexport.uploads import PREVIEW, RUN, UNDO, append_chunk, enqueue_import_step, state_of, with_jobs
-from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.models import Import
+from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
+from memoryhub.importexport.foreign.uploads import (
+    PREVIEW,
+    RUN,
+    UNDO,
+    append_chunk,
+    enqueue_import_step,
+    state_of,
+    with_jobs,
+)
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.unfold import Page
 
 PERMISSIONS: Final = ("memoryhub.add_import",)

@@ -33,9 +33,9 @@ from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.actions import cancel_jobs, retry_jobs
 from memoryhub.auth.models import AuditEntry
 from memoryhub.errors import DomainError
-from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.registry import KINDS, schedules
+from memoryhub.jobs.retries import ENDED_BADLY, State
 from memoryhub.jobs.status import ALIVE_WITHIN, jobs_status
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.unfold import in_brackets

@@ -30,8 +30,8 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
 )
 from memoryhub.auth.actions import issue_key, revoke_key
-from memoryhub.auth.domain import KeyState, Scope
 from memoryhub.auth.models import ApiKey
+from memoryhub.auth.principals import KeyState, Scope
 from memoryhub.auth.roles import grantable_scopes, may_trust
 from memoryhub.tenancy.models import Agent
 

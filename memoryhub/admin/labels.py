@@ -18,8 +18,8 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import excerpt
-from memoryhub.auth.domain import PrincipalKind
-from memoryhub.llm.usage.domain import OK
+from memoryhub.auth.principals import PrincipalKind
+from memoryhub.llm.usage.caps import OK
 from memoryhub.unfold import in_brackets
 
 APP_LABELS = ("memoryhub", "conversations", "summaries", "strength")

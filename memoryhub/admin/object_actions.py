@@ -21,7 +21,7 @@ from django.utils.translation import ngettext
 
 from memoryhub.admin.base import MAX_SELECTED, ReadOnlyAdmin, clock, principal, render_page
 from memoryhub.admin.fields import MAX_REASON_LENGTH
-from memoryhub.auth.domain import Principal
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 
 UNDO = "undo:"

@@ -27,9 +27,9 @@ from unfold.widgets import (
 from memoryhub.admin.base import ActionForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.errors import format_lazy
-from memoryhub.tenancy.domain import MAX_WORD_LENGTH, MAX_WORDS, Check, Input, Policy
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_values, policy_classes
+from memoryhub.tenancy.policy import MAX_WORD_LENGTH, MAX_WORDS, Check, Input, Policy
 
 FIELD: Final = "policy_"
 RESET: Final = "reset_"

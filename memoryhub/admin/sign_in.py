@@ -27,8 +27,8 @@ from memoryhub.admin.base import clock, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.admin.users import ROLE_LABELS
 from memoryhub.auth import accounts, second_factor
-from memoryhub.auth.domain import curator
 from memoryhub.auth.login import METHODS_KEY, AccountAdapter, log_in
+from memoryhub.auth.principals import curator
 from memoryhub.unfold import Page
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from memoryhub.admin.columns import choice_filter, column, full_time
 from memoryhub.admin.dashboard import Curve, PanelItem, Section, Tile
 from memoryhub.admin.labels import OPERATIONS, OUTCOMES, PROVIDERS
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MAX_DAYS
-from memoryhub.llm.usage.domain import DEMO_PROVIDER, OK, BudgetPolicy
+from memoryhub.llm.usage.caps import DEMO_PROVIDER, OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
     DailyBudget,

@@ -30,15 +30,15 @@ from memoryhub.api.fields import (
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
 from memoryhub.auth import audit
+from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
-from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import erase_user
-from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.importexport.exporter import CHUNK_BYTES, Selection, export
-from memoryhub.tenancy.domain import STRATEGIES
+from memoryhub.auth.principals import Scope
+from memoryhub.importexport.native.exporter import CHUNK_BYTES, Selection, export
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import namespace_queries
 from memoryhub.tenancy.policies import effective_values
+from memoryhub.tenancy.policy import STRATEGIES
 
 MAX_PROMPT_LENGTH = 100_000
 

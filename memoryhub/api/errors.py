@@ -17,13 +17,13 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from memoryhub.api.problems import PROBLEM_JSON, Problem, disk_full, payload_too_large, problem, unavailable
-from memoryhub.auth.domain import Forbidden
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Forbidden
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.usage.spending import SpendCapReached
 from memoryhub.search.index import UnusableVector
-from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.policy import PolicyError
 
 log = logging.getLogger(__name__)
 

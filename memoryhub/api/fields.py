@@ -22,8 +22,8 @@ from rest_framework.fields import empty, get_error_detail
 from rest_framework.parsers import BaseParser
 
 from memoryhub.api.problems import payload_too_large
-from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.namespaces import MAX_OWNER_LENGTH, namespace_owner
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.validators import UnusableJSON, parse_json
 from memoryhub.zones import day_end
 

@@ -19,7 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import roles_out_of_sync
-from memoryhub.db_pool import own_connection
+from memoryhub.db.pool import own_connection
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.embeddings.spaces import plan_change, unfinished_spaces
@@ -29,16 +29,16 @@ from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import Operation
-from memoryhub.llm.usage.domain import OK
+from memoryhub.llm.usage.caps import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
 from memoryhub.logs import PACKAGES
 from memoryhub.runtime.postgres import PostgresError, disk_space
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
-from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, policy_classes
+from memoryhub.tenancy.policy import PolicyError
 
 CheckResult = tuple[bool, str]
 

@@ -26,9 +26,9 @@ from rest_framework.response import Response
 
 from memoryhub.api.problems import Problem
 from memoryhub.auth.models import ApiKey
-from memoryhub.db_pool import process_lock
+from memoryhub.db.pool import process_lock
+from memoryhub.db.prepared import PreparedQuery, prepared_cursor
 from memoryhub.ids import new_id
-from memoryhub.prepared import PreparedQuery, prepared_cursor
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import text_problem
 

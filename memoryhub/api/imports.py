@@ -14,11 +14,11 @@ from memoryhub.api.fields import AgentIdField, OneOf, StrictSerializer, StringFi
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.usage import ProgressOut
 from memoryhub.api.views import ApiView, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.importexport.formats import FORMATS
-from memoryhub.importexport.imports import new_import
-from memoryhub.importexport.models import Import
-from memoryhub.importexport.uploads import (
+from memoryhub.auth.principals import Scope
+from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.models import Import
+from memoryhub.importexport.foreign.uploads import (
     MAX_UPLOAD_BYTES,
     PREVIEW,
     RUN,

@@ -23,7 +23,7 @@ from django.utils import timezone, translation
 
 from memoryhub.api.problems import payload_too_large, plain_problem, send_problem
 from memoryhub.api.protocol import LimitedProtocol
-from memoryhub.db_pool import answering
+from memoryhub.db.pool import answering
 from memoryhub.validators import text_problem
 from memoryhub.zones import DisplayZone, is_zone
 

@@ -11,10 +11,10 @@ from rest_framework.response import Response
 
 from memoryhub.api.fields import TenantQuery
 from memoryhub.api.views import ApiView, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import tenant_for_reading
-from memoryhub.jobs.domain import State
+from memoryhub.auth.access import tenant_for_reading
+from memoryhub.auth.principals import Scope
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.retries import State
 from memoryhub.llm.usage.spending import DailyBudget, daily_budget, usage
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.policies import zone_of

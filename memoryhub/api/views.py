@@ -32,8 +32,8 @@ from rest_framework.views import APIView
 from memoryhub.api.idempotency import MAX_KEY_LENGTH, answer_once
 from memoryhub.api.pagination import CursorPagination
 from memoryhub.api.problems import Problem, disk_full
-from memoryhub.auth.domain import Principal, Scope
-from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_for_reading
+from memoryhub.auth.access import Tenant, actor_for_writing, resolve, tenant_for_reading
+from memoryhub.auth.principals import Principal, Scope
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.tenancy.models import Actor
 

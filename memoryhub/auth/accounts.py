@@ -20,9 +20,9 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal, curator
 from memoryhub.auth.login import LOGIN, end_sessions
 from memoryhub.auth.models import Invitation
+from memoryhub.auth.principals import Forbidden, Principal, curator
 from memoryhub.auth.roles import grantable_groups
 from memoryhub.errors import DomainError
 

@@ -11,15 +11,15 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, generate_key
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.principals import Forbidden, NewKey, Principal, Scope, generate_key
 from memoryhub.errors import DomainError, Message
-from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
-from memoryhub.tenancy.domain import AGENT_ID_PATTERN, PolicyError
+from memoryhub.jobs.retries import State
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import check_overrides, operator_keys
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN, PolicyError
 
 CANCELLED: Final = "A person took it out of the queue; sent back, it is done after all."
 

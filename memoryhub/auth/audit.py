@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from django.db.models import Model
 
-from memoryhub.auth.domain import Principal
 from memoryhub.auth.models import AuditEntry
-from memoryhub.bulk import copy_rows
+from memoryhub.auth.principals import Principal
+from memoryhub.db.copy import copy_rows
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, Agent
 

@@ -21,9 +21,9 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 
-from memoryhub.auth.domain import Principal, Scope, key_digest
 from memoryhub.auth.models import ApiKey, usable_at
-from memoryhub.prepared import PreparedQuery
+from memoryhub.auth.principals import Principal, Scope, key_digest
+from memoryhub.db.prepared import PreparedQuery
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView

@@ -22,13 +22,13 @@ from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.models import ApiKey, AuditEntry
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue
-from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.policy import actor_id
 
 
 class OwnerCannotBeErased(DomainError):

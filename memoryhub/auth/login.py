@@ -27,8 +27,8 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal, command
 from memoryhub.auth.models import FailedLogin
+from memoryhub.auth.principals import Principal, command
 
 LOGIN: Final = command("login")
 """Principal of audit entries before anybody is logged in."""

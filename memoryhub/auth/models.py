@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from memoryhub.auth.domain import KeyState, Principal, PrincipalKind, Scope
+from memoryhub.auth.principals import KeyState, Principal, PrincipalKind, Scope
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import ActorRow
 

@@ -28,7 +28,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from memoryhub.auth.config import Provider
-from memoryhub.db_pool import return_connection
+from memoryhub.db.pool import return_connection
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Asymmetric signatures only; neither HMAC with the client's secret nor "none"."""

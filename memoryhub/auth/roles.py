@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import router
 from django.db.models import Q, QuerySet
 
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.principals import Scope
 
 log = logging.getLogger(__name__)
 

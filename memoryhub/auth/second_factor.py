@@ -26,8 +26,8 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
 from memoryhub.auth.login import METHODS_KEY, end_sessions, proven_methods
+from memoryhub.auth.principals import Principal
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,8 @@ from django.db.models import Q
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from memoryhub.db_pool import release_connection
+from memoryhub.db.pool import release_connection
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
 from memoryhub.embeddings.calibration import PROBE_TEXTS, UNMEASURED, measure
 from memoryhub.embeddings.calibration import VERSION as CALIBRATION_VERSION
@@ -35,16 +36,15 @@ from memoryhub.embeddings.registry import embedding_provider, provider_for
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import counter_for
-from memoryhub.llm.usage.domain import NOBODY, Payer, Size
+from memoryhub.llm.usage.caps import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
-from memoryhub.prepared import PreparedQuery
 from memoryhub.search.analysis import analyse, is_unspaced
 from memoryhub.search.bm25 import WORDS_VERSION, text_length
 from memoryhub.search.index import record, unit_vector, word_vector
 from memoryhub.search.maintenance import COUNT_KIND, batches_by_key
-from memoryhub.search.messages import QueryText
 from memoryhub.search.models import BOUNDS, SPACED, UNSPACED, EmbeddingSpace, SearchIndexRow, index_models
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
+from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.models import Actor
 
 Vector = NDArray[np.float32]

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from memoryhub.auth.domain import Principal
-from memoryhub.importexport.importer import TargetNames, check, store
-from memoryhub.importexport.jsonl import Digest, Part, read_lines
+from memoryhub.auth.principals import Principal
+from memoryhub.importexport.native.importer import TargetNames, check, store
+from memoryhub.importexport.native.jsonl import Digest, Part, read_lines
 from memoryhub.llm.usage.models import LedgerEntry
-from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.policy import actor_id
 
 DEMO: Final = Path(__file__).with_name("demo.jsonl")
 SPENDING: Final = Path(__file__).with_name("demo_spending.jsonl")

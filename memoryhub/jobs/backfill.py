@@ -14,10 +14,10 @@ from uuid import UUID
 from django.utils import timezone
 
 from memoryhub.ids import new_id
-from memoryhub.jobs.domain import State
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue, offer_of
+from memoryhub.jobs.retries import State
 
 MAX_ROUNDS: Final = 10_000
 """Highest number of follow-up jobs of the same kind for one piece."""

@@ -16,8 +16,8 @@ from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
 
-from memoryhub.prepared import prepared_cursor
-from memoryhub.queries import load_queries
+from memoryhub.db.prepared import prepared_cursor
+from memoryhub.db.queries import load_queries
 
 QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
 Writes = Callable[[], object]

@@ -14,9 +14,9 @@ from django_q.exceptions import TimeoutException
 from psycopg.errors import LockNotAvailable
 
 from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
-from memoryhub.jobs.domain import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.registry import JobKind, Run, UnknownKind, job_kind
+from memoryhub.jobs.retries import Attempts, Outcome, Postponed, State, after_breakdown, after_excuse, after_stop
 
 log = logging.getLogger(__name__)
 

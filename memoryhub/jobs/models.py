@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryhub.ids import new_id
-from memoryhub.jobs.domain import ENDED_BADLY, OPEN, State
+from memoryhub.jobs.retries import ENDED_BADLY, OPEN, State
 from memoryhub.tenancy.models import Actor
 
 STATES = [(state.value, state.value) for state in State]

@@ -1,4 +1,4 @@
--- The statements by which jobs move; `memoryhub.queries` loads them. Leases and due times follow the database's clock,
+-- The statements by which jobs move; `memoryhub.db.queries` loads them. Leases and due times follow the database's clock,
 -- the one all workers share.
 
 -- name: join

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from memoryhub.ids import new_id
 from memoryhub.jobs.context import query
-from memoryhub.jobs.domain import next_firing
 from memoryhub.jobs.registry import KINDS, Event, job_kind, schedules
+from memoryhub.jobs.retries import next_firing
 
 OFFERED_SECONDS: Final = 10
 """Time for which a fetched job that was not started is not offered again."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from memoryhub.jobs.context import JobContext, Writes
-from memoryhub.jobs.domain import Recurrence, recurrence
+from memoryhub.jobs.retries import Recurrence, recurrence
 
 Run = Callable[[JobContext], Writes | None]
 Event = Literal["turn", "answer", "session", "summary"]

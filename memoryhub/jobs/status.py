@@ -19,8 +19,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job, Worker
+from memoryhub.jobs.retries import State
 from memoryhub.runtime.postgres import disk_space
 
 ALIVE_WITHIN: Final = timedelta(seconds=30)

@@ -27,7 +27,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.db_pool import release_connection, run_in_thread
+from memoryhub.db.pool import release_connection, run_in_thread
 from memoryhub.jobs.context import JobContext
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderUnavailable
@@ -46,7 +46,7 @@ from memoryhub.llm.types import (
     is_image,
 )
 from memoryhub.llm.usage.calibration import calibrated, prior_of
-from memoryhub.llm.usage.domain import Size
+from memoryhub.llm.usage.caps import Size
 from memoryhub.llm.usage.recording import Meter, payer
 from memoryhub.llm.usage.spending import check_cap
 from memoryhub.tenancy.models import Actor

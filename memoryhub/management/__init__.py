@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from memoryhub.importexport.exporter import Selection
+from memoryhub.importexport.native.exporter import Selection
 from memoryhub.tenancy.models import Agent
 from memoryhub.validators import text_problem
 

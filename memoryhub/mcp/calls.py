@@ -25,11 +25,11 @@ from rest_framework.serializers import Serializer
 from memoryhub.api.errors import problem_for
 from memoryhub.api.idempotency import answer_call, keyed_call
 from memoryhub.api.views import check_disk
+from memoryhub.auth.access import Tenant, UnknownRow, actor_for_writing, resolve, tenant_for_reading
 from memoryhub.auth.authentication import KeyRateThrottle
-from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.tenancy import Tenant, UnknownRow, actor_for_writing, resolve, tenant_for_reading
-from memoryhub.db_pool import return_connection
+from memoryhub.auth.principals import Principal, Scope
+from memoryhub.db.pool import return_connection
 from memoryhub.tenancy.models import Actor
 
 log = logging.getLogger("memoryhub.requests")

@@ -25,9 +25,9 @@ from pydantic import AnyHttpUrl, ConfigDict
 from starlette.applications import Starlette
 
 from memoryhub.auth.authentication import usable_key
-from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey
-from memoryhub.db_pool import return_connection
+from memoryhub.auth.principals import Scope
+from memoryhub.db.pool import return_connection
 from memoryhub.mcp.calls import RESOURCES, TOOLS, Address, CallFailed, Profile, Resource, Tool, call_tool, read_resource
 
 ENDPOINT: Final = "/mcp"

@@ -2,7 +2,7 @@ import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
-import memoryhub.jobs.domain
+import memoryhub.jobs.retries
 from django.db import migrations, models
 from pgvector.django import VectorExtension
 
@@ -171,7 +171,7 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(max_length=64)),
                 ('key', models.CharField(blank=True, help_text='One of a key waits and one runs; empty: any number.', max_length=255)),
                 ('payload', models.JSONField(blank=True, default=dict)),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('done', 'done'), ('failed', 'failed'), ('dead', 'dead')], default=memoryhub.jobs.domain.State['QUEUED'], max_length=7)),
+                ('state', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('done', 'done'), ('failed', 'failed'), ('dead', 'dead')], default=memoryhub.jobs.retries.State['QUEUED'], max_length=7)),
                 ('attempts', models.PositiveIntegerField(default=0)),
                 ('excused', models.PositiveIntegerField(default=0, help_text='Attempts that do not count against it.')),
                 ('excused_since', models.DateTimeField(blank=True, null=True)),
@@ -261,19 +261,19 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.domain.State['QUEUED'])), fields=['due_at'], name='job_due'),
+            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['QUEUED'])), fields=['due_at'], name='job_due'),
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.domain.State['RUNNING'])), fields=['lease_until'], name='job_leased'),
+            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['RUNNING'])), fields=['lease_until'], name='job_leased'),
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.domain.State['DONE']), _negated=True), fields=['kind', 'state'], name='job_by_kind'),
+            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['DONE']), _negated=True), fields=['kind', 'state'], name='job_by_kind'),
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(condition=models.Q(('state', memoryhub.jobs.domain.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=['actor', 'kind', 'key'], name='job_waiting_by_key'),
+            index=models.Index(condition=models.Q(('state', memoryhub.jobs.retries.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=['actor', 'kind', 'key'], name='job_waiting_by_key'),
         ),
         migrations.AddIndex(
             model_name='job',
@@ -281,11 +281,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('attempts', 0), ('state', memoryhub.jobs.domain.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_waits_once', nulls_distinct=False),
+            constraint=models.UniqueConstraint(condition=models.Q(('attempts', 0), ('state', memoryhub.jobs.retries.State['QUEUED']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_waits_once', nulls_distinct=False),
         ),
         migrations.AddConstraint(
             model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', memoryhub.jobs.domain.State['RUNNING']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_runs_once', nulls_distinct=False),
+            constraint=models.UniqueConstraint(condition=models.Q(('state', memoryhub.jobs.retries.State['RUNNING']), models.Q(('key', ''), _negated=True)), fields=('actor', 'kind', 'key'), name='job_runs_once', nulls_distinct=False),
         ),
         migrations.AddConstraint(
             model_name='job',
@@ -293,7 +293,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('state', memoryhub.jobs.domain.State['RUNNING'])), models.Q(models.Q(('state', memoryhub.jobs.domain.State['RUNNING']), _negated=True), ('lease_until', None)), _connector='OR'), name='job_runs_under_a_lease'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('state', memoryhub.jobs.retries.State['RUNNING'])), models.Q(models.Q(('state', memoryhub.jobs.retries.State['RUNNING']), _negated=True), ('lease_until', None)), _connector='OR'), name='job_runs_under_a_lease'),
         ),
         migrations.AddIndex(
             model_name='ledgerentry',

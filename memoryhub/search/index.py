@@ -22,8 +22,8 @@ from django.db import transaction
 from numpy.typing import NDArray
 from pgvector import SparseVector
 
-from memoryhub.db_pool import after_answer
-from memoryhub.prepared import prepared_cursor
+from memoryhub.db.pool import after_answer
+from memoryhub.db.prepared import prepared_cursor
 from memoryhub.search.bm25 import (
     DIMENSION,
     Frequencies,
@@ -34,8 +34,8 @@ from memoryhub.search.bm25 import (
     term_id,
     term_ids,
 )
-from memoryhub.search.messages import QueryText
 from memoryhub.search.models import TermStatistic
+from memoryhub.search.query_text import QueryText
 
 
 class UnusableVector(ValueError):

@@ -19,13 +19,13 @@ from django.db.models.functions import Cast, Coalesce, NullIf
 from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
-from memoryhub.prepared import Param, PreparedQuery
+from memoryhub.db.prepared import Param, PreparedQuery
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, term_id
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds, relative_length
 from memoryhub.search.index import unit_vector, weigh_queries
-from memoryhub.search.messages import NEED_ODDS, MessageKind, QueryText
 from memoryhub.search.models import EmbeddingSpace, InlineHalfVectorField, InlineSparseVectorField, SearchIndexRow
+from memoryhub.search.query_text import NEED_ODDS, MessageKind, QueryText
 
 
 @dataclass(frozen=True)

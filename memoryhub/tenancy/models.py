@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.utils.functional import cached_property
 
 from memoryhub.ids import new_id
-from memoryhub.tenancy.domain import Language
+from memoryhub.tenancy.policy import Language
 
 _ST = TypeVar("_ST")
 _GT = TypeVar("_GT")

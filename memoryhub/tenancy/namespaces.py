@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from memoryhub.errors import DomainError, Message, _, format_lazy
-from memoryhub.tenancy.domain import number, one_of, whole
+from memoryhub.tenancy.policy import number, one_of, whole
 
 ACTOR_PLACEHOLDER = "{actorId}"
 # An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.

@@ -11,8 +11,8 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.utils.module_loading import import_string
 
 from memoryhub.errors import Message, _
-from memoryhub.tenancy.domain import Policy, PolicyError, ZonePolicy
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.policy import Policy, PolicyError, ZonePolicy
 
 PolicyType = TypeVar("PolicyType", bound=Policy)
 

@@ -16,8 +16,8 @@ from uuid import UUID
 from django.db.models import F, Q
 
 from conversations.models import Message
-from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.embeddings.spaces import active_space, embed_query
 from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import BadAnswer, ProviderError
@@ -26,15 +26,15 @@ from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_ids
 from memoryhub.search.fusion import scaled_similarity
-from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query, candidates
-from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import Trust, TrustPolicy
 from memoryhub.zones import local_day
-from strength.actions.creation import NewMemory
+from strength.actions.drafts import NewMemory
 from strength.actions.memories import confirm_pending, repeat_memory, supersede_memory, write_memory
 from strength.actions.revisions import RESEMBLES, UNCOMPARED
 from strength.actions.search import nearest_memories

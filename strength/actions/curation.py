@@ -15,13 +15,13 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.context import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
 from strength.actions.duplicates import text_likeness
 from strength.actions.memories import end_superseded
 from strength.actions.profiles import forget_in_profile

@@ -11,9 +11,9 @@ from django.db.models import Q
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.bm25 import QueryWords
 from memoryhub.search.index import idf
-from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import build_queries, vector_text, words_text
+from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.models import Actor
 from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status

@@ -21,20 +21,20 @@ from conversations.actions.messages import message_texts
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
 from memoryhub.api.health import Finding, Level
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import lock_actor
+from memoryhub.auth.access import lock_actor
+from memoryhub.auth.principals import Principal
 from memoryhub.jobs.backfill import Piece, Scope
-from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
+from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.llm.client import complete_in_halves, complete_json, counter_in_use, may_retry
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.types import Operation
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import Trust
 from strength.actions.contradictions import (
     ExtractedMemory,
     Outcome,

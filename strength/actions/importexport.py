@@ -21,22 +21,22 @@ from django.db.models.functions import Least
 from conversations.actions.context import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
-from memoryhub.importexport.exporter import Selection, read_rows, snapshot
-from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
-from memoryhub.importexport.formats.markdown import MANIFEST, Line, render_note, tag_in_line
-from memoryhub.importexport.imports import CannotImport, ImportContext
-from memoryhub.importexport.jsonl import Digest, Part, header
-from memoryhub.importexport.models import ImportedRow
-from memoryhub.importexport.records import MEMORIES, ImportedMemory, LocatedRecord
+from memoryhub.importexport.foreign.formats.markdown import MANIFEST, Line, render_note, tag_in_line
+from memoryhub.importexport.foreign.imports import CannotImport, ImportContext
+from memoryhub.importexport.foreign.models import ImportedRow
+from memoryhub.importexport.foreign.records import MEMORIES, ImportedMemory, LocatedRecord
+from memoryhub.importexport.native.exporter import Selection, read_rows, snapshot
+from memoryhub.importexport.native.fields import ACTORS, AGENTS, Table, exported_tables
+from memoryhub.importexport.native.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
-from strength.actions.batches import write_memories
-from strength.actions.creation import NewMemory
 from strength.actions.curation import edit_memory
+from strength.actions.drafts import NewMemory
 from strength.actions.profiles import forget_in_profile
 from strength.actions.revisions import undo_revision
+from strength.actions.write_many import write_memories
 from strength.domain.extraction import Strategy
 from strength.domain.memories import (
     Kind,
@@ -230,7 +230,7 @@ def undo_extracted(
 ) -> None:
     """Delete the memories extracted only from deleted messages, and move the cursors back before these.
 
-    `sessions` as in `conversations.actions.imports.UNDO_HANDLERS`. A summary's memory is deleted with any message it
+    `sessions` as in `imported_sessions.UNDO_HANDLERS`. A summary's memory is deleted with any message it
     covers.
     """
     sources = MemorySource.objects.filter(actor_id=actor.pk)

@@ -13,15 +13,15 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.creation import Draft, NewMemory, build_draft, complete_memories, index_entry_of, sources_of
+from memoryhub.tenancy.policy import Trust
+from strength.actions.drafts import Draft, NewMemory, build_draft, complete_memories, index_entry_of, sources_of
 from strength.actions.duplicates import near_duplicates
 from strength.actions.revisions import awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (

@@ -12,8 +12,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import SAME_SCOPE, Pair, text_likeness
 from strength.actions.revisions import BatchResult, raise_if_duplicate, snapshot, store_change, undo_revision

@@ -13,13 +13,13 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.written_texts import WrittenTexts
+from conversations.actions.generated_texts import WrittenTexts
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal, TextVerb, job_principal
-from memoryhub.auth.tenancy import Tenant, UnknownRow, lock_actor
+from memoryhub.auth.access import Tenant, UnknownRow, lock_actor
+from memoryhub.auth.principals import Forbidden, Principal, TextVerb, job_principal
 from memoryhub.jobs.context import JobContext, Writes
-from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.llm.client import complete_json, llm_provider
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor

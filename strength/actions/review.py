@@ -12,13 +12,13 @@ from django.db.models.functions import Coalesce, Least
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
+from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.errors import DomainError
-from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
-from memoryhub.tenancy.domain import actor_id
+from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import actor_id
 from strength.actions.search import nearest_memories
 from strength.domain.memories import Status
 from strength.domain.policy import SearchPolicy

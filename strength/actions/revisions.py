@@ -14,8 +14,8 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.bulk import copy_models
+from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.db.copy import copy_models
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id

@@ -9,21 +9,21 @@ from uuid import UUID
 from django.db.models import Q
 
 from conversations.domain.policy import ContextPolicy
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.bulk import copy_rows
+from memoryhub.auth.access import Tenant, UnknownRow
+from memoryhub.auth.principals import Principal
+from memoryhub.db.copy import copy_rows
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.errors import _, format_lazy
-from memoryhub.prepared import PreparedQuery
 from memoryhub.search.index import weights_of
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.search.redundancy import MIN_RELEVANCE_SHARE, Hit, informative_hits
-from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.selection import MemorySelection, facets_match, metadata_matches, status_filter, validity_filter
+from memoryhub.tenancy.policy import actor_id
+from strength.actions.filters import MemorySelection, facets_match, metadata_matches, status_filter, validity_filter
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import PROFILE_KINDS, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy

@@ -22,14 +22,14 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.bulk import copy_models
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Principal
+from memoryhub.db.copy import copy_models
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.ids import new_id
-from memoryhub.prepared import PreparedQuery
-from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import PolicyError
 from strength.actions.duplicates import Pair, duplicate_pairs, memories_to_compare
 from strength.actions.merges import record_pairs
 from strength.actions.revisions import FEED_LOCK

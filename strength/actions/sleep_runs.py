@@ -13,8 +13,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.auth.tenancy import UnknownRow, lock_actor
+from memoryhub.auth.access import UnknownRow, lock_actor
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor

@@ -13,11 +13,11 @@ from django.db import transaction
 
 from conversations.actions.sessions import SessionSummary, session_summary
 from conversations.models import Session
-from memoryhub.auth.domain import Principal
-from memoryhub.tenancy.domain import Trust
+from memoryhub.auth.principals import Principal
 from memoryhub.tenancy.models import Actor
-from strength.actions.creation import NewMemory
+from memoryhub.tenancy.policy import Trust
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
+from strength.actions.drafts import NewMemory
 from strength.actions.memories import write_memory
 from strength.actions.revisions import last_verb
 from strength.actions.tombstones import BlockedByTombstone

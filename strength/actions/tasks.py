@@ -10,15 +10,15 @@ from uuid import UUID
 from django.db import transaction
 
 from conversations.actions.context import AUTO, UNNAMED, Routing, route_to_project
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, lock_actor, resolve_many
+from memoryhub.auth.access import Tenant, lock_actor, resolve_many
+from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import check_storable, storable_text
-from strength.actions.creation import NewMemory
 from strength.actions.curation import report_use
+from strength.actions.drafts import NewMemory
 from strength.actions.memories import write_memory
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.actions.tombstones import BlockedByTombstone

@@ -25,14 +25,14 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.recall import search_messages
 from conversations.models import Message
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.errors import DomainError
 from memoryhub.search.analysis import analyse
 from memoryhub.search.index import idf
-from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
+from memoryhub.search.query_text import QueryText
 from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, likeness
 from strength.domain.memories import Status, TombstoneReason
 from strength.models import Memory, MemoryRevision, Tombstone

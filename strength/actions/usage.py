@@ -21,7 +21,7 @@ from conversations.domain.layers import PINNED, PROFILE, SEMANTIC
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import EMBED_QUERY, active_space, embed_texts
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete_json
@@ -32,9 +32,9 @@ from memoryhub.search.analysis import analyse, is_unspaced
 from memoryhub.search.bm25 import term_ids
 from memoryhub.search.fusion import scaled_similarity
 from memoryhub.search.index import idf
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust
 from memoryhub.validators import text_problem
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy

@@ -40,12 +40,9 @@ from memoryhub.admin.object_actions import (
 from memoryhub.api.agents import JSON_LINES, stream_from_thread
 from memoryhub.auth import audit
 from memoryhub.errors import DomainError
-from memoryhub.jobs.domain import ENDED_BADLY, OPEN
-from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
-from strength.actions.duplicates import kept_and_absorbed, text_likeness
-from strength.actions.importexport import rows_as_csv, rows_as_lines
-from strength.actions.large_batches import DELETE as DELETE_BATCH
-from strength.actions.large_batches import (
+from memoryhub.jobs.retries import ENDED_BADLY, OPEN
+from strength.actions.bulk_jobs import DELETE as DELETE_BATCH
+from strength.actions.bulk_jobs import (
     MAX_BULK_SIZE,
     count_changed,
     enqueue_curation,
@@ -53,7 +50,10 @@ from strength.actions.large_batches import (
     filter_changing,
     latest_job,
 )
-from strength.actions.large_batches import UNDO as UNDO_BATCH
+from strength.actions.bulk_jobs import UNDO as UNDO_BATCH
+from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
+from strength.actions.duplicates import kept_and_absorbed, text_likeness
+from strength.actions.importexport import rows_as_csv, rows_as_lines
 from strength.actions.merges import check_mergeable, merge_pair, undo
 from strength.actions.revisions import BatchResult
 from strength.domain.memories import WrongState

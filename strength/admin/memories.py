@@ -36,7 +36,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.auth.access import UnknownRow, actor_for_writing
 from strength.actions.curation import (
     TRANSITIONS,
     apply_transition,

@@ -16,9 +16,9 @@ from unfold.widgets import UnfoldAdminDecimalFieldWidget
 from memoryhub.admin.base import ActionForm
 from memoryhub.admin.curated import OwnerForm, VersionedForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values, within_calendar
-from memoryhub.tenancy.domain import actor_id
-from strength.actions.creation import NewMemory
+from memoryhub.tenancy.policy import actor_id
 from strength.actions.curation import EDITABLE
+from strength.actions.drafts import NewMemory
 from strength.actions.tombstones import find_tombstone
 from strength.admin.labels import DECISION_LABELS
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel

@@ -18,13 +18,13 @@ from unfold.contrib.filters.admin import DropdownFilter
 from unfold.views import ChangeList
 
 from memoryhub.admin.base import as_uuid, format_count, truncated
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.auth.access import tenant_for_reading
+from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import text_query
-from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID
+from strength.actions.filters import ALL, MemorySelection, page_by_strength, strengths_of
 from strength.actions.search import FoundMemory, MemorySearch, SearchResults, search_memories
-from strength.actions.selection import ALL, MemorySelection, page_by_strength, strengths_of
 from strength.admin.bulk import LABELS
 from strength.admin.labels import STATUS_LABELS
 from strength.domain.memories import Kind, Status

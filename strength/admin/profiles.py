@@ -12,7 +12,7 @@ from memoryhub.admin.base import clock, excerpt, title_with_time
 from memoryhub.admin.columns import UserFilter, column
 from memoryhub.admin.curated import VersionedForm, WrittenTextAdmin, wide
 from memoryhub.admin.fields import ProseField
-from memoryhub.auth.tenancy import Tenant
+from memoryhub.auth.access import Tenant
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.profiles import PROFILES, enqueue_profile, profile_entries
 from strength.actions.search import all_profile_memories

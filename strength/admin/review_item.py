@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import excerpt, truncated
 from memoryhub.admin.diff import Marked, shared_words
-from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust, TrustPolicy
 from strength.actions.review import near_memories
 from strength.actions.revisions import RESEMBLES, UNCOMPARED
 from strength.actions.tombstones import find_tombstone

@@ -36,8 +36,8 @@ from memoryhub.admin.object_actions import (
     submitted_number,
     submitted_text,
 )
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
+from memoryhub.auth.access import UnknownRow, tenant_for_reading
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor

@@ -12,13 +12,10 @@ from rest_framework.response import Response
 from memoryhub.api.fields import ItemsField, OneOf, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import DEFAULT_LIMIT, MAX_LIMIT
 from memoryhub.api.views import operation
-from memoryhub.auth.domain import Forbidden, Scope
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Forbidden, Scope
 from memoryhub.jobs.models import Job
-from strength.actions.batches import MAX_BATCH_SIZE, BatchItem, write_memories
-from strength.actions.creation import NewMemory
-from strength.actions.curation import TRANSITIONS
-from strength.actions.large_batches import (
+from strength.actions.bulk_jobs import (
     DELETE,
     MAX_BULK_SIZE,
     count_changed,
@@ -27,7 +24,10 @@ from strength.actions.large_batches import (
     filter_changing,
     latest_job,
 )
+from strength.actions.curation import TRANSITIONS
+from strength.actions.drafts import NewMemory
 from strength.actions.revisions import changes_after
+from strength.actions.write_many import MAX_BATCH_SIZE, BatchItem, write_memories
 from strength.api.memories import MemoryItemIn, MemoryOut, MemoryView, SelectionSerializer, new_memory
 from strength.domain.memories import WrongState
 from strength.models import MemoryChange

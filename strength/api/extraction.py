@@ -12,7 +12,7 @@ from conversations.models import Session
 from memoryhub.api.errors import llm_problem
 from memoryhub.api.fields import NoBody
 from memoryhub.api.views import ApiView, operation
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.principals import Scope
 from memoryhub.llm.client import NOT_CONFIGURED
 from memoryhub.llm.errors import ProviderUnavailable
 from strength.actions.extraction import enqueue_extraction, extraction_state

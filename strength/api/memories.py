@@ -36,15 +36,15 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.pagination import Cursor, CursorPagination, PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.tenancy.domain import Trust
+from memoryhub.auth.access import Tenant, UnknownRow
+from memoryhub.auth.principals import Scope
 from memoryhub.tenancy.policies import zone_of
+from memoryhub.tenancy.policy import Trust
 from memoryhub.validators import UnusableJSON, parse_json
-from strength.actions.creation import NewMemory
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
+from strength.actions.drafts import NewMemory
+from strength.actions.filters import ALL, MemorySelection, page_by_strength, select_memories, strengths_of
 from strength.actions.memories import supersede_memory, write_memory
-from strength.actions.selection import ALL, MemorySelection, page_by_strength, select_memories, strengths_of
 from strength.actions.tasks import DEFAULT_PERSPECTIVE
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, ScopeLevel, Source, Status

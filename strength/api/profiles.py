@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from memoryhub.api.fields import ChangedByOut, ReasonSerializer, TenantQuery, TenantSerializer, TextField
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import Tenant, UnknownRow
+from memoryhub.auth.access import Tenant, UnknownRow
+from memoryhub.auth.principals import Scope
 from strength.actions.profiles import PROFILES, enqueue_profile, get_profile, profile_entries
 from strength.actions.search import max_profile_memories, profile_memories
 from strength.domain.profile import MAX_TEXT_LENGTH, Entry

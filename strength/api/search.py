@@ -23,11 +23,11 @@ from memoryhub.api.fields import (
     moment_of,
 )
 from memoryhub.api.views import operation
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.principals import Scope
 from memoryhub.embeddings.spaces import text_query, vector_query
 from memoryhub.tenancy.policies import zone_of
+from strength.actions.filters import MemorySelection
 from strength.actions.search import FoundMemory, MemorySearch, retrieve_memories, search_memories
-from strength.actions.selection import MemorySelection
 from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _choices
 from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, Status
 

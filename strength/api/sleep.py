@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from memoryhub.api.fields import OneOf, OwnedOut, ReasonSerializer, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import operation
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import UnknownRow, visible_to
+from memoryhub.auth.access import UnknownRow, visible_to
+from memoryhub.auth.principals import Scope
 from memoryhub.ids import new_id
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.sleep import SleepRequest

@@ -23,8 +23,8 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.api.views import operation
-from memoryhub.auth.domain import Principal, Scope
-from memoryhub.auth.tenancy import UnknownRow, resolve_many
+from memoryhub.auth.access import UnknownRow, resolve_many
+from memoryhub.auth.principals import Principal, Scope
 from strength.actions.curation import archive_memories, report_use
 from strength.actions.revisions import strength_history
 from strength.actions.tasks import Completion, begin_task, complete_task, found_memories

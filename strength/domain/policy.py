@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from memoryhub.errors import Message, _, format_lazy
-from memoryhub.tenancy.domain import Check, Input, Policy, number, one_of, switch, whole
+from memoryhub.tenancy.policy import Check, Input, Policy, number, one_of, switch, whole
 
 LEVELS: Final = 6
 REVIEW: Final = "review"

@@ -3,7 +3,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
 import memoryhub.search.models
-import memoryhub.tenancy.domain
+import memoryhub.tenancy.policy
 import strength.domain.memories
 import strength.domain.sleep
 import strength.domain.strength
@@ -69,7 +69,7 @@ class Migration(migrations.Migration):
                 ('locked', models.BooleanField(default=False, help_text='A person edited it; nothing rewrites it automatically.')),
                 ('source', models.CharField(choices=[('education', 'education'), ('task', 'task'), ('manual', 'manual'), ('extraction', 'extraction'), ('import', 'import')], default=strength.domain.memories.Source['MANUAL'], max_length=12)),
                 ('channel', models.CharField(blank=True, max_length=100)),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('confidence', models.FloatField(blank=True, null=True)),
                 ('learnings', models.JSONField(blank=True, default=dict, help_text='What was learnt, by perspective.')),
                 ('supersedes', django.contrib.postgres.fields.ArrayField(base_field=models.UUIDField(), editable=False, help_text='What no longer holds once it is approved, by id.', null=True, size=None)),
@@ -435,7 +435,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='memory',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', strength.domain.memories.Status['ACTIVE']), _negated=True), ('trust', memoryhub.tenancy.domain.Trust['TRUSTED']), _connector='OR'), name='memory_active_is_trusted'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', strength.domain.memories.Status['ACTIVE']), _negated=True), ('trust', memoryhub.tenancy.policy.Trust['TRUSTED']), _connector='OR'), name='memory_active_is_trusted'),
         ),
         migrations.AddConstraint(
             model_name='memory',

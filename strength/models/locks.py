@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
 from strength.sql import QUERIES, SLEEP_QUERIES, execute_all, run_query
 
 # First key of the two-key advisory lock; the second identifies the actor.

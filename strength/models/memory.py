@@ -14,13 +14,13 @@ from django.db.models.functions import Greatest, Ln, Now
 from django.utils import timezone
 from django.utils.functional import cached_property
 
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.ids import new_id
-from memoryhub.prepared import PreparedQuery
 from memoryhub.search.models import SearchIndexRow
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, Agent, KeyWithinActor, OneToOneWithinActor, OwnedRow
 from memoryhub.tenancy.namespaces import MAX_NAMESPACE_LENGTH
+from memoryhub.tenancy.policy import Trust
 from strength.domain.duplicates import wording_digest
 from strength.domain.memories import PROFILE_KINDS, Kind, ScopeLevel, Source, Status
 from strength.domain.strength import MIN_STRENGTH, NO_DECAY, Numbers, strength_now

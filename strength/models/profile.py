@@ -4,10 +4,10 @@ from typing import ClassVar
 
 from django.db import models
 
-from memoryhub.auth.domain import TextVerb
 from memoryhub.auth.models import NumberedVersion
-from memoryhub.tenancy.domain import Trust
+from memoryhub.auth.principals import TextVerb
 from memoryhub.tenancy.models import ActorRow, KeyWithinActor
+from memoryhub.tenancy.policy import Trust
 from strength.domain.profile import Generator, Line, Source, check_lines, edit_lines, join_lines
 from strength.models.sleep import choices
 

@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import NumberedVersion
+from memoryhub.auth.principals import PrincipalKind
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor, ActorRow, KeyWithinActor
 from strength.domain.memories import FeedChange, TombstoneReason

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.principals import Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor, ActorRow, OwnedRow
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.sleep import RunState, Trigger

@@ -16,22 +16,22 @@ from django.conf import settings
 from django.db import transaction
 
 from memoryhub.auth import audit
+from memoryhub.auth.access import UnknownRow, lock_actor
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Principal, job_principal
-from memoryhub.auth.tenancy import UnknownRow, lock_actor
+from memoryhub.auth.principals import Principal, job_principal
 from memoryhub.errors import DomainError
 from memoryhub.jobs.context import JobContext, Writes
-from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.llm.client import NOT_CONFIGURED, complete
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.documents import COMPACT_KIND, note_outcome, write_document
 from summaries.actions.projects import check_trusted
 from summaries.domain.compaction import (

@@ -10,13 +10,13 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import Trust
 from memoryhub.zones import local_time
 from summaries.actions.entries import pending_digests, pending_entries, trust_new_lines
 from summaries.actions.projects import (

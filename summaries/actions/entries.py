@@ -9,10 +9,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import lock_actor
-from memoryhub.tenancy.domain import Trust
+from memoryhub.auth.access import lock_actor
+from memoryhub.auth.principals import Principal
 from memoryhub.tenancy.policies import zone_of
+from memoryhub.tenancy.policy import Trust
 from memoryhub.zones import local_time
 from summaries.actions.projects import check_trusted
 from summaries.domain.documents import entry_line, line_digest, without_lines

@@ -25,9 +25,9 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from django.db import transaction
 
 from memoryhub.auth import audit
+from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.principals import Principal
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import text_problem
 from summaries.actions.documents import DocumentTooLong, backups_of, put_document

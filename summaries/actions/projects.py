@@ -18,9 +18,9 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.context import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
+from memoryhub.auth.access import UnknownRow, lock_actor
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.auth.tenancy import UnknownRow, lock_actor
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor

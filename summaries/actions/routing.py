@@ -24,8 +24,8 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.context import Routing
 from conversations.models import Session
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal, Scope
-from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, lock_actor
+from memoryhub.auth.access import Tenant, UnknownRow, ensure_actor, lock_actor
+from memoryhub.auth.principals import Principal, Scope
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete
 from memoryhub.llm.errors import ProviderError, ProviderTimeout
@@ -33,9 +33,9 @@ from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.analysis import analyse
-from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policy import Trust, TrustPolicy
 from summaries.actions.entries import untrusted_digests
 from summaries.actions.projects import (
     ProjectExists,

@@ -17,20 +17,20 @@ from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.generated_texts import WrittenTexts
 from conversations.actions.messages import message_texts
 from conversations.actions.sessions import SessionSummary
-from conversations.actions.written_texts import WrittenTexts
 from conversations.domain.content import TOOL_USE
 from conversations.models import Message, MessageQuerySet, Session
-from memoryhub.auth.domain import TextVerb, job_principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import TextVerb, job_principal
 from memoryhub.jobs.context import JobContext, Writes
-from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.queue import enqueue_triggered
+from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.llm.client import CONTENT_REFUSED
 from memoryhub.llm.errors import ProviderRejected
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.summarizers import ExtractiveSummarizer, Summarizer, summarize_call, summarizer_for
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import (

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.auth.tenancy import Tenant
+from memoryhub.auth.access import Tenant
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete, counter_in_use
 from memoryhub.llm.errors import BadAnswer, ProviderTimeout

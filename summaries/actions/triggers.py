@@ -33,14 +33,14 @@ from prometheus_client.core import GaugeMetricFamily
 
 from conversations.models import Message, Session
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Forbidden, Principal, TextVerb
-from memoryhub.auth.tenancy import lock_actor
+from memoryhub.auth.access import lock_actor
+from memoryhub.auth.principals import Forbidden, Principal, TextVerb
 from memoryhub.errors import DomainError
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.jobs.status import DatabaseCollector
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.summaries import SummaryRequest
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import JOB, VISIBLE_CHARACTER

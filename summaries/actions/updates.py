@@ -19,15 +19,15 @@ from django.db.models import Q
 
 from conversations.domain.messages import Role, TurnState
 from conversations.models import ChatTurn, Message, Session
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Principal
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.client import complete_json, counter_in_use, may_retry
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.types import Operation
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import zone_of
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.documents import DocumentTooLong, append_entry
 from summaries.actions.entries import trusted_texts
 from summaries.actions.projects import ProjectArchived, active_project, check_active, documents_of, locked_project

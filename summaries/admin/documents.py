@@ -37,7 +37,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.client import NOT_CONFIGURED
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.tokens import count_raw
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.compaction import (
     CompactionState,
     NotCompacted,
@@ -48,7 +48,7 @@ from summaries.actions.compaction import (
 from summaries.actions.documents import backups_of, remove_empty_document, restore_document, write_document
 from summaries.actions.entries import set_entry_trust
 from summaries.admin.base import DOCUMENT_KINDS, OUTCOMES, PROTECTION_REASONS, file_name
-from summaries.admin.project_life import lines_page, may_manage_life, move_selected_lines
+from summaries.admin.project_lifecycle import lines_page, may_manage_life, move_selected_lines
 from summaries.domain.documents import MAX_DOCUMENT_LENGTH, DocumentKind, line_digest
 from summaries.domain.projects import ProjectStatus
 from summaries.models import Document, DocumentEntry, Project

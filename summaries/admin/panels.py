@@ -18,7 +18,7 @@ from memoryhub.admin.base import clock, format_count, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.labels import principal_name
 from memoryhub.admin.object_actions import next_url, report_done
-from memoryhub.auth.domain import TextVerb
+from memoryhub.auth.principals import TextVerb
 from memoryhub.errors import DomainError
 from memoryhub.unfold import Page
 from summaries.actions.triggers import enqueue_summary

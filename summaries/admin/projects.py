@@ -43,7 +43,7 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.admin.usage import token_count_label
-from memoryhub.auth.tenancy import UnknownRow, actor_for_writing, tenant_for_reading
+from memoryhub.auth.access import UnknownRow, actor_for_writing, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from memoryhub.zones import day_end, day_start
@@ -64,7 +64,7 @@ from summaries.admin.base import (
     shown_name,
 )
 from summaries.admin.documents import length_label, pending_entries_of
-from summaries.admin.project_life import ProjectLife
+from summaries.admin.project_lifecycle import ProjectLife
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
 from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, DayTotals, ProjectStatus, describe_day
 from summaries.domain.summaries import NoRoom

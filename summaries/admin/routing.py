@@ -30,7 +30,7 @@ from summaries.actions.routing import (
     undo_correction,
 )
 from summaries.admin.base import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCLOSED, person_may, shown_name
-from summaries.admin.project_life import may_manage_life, movable_entries, move_selected_entries
+from summaries.admin.project_lifecycle import may_manage_life, movable_entries, move_selected_entries
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import MAX_NAME_LENGTH
 from summaries.domain.routing import Action, Confidence, reason_parts

@@ -18,11 +18,11 @@ from conversations.models import Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation, wants_none
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import Tenant
+from memoryhub.auth.access import Tenant
+from memoryhub.auth.principals import Scope
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import TrustPolicy
 from summaries.actions.compaction import enqueue_compaction
 from summaries.actions.documents import (
     append_entry,

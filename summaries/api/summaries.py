@@ -25,8 +25,8 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.views import IF_MATCH, ApiView, etag, operation
-from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import Scope
 from memoryhub.llm.errors import ProviderError
 from summaries.actions.summaries import SUMMARIES
 from summaries.actions.summarizers import digest

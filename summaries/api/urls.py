@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from summaries.api import project_life, projects, summaries
+from summaries.api import project_lifecycle as lifecycle
+from summaries.api import projects, summaries
 
 DOCUMENT = "projects/<str:project_name>/documents/<str:document_name>"
 
@@ -16,20 +17,20 @@ urlpatterns = [
     path("projects/catalog", projects.Catalog.as_view(), name="projects-catalog"),
     path("projects/events", projects.Events.as_view(), name="projects-events"),
     path("projects/events/daily", projects.DailyEvents.as_view(), name="projects-events-daily"),
-    path("projects/events/<uuid:event_id>/undo", project_life.EventUndo.as_view(), name="project-event-undo"),
+    path("projects/events/<uuid:event_id>/undo", lifecycle.EventUndo.as_view(), name="project-event-undo"),
     path("projects/route", projects.Route.as_view(), name="projects-route"),
     path("projects/routes", projects.Routes.as_view(), name="projects-routes"),
     path("projects/routes/<uuid:route_id>/correct", projects.RouteCorrection.as_view(), name="route-correct"),
-    path("projects/routes/<uuid:route_id>/misplaced", project_life.RouteMisplaced.as_view(), name="route-misplaced"),
-    path("projects/<str:project_name>/archive", project_life.ProjectArchive.as_view(), name="project-archive"),
-    path("projects/<str:project_name>/reactivate", project_life.ProjectReactivate.as_view(), name="project-reactivate"),
-    path("projects/<str:project_name>/merge", project_life.ProjectMerge.as_view(), name="project-merge"),
+    path("projects/routes/<uuid:route_id>/misplaced", lifecycle.RouteMisplaced.as_view(), name="route-misplaced"),
+    path("projects/<str:project_name>/archive", lifecycle.ProjectArchive.as_view(), name="project-archive"),
+    path("projects/<str:project_name>/reactivate", lifecycle.ProjectReactivate.as_view(), name="project-reactivate"),
+    path("projects/<str:project_name>/merge", lifecycle.ProjectMerge.as_view(), name="project-merge"),
     path("projects/<str:project_name>", projects.OneProject.as_view(), name="project"),
     path(DOCUMENT, projects.OneDocument.as_view(), name="document"),
     path(f"{DOCUMENT}/versions", projects.DocumentVersions.as_view(), name="document-versions"),
     path(f"{DOCUMENT}/backups", projects.DocumentBackups.as_view(), name="document-backups"),
     path(f"{DOCUMENT}/restore", projects.DocumentRestore.as_view(), name="document-restore"),
     path(f"{DOCUMENT}/entries", projects.DocumentEntries.as_view(), name="document-entries"),
-    path(f"{DOCUMENT}/move", project_life.DocumentMove.as_view(), name="document-move"),
+    path(f"{DOCUMENT}/move", lifecycle.DocumentMove.as_view(), name="document-move"),
     path(f"{DOCUMENT}/compact", projects.DocumentCompaction.as_view(), name="document-compact"),
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from memoryhub.errors import _
-from memoryhub.tenancy.domain import Policy, number, one_of, switch, whole
+from memoryhub.tenancy.policy import Policy, number, one_of, switch, whole
 
 OFF: Final = "off"
 AUTO: Final = "auto"

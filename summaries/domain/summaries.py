@@ -14,7 +14,7 @@ from typing import Final
 from conversations.domain.content import label, one_line, visible
 from memoryhub.errors import DomainError
 from memoryhub.llm.prompts import fenced
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.domain.policy import SummaryPolicy
 
 JOB: Final = "summarize"

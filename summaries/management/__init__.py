@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from django.core.management.base import CommandError, OutputWrapper
 
-from memoryhub.importexport.exporter import Selection
+from memoryhub.importexport.native.exporter import Selection
 from memoryhub.tenancy.models import Actor
 from summaries.actions.files import FileReport
 from summaries.domain.files import FileStatus

@@ -1,6 +1,6 @@
 import django.db.models.deletion
 import memoryhub.ids
-import memoryhub.tenancy.domain
+import memoryhub.tenancy.policy
 from django.db import migrations, models
 
 
@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('message', models.TextField()),
                 ('channel', models.CharField(max_length=100)),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('proposed_name', models.CharField(blank=True, max_length=64)),
                 ('confidence', models.CharField(choices=[('high', 'high'), ('medium', 'medium'), ('low', 'low')], max_length=6)),
                 ('action', models.CharField(choices=[('route', 'route'), ('route_and_disclose', 'route_and_disclose'), ('ask', 'ask'), ('propose_new', 'propose_new')], max_length=18)),
@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
                 ('end_time', models.DateTimeField()),
                 ('model', models.CharField(blank=True, max_length=255)),
                 ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive')], max_length=10)),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('locked', models.BooleanField(default=False, help_text='A person put it right; no job rewrites it.')),
                 ('version', models.PositiveIntegerField(default=1)),
                 ('written', models.PositiveIntegerField(default=1, editable=False)),
@@ -172,7 +172,7 @@ class Migration(migrations.Migration):
                 ('text_digest', models.BinaryField(max_length=32)),
                 ('pinned', models.BooleanField(default=False)),
                 ('source', models.JSONField(default=dict)),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.policy.Trust['TRUSTED'], max_length=10)),
                 ('created_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('document', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='entries', to='summaries.document')),

@@ -11,12 +11,12 @@ from django.urls import reverse
 from conversations.actions.chat import Question, prepare_turn
 from conversations.models import Session
 from memoryhub.api.idempotency import IdempotencyRecord
+from memoryhub.auth.access import tenant_for_reading
 from memoryhub.auth.accounts import invite
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.models import FailedLogin
+from memoryhub.auth.principals import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.roles import CURATOR
-from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.importexport.demo import load_demo
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.queue import enqueue

@@ -13,11 +13,11 @@ from django.utils.timezone import localdate
 
 from conversations.models import Session
 from memoryhub.admin import base
-from memoryhub.auth.domain import command
-from memoryhub.importexport.imports import new_import
-from memoryhub.importexport.models import Import
+from memoryhub.auth.principals import command
+from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.models import Import
 from memoryhub.tenancy.models import Actor
-from strength.actions.large_batches import enqueue_curation
+from strength.actions.bulk_jobs import enqueue_curation
 from strength.domain.sleep import RunState
 from strength.models import Memory, SleepRun
 from summaries.models import Document, Project, Summary

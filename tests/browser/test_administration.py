@@ -9,7 +9,7 @@ import pytest
 
 from conversations.models import Session
 from memoryhub.auth.models import ApiKey
-from memoryhub.importexport.models import Import
+from memoryhub.importexport.foreign.models import Import
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer

@@ -6,7 +6,7 @@ import pytest
 
 from conversations.actions.sessions import end_session
 from conversations.models import Session
-from memoryhub.auth.domain import command
+from memoryhub.auth.principals import command
 from strength.models import Memory
 from summaries.models import Document
 from tests.browser.chromium import expect

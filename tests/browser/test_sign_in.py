@@ -11,7 +11,7 @@ from django.core.cache import cache
 
 from memoryhub.auth.accounts import invite
 from memoryhub.auth.config import Provider, SignInConfig
-from memoryhub.auth.domain import command
+from memoryhub.auth.principals import command
 from memoryhub.auth.second_factor import has_second_factor, turn_off
 from tests.browser.chromium import expect
 from tests.browser.conftest import PASSWORD, desk, person

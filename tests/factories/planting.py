@@ -10,13 +10,13 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from rest_framework.test import APIClient
 
-from memoryhub.importexport.models import ImportedRow
+from memoryhub.importexport.foreign.models import ImportedRow
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.recording import record
-from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.policy import actor_id
 from strength.models import Memory, Profile, ProfileVersion, ReflectionCursor, StrategyCursor
 from summaries.models import ProjectCursor, SummaryDraft
 from tests.conftest import client_with_key

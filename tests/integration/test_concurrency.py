@@ -19,9 +19,9 @@ from conversations.models import Message
 from memoryhub.api import idempotency
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.accounts import sign_in
-from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.oidc import Identity
+from memoryhub.auth.principals import command
 from memoryhub.runtime.processes import wait_until
 from memoryhub.search import maintenance
 from memoryhub.search.bm25 import WORDS_VERSION

@@ -15,7 +15,7 @@ import yaml
 
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.env import CHECKOUT, read_environment
-from memoryhub.importexport.uploads import uploads_folder
+from memoryhub.importexport.foreign.uploads import uploads_folder
 from memoryhub.llm.config import LLMConfig
 from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.postgres.binaries import NEWEST, account_for, binaries_for

@@ -18,8 +18,8 @@ from memoryhub.llm.usage.spending import daily_budget, paused_agents
 from memoryhub.search.analysis import analyse
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_values, zone_of
+from strength.jobs import _sleeps
 from strength.models import Memory
-from strength.tasks import _sleeps
 from tests.examples import examples
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.conversations.test_sessions_and_messages import context, opened, say

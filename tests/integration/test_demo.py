@@ -7,13 +7,13 @@ import pytest
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.models import Message, Receipt, Session
-from memoryhub.auth.domain import command
+from memoryhub.auth.access import tenant_for_reading
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.auth.principals import command
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.importexport.demo import DEMO, load_demo
-from memoryhub.importexport.exporter import Selection, export
-from memoryhub.importexport.importer import TargetNames, check, store
+from memoryhub.importexport.native.exporter import Selection, export
+from memoryhub.importexport.native.importer import TargetNames, check, store
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, PerspectiveStrength

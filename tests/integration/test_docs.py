@@ -20,7 +20,7 @@ from pytest_django.live_server_helper import LiveServer
 import conversations.actions.context
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.config import SignInConfig
-from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.principals import Scope, command
 from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
 from memoryhub.env import CHECKOUT, EnvironmentProblem, read_environment, secret_key

@@ -12,9 +12,9 @@ from rest_framework.test import APIClient
 
 from conversations.models import Receipt, Session
 from memoryhub.api.idempotency import IdempotencyRecord
-from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import actor_models, vacuum_tables
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.principals import Scope
 from memoryhub.jobs.models import Job
 from memoryhub.search.models import FrequentTerms
 from memoryhub.tenancy.models import Actor

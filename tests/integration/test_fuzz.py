@@ -24,7 +24,7 @@ from schemathesis.config import SchemathesisConfig
 
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.authentication import KeyRateThrottle
-from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.principals import Scope, command
 from tests.conftest import NOW, client_with_key
 from tests.examples import examples
 from tests.factories.planting import API, Planted, body_of, plant_first

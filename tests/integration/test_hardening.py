@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.auth.domain import Scope, command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import Scope, command
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.spaces import active_space, embed_rows
 from memoryhub.tenancy.models import Agent

@@ -16,8 +16,8 @@ from rest_framework.test import APIClient
 
 from conversations.models import Message
 from memoryhub.api.errors import STATUS
-from memoryhub.auth.domain import command
 from memoryhub.auth.erasure import actor_models
+from memoryhub.auth.principals import command
 from memoryhub.errors import DomainError
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy import policies
@@ -206,7 +206,7 @@ def test_policy_defaults_obey_their_own_rules(policy: Any) -> None:
     assert policy.from_overrides(values).values() == values
 
 
-class CopyOfTrust(import_string("memoryhub.tenancy.domain.TrustPolicy")):  # type: ignore[misc]
+class CopyOfTrust(import_string("memoryhub.tenancy.policy.TrustPolicy")):  # type: ignore[misc]
     """A policy whose keys another has already."""
 
 

@@ -15,8 +15,8 @@ from rest_framework.test import APIClient
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.models import Session
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from strength.actions.memories import write_memory
 from tests.database import prepared
 from tests.factories.values import NewMemoryFactory, NewMessageFactory

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from rest_framework.test import APIClient
 
 from conversations.models import Message
-from memoryhub.importexport.models import Import
+from memoryhub.importexport.foreign.models import Import
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory, MemoryNumbers
 from tests.factories.planting import plant
@@ -17,8 +17,8 @@ from tests.routing import Spanning, distributed_tables, recorded
 pytestmark = pytest.mark.usefixtures("llm")
 
 SPANNING: Final = {
-    "memoryhub.auth.tenancy.resolve": "An address has a bare id; one row of one table, by its key.",
-    "memoryhub.auth.tenancy.resolve_many": "A body has bare ids; one table, by their keys.",
+    "memoryhub.auth.access.resolve": "An address has a bare id; one row of one table, by its key.",
+    "memoryhub.auth.access.resolve_many": "A body has bare ids; one table, by their keys.",
     "strength.api.sleep.runs": "An address has a bare id: a sleep's, or that of a round of several users.",
     "conversations.actions.sessions.open_session": "A client may choose the id, which nobody else may have.",
     "conversations.actions.context.forget_sources": "What belongs to an agent is in the receipts of all its users.",

@@ -11,9 +11,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.db_pool import run_parallel
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
+from memoryhub.db.pool import run_parallel
 from memoryhub.runtime.processes import wait_until
 from memoryhub.tenancy.models import Agent
 from strength.actions.memories import NewMemory, write_memory

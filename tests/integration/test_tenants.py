@@ -9,8 +9,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from memoryhub.auth.actions import revoke_key
-from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
+from memoryhub.auth.principals import Scope, command
 from tests.conftest import client_with_key
 from tests.factories.planting import API, BODIES, Planted, body_of, plant, plant_first
 from tests.factories.routes import Route, api_routes, closed_routes

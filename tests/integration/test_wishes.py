@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.auth.domain import Principal, PrincipalKind, command
+from memoryhub.auth.principals import Principal, PrincipalKind, command
 from strength.actions.curation import apply_transition
 from strength.models import Memory
 from tests.conftest import client_with_key

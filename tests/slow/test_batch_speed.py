@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
-from strength.actions.batches import MAX_BATCH_SIZE, write_memories
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from strength.actions.memories import NewMemory
+from strength.actions.write_many import MAX_BATCH_SIZE, write_memories
 from strength.domain.memories import Kind, Source
 
 pytestmark = pytest.mark.django_db

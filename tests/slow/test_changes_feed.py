@@ -31,9 +31,9 @@ from itertools import count
 from random import Random
 from django.db import transaction
 from django.utils import timezone
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
-from strength.actions.batches import write_memories
+from memoryhub.auth.principals import command
+from memoryhub.auth.access import actor_for_writing
+from strength.actions.write_many import write_memories
 from strength.actions.curation import curate_many, delete_many
 from strength.actions.memories import NewMemory
 by, random, name = command("test"), Random(sys.argv[1]), sys.argv[1]

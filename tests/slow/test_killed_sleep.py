@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.runtime.postgres.cluster import ConnectionInfo
 from strength.actions.memories import NewMemory, write_memory
 
@@ -30,8 +30,8 @@ SLEEP_SLOWLY = """
 import sys, django
 django.setup()
 from datetime import UTC, datetime, timedelta
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import command
+from memoryhub.auth.access import actor_for_writing
 from strength.actions import sleep as sleeping
 from strength.domain.sleep import Trigger
 sleeping.ARCHIVE_BATCH_SIZE, sleeping.COMPARISON_BATCH_SIZE = 100, 3

@@ -15,7 +15,7 @@ from conversations.domain.messages import is_question, named_authors, searchable
 from memoryhub.search import bm25
 from memoryhub.search.analysis import analyse
 from memoryhub.search.fusion import Turn, contextual_relevances, relevance
-from memoryhub.search.messages import QueryText
+from memoryhub.search.query_text import QueryText
 
 BENCH = Path(__file__).parents[2] / "bench"
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -15,12 +15,12 @@ from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.content import one_line, visible
 from conversations.models import ChatTurn
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.auth.access import UnknownRow, actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.ids import new_id
 from memoryhub.llm.types import Delta
-from memoryhub.tenancy.domain import AGENT_ID_PATTERN
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN
 from memoryhub.validators import text_problem
 
 BY = command("chat")

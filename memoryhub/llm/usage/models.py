@@ -4,7 +4,7 @@ from django.db import models
 
 from memoryhub.ids import new_id
 from memoryhub.llm.tokens import Factors
-from memoryhub.llm.usage.domain import OK
+from memoryhub.llm.usage.caps import OK
 from memoryhub.tenancy.models import Actor
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Completion
 from memoryhub.llm.usage.calibration import calibrate_when_due
-from memoryhub.llm.usage.domain import OK, Payer, Size
+from memoryhub.llm.usage.caps import OK, Payer, Size
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.prices import PriceList
 from memoryhub.tenancy.models import Actor

@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.usage.domain import OK, BudgetPolicy, Spent, reached_cap
+from memoryhub.llm.usage.caps import OK, BudgetPolicy, Spent, reached_cap
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import effective_policy, zone_of

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.auth.domain import command
-from memoryhub.importexport.exporter import EXPORT_FORMATS, TREE_EXPORTS, Selection, export
+from memoryhub.auth.principals import command
+from memoryhub.importexport.native.exporter import EXPORT_FORMATS, TREE_EXPORTS, Selection, export
 from memoryhub.management import add_selection_options, selection_of
 
 JSON_LINES, MARKDOWN = "jsonl", "markdown"

@@ -16,8 +16,8 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.principals import Scope, command
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.env import read_environment
 from memoryhub.importexport.demo import load_demo

@@ -13,12 +13,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 from django.utils import timezone
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.archives import open_archive
-from memoryhub.importexport.formats import FORMATS
-from memoryhub.importexport.importer import TargetNames, check, check_names, store
-from memoryhub.importexport.imports import (
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import command
+from memoryhub.importexport.foreign.archives import open_archive
+from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.imports import (
     CannotImport,
     ImportContext,
     dry_step,
@@ -26,7 +25,8 @@ from memoryhub.importexport.imports import (
     resolve_format,
     store_report,
 )
-from memoryhub.importexport.jsonl import BrokenFile, Report
+from memoryhub.importexport.native.importer import TargetNames, check, check_names, store
+from memoryhub.importexport.native.jsonl import BrokenFile, Report
 from memoryhub.llm.errors import ProviderError
 from memoryhub.management import ResumableCommand
 

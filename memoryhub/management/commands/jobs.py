@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from memoryhub.auth.actions import retry_jobs
-from memoryhub.auth.domain import command
+from memoryhub.auth.principals import command
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.registry import KINDS
 from memoryhub.management import add_selection_options, check_reason, selection_of

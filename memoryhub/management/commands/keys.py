@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.auth.actions import issue_key, revoke_key
-from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
+from memoryhub.auth.principals import Scope, command
 from memoryhub.management import check_reason, check_texts, moment_option, unknown_agent
 from memoryhub.tenancy.models import Agent
 

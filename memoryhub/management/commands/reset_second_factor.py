@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from memoryhub.auth.domain import command
+from memoryhub.auth.principals import command
 from memoryhub.auth.second_factor import turn_off
 
 

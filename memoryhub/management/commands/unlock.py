@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from memoryhub.auth.domain import command
 from memoryhub.auth.login import unlock
+from memoryhub.auth.principals import command
 
 
 def _address(text: str) -> str:

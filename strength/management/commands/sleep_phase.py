@@ -11,9 +11,9 @@ from uuid import UUID
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.db_pool import run_parallel
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import command
+from memoryhub.db.pool import run_parallel
 from memoryhub.management import ResumableCommand, add_selection_options, at_least_one, moment_option, selection_of
 from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import SleepRequest, actor_batches, sleep_batch

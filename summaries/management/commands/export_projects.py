@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.auth.domain import command
+from memoryhub.auth.principals import command
 from memoryhub.management import add_selection_options, selection_of
 from summaries.actions.files import ForeignTree, UnusableFile, export_projects
 from summaries.domain.files import BadManifest, FileStatus

@@ -6,10 +6,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.auth.domain import command
+from memoryhub.auth.principals import command
 from memoryhub.management import add_selection_options, selection_of
-from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import actor_id
 from summaries.actions.files import ForeignTree, SyncContext, UnusableFile, read_manifest, sync_projects
 from summaries.domain.files import BadManifest, FileStatus
 from summaries.management import only_actor, print_reports

@@ -17,10 +17,10 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Receipt, Session
+from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.auth.actions import create_agent, issue_key
-from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.auth.principals import Scope, command
 from memoryhub.ids import new_id
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import Offer

@@ -8,8 +8,8 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from conversations.models import Message
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.memories import NewMemory, write_memory
 from strength.models import Memory

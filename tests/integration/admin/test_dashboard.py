@@ -32,7 +32,7 @@ from memoryhub.jobs.models import Job, Worker
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.runtime.postgres import disk_space
 from memoryhub.search.models import EmbeddingSpace
-from strength.actions.large_batches import OBJECT_KIND
+from strength.actions.bulk_jobs import OBJECT_KIND
 from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.memories import Source
 from strength.domain.sleep import Trigger

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.principals import Scope, command
 from memoryhub.importexport.demo import load_demo
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.spending import today_start

@@ -17,8 +17,8 @@ from memoryhub.admin.base import form_errors
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
 from memoryhub.jobs.registry import KINDS
-from memoryhub.tenancy.domain import PolicyError, Trust
 from memoryhub.tenancy.policies import check_overrides
+from memoryhub.tenancy.policy import PolicyError, Trust
 from memoryhub.unfold import PAGES
 from memoryhub.zones import known_zones
 from scripts import translations

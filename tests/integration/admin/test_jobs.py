@@ -12,15 +12,15 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
 from memoryhub.admin.labels import JOBS
+from memoryhub.auth.access import ensure_actor
 from memoryhub.auth.actions import CANCELLED
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.status import QueueHealth, jobs_status
-from memoryhub.tasks import DONE_RETENTION, FAILED_RETENTION, SCHEDULED_RETENTION
+from memoryhub.maintenance_jobs import DONE_RETENTION, FAILED_RETENTION, SCHEDULED_RETENTION
 from memoryhub.tenancy.models import Agent
 from tests.conftest import run_jobs
 

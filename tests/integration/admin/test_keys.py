@@ -14,8 +14,8 @@ from django.contrib.messages import get_messages
 from django.test import Client
 
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
-from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.principals import Scope
 from memoryhub.auth.roles import ADMINISTRATOR, CURATOR, SCOPE_NEEDS, TRUST_NEEDS
 from tests.integration.admin.conftest import Hub, list_of, logged_in, page_of
 

@@ -18,15 +18,15 @@ from django.utils import timezone
 
 from memoryhub.admin.base import CappedPaginator
 from memoryhub.admin.object_actions import UNDO
+from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.auth.actions import create_agent
-from memoryhub.auth.domain import command, curator
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.auth.principals import command, curator
 from memoryhub.embeddings import spaces
-from memoryhub.importexport.jsonl import read_lines
+from memoryhub.importexport.native.jsonl import read_lines
 from memoryhub.jobs.models import Job
+from strength.actions.bulk_jobs import enqueue_curation
 from strength.actions.curation import apply_transition, edit_memory
-from strength.actions.large_batches import enqueue_curation
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.search import MemorySearch, search_memories
 from strength.domain.memories import Kind, ScopeLevel
@@ -491,7 +491,7 @@ def test_a_large_selection_is_a_job_with_progress_and_one_undo(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 2)
-    monkeypatch.setattr("strength.actions.large_batches.SLICE_SIZE", 2)
+    monkeypatch.setattr("strength.actions.bulk_jobs.SLICE_SIZE", 2)
     rows = [hub.remember(f"memory {number}") for number in range(5)]
     query = "?kind__exact=note"
     archived = apply_transition(memory=rows[4], verb="archive", by=BY, reason="", now=NOW)
@@ -557,8 +557,8 @@ def test_the_page_of_a_deletion_counts_and_offers_no_way_back(boss: Client, hub:
 def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.actions.large_batches.SLICE_SIZE", 2)
-    monkeypatch.setattr("strength.actions.large_batches.SECONDS_PER_SLICE", 1e9)
+    monkeypatch.setattr("strength.actions.bulk_jobs.SLICE_SIZE", 2)
+    monkeypatch.setattr("strength.actions.bulk_jobs.SECONDS_PER_SLICE", 1e9)
     rows = [hub.remember(f"memory {number}") for number in range(5)]
     batch = enqueue_curation(
         memory_ids=[row.pk for row in rows],
@@ -576,7 +576,7 @@ def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
 
 
 def test_more_than_a_job_takes_is_refused(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("strength.admin.bulk", "strength.actions.large_batches"):
+    for place in ("strength.admin.bulk", "strength.actions.bulk_jobs"):
         monkeypatch.setattr(f"{place}.MAX_BULK_SIZE", 2)
     monkeypatch.setattr("strength.admin.bulk.MAX_SELECTED", 1)
     rows = [hub.remember(f"memory {number}") for number in range(3)]

@@ -19,11 +19,11 @@ from pytest_django.fixtures import Settings
 from conversations.actions.sessions import open_session
 from conversations.models import ChatTurn, Message, MessageIndex, Receipt, Session
 from memoryhub import urls
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent, issue_key
-from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey, AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.importexport.models import Import, ImportedRow
+from memoryhub.auth.principals import Scope
+from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.search.models import ClusteringState, FrequentTerms, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.unfold import ADMINISTRATION, AREAS, address_of

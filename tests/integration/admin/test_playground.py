@@ -22,9 +22,9 @@ from conversations.admin import playground
 from conversations.admin.context_breakdown import SOURCE_PAGES
 from conversations.admin.playground import CACHE_SECONDS, PERMISSIONS, SAVE_PERMISSION, SUGGESTED_MAX_TOKENS
 from conversations.models import Receipt
+from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.embeddings import spaces
 from memoryhub.env import read_environment
 from memoryhub.llm.errors import ProviderUnavailable

@@ -16,9 +16,9 @@ from django.urls import reverse
 from pytest_django.fixtures import Settings
 
 from memoryhub.api.middleware import TIME_ZONE_COOKIE
-from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import Principal, PrincipalKind
 from memoryhub.jobs.models import Job
 from memoryhub.llm.client import NOT_CONFIGURED
 from memoryhub.llm.config import LLMConfig

@@ -15,10 +15,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import create_agent
-from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import Principal, PrincipalKind
 from memoryhub.ids import new_id
 from strength.actions.curation import delete_memory, edit_memory
 from strength.actions.memories import NewMemory, supersede_memory, write_memory

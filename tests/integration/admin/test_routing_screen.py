@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from conversations.actions.chat import Question, prepare_turn
 from conversations.actions.sessions import open_session
 from conversations.models import ChatTurn
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project

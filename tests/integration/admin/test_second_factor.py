@@ -14,8 +14,8 @@ from django.test import Client
 from django.urls import reverse
 
 from memoryhub.auth.config import SignInConfig
-from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry, FailedLogin
+from memoryhub.auth.principals import command
 from memoryhub.auth.second_factor import codes_left, has_second_factor, set_up
 from tests.integration.admin.conftest import NOW
 

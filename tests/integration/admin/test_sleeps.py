@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.ids import new_id
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep

@@ -18,9 +18,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from memoryhub.auth.access import actor_for_writing, tenant_for_reading
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.ids import new_id
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.memories import NewMemory, write_memory

@@ -7,8 +7,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.principals import command
 from summaries.actions.summaries import SUMMARIES
 from summaries.models import Summary, SummaryVersion
 from tests.integration.admin.conftest import NOW, SCRIPT, Hub, form_of, page_of

@@ -13,8 +13,8 @@ from django.utils import timezone
 from memoryhub.admin.audit import OBJECT_KINDS
 from memoryhub.admin.labels import PRINCIPAL_KINDS, VERBS, audit_title, kind_label, model_of
 from memoryhub.auth import audit
-from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.principals import PrincipalKind
 from memoryhub.auth.roles import ADMINISTRATOR
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Agent

@@ -8,9 +8,9 @@ from django.urls import reverse
 from django.utils import translation
 
 from memoryhub.admin.labels import principal_label
-from memoryhub.auth.domain import PrincipalKind
-from memoryhub.importexport.imports import new_import
-from memoryhub.importexport.models import Import
+from memoryhub.auth.principals import PrincipalKind
+from memoryhub.importexport.foreign.imports import new_import
+from memoryhub.importexport.foreign.models import Import
 from memoryhub.templatetags.wording import brackets
 from strength.models import Memory, Merge, SleepRun
 from summaries.admin.base import shown_name

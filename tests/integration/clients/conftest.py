@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.principals import Scope, command
 from tests.fakes.plugin import llm, llm_server
 from tests.serving import Web, serving
 

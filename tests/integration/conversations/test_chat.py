@@ -231,7 +231,7 @@ def test_the_answer_strengthens_what_it_used_once(client: APIClient, llm: LLMSer
 def test_more_answers_than_one_attempt_has_time_for_are_looked_through_in_parts(
     client: APIClient, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.tasks.DETECTION_SECONDS", 10_000.0)
+    monkeypatch.setattr("strength.jobs.DETECTION_SECONDS", 10_000.0)
     tea = client.post(f"{API}/memories", {**NAMES, "content": "Hiroki likes green tea from Uji."}).json()["id"]
     llm.answer(Reply("You like green tea, the one from Uji."))
     first = told(ask(client, "Which tea do I like?"))

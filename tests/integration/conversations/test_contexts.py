@@ -289,7 +289,7 @@ def test_receipts_are_forgotten_when_nobody_asks_any_more(
     client: APIClient, settings: Any, monkeypatch: pytest.MonkeyPatch, days: int, left: set[str]
 ) -> None:
     settings.RECEIPT_DAYS = days
-    monkeypatch.setattr("conversations.tasks.BATCH_SIZE", 1)
+    monkeypatch.setattr("conversations.jobs.BATCH_SIZE", 1)
     remember(client, "likes green tea")
     for name, age in (("young", 399), ("old", 401), ("older", 800)):
         receipt = context(client, message=name)["receipt_id"]

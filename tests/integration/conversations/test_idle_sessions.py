@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 
 from conversations.actions.sessions import end_session
 from conversations.models import Session
-from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.principals import command
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from tests.conftest import run_jobs
@@ -94,7 +94,7 @@ def test_a_session_in_which_somebody_just_spoke_stays_open(client: APIClient) ->
 
 
 def test_many_sessions_end_in_one_run(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conversations.tasks.BATCH_SIZE", 2)
+    monkeypatch.setattr("conversations.jobs.BATCH_SIZE", 2)
     sessions = {talk(client, minutes_ago=100 + number) for number in range(5)}
 
     assert ended() == sessions

@@ -8,7 +8,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Session
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.principals import Scope
 from tests.conftest import client_with_key
 
 API = "/api/v1"

@@ -8,7 +8,7 @@ from django.db import DataError, connection, transaction
 from pgvector import HalfVector, SparseVector
 
 from conversations.models import Message, Session
-from memoryhub.bulk import _copying, copy_models, copy_rows
+from memoryhub.db.copy import _copying, copy_models, copy_rows
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.ids import new_id
 from memoryhub.search.bm25 import DIMENSION

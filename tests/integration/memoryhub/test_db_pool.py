@@ -8,8 +8,8 @@ import pytest
 from django.db import OperationalError, connections
 from django.test import Client
 
-from memoryhub import db_pool
-from memoryhub.db_pool import limit_concurrency, release_connection
+from memoryhub.db import pool
+from memoryhub.db.pool import limit_concurrency, release_connection
 from memoryhub.tenancy.models import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +29,7 @@ class Room(BoundedSemaphore):
 
 def test_whoever_waits_to_come_back_in_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     room = Room()
-    monkeypatch.setattr(db_pool, "_slots", lambda: room)
+    monkeypatch.setattr(pool, "_slots", lambda: room)
     with limit_concurrency():
         with release_connection():
             connections["default"].ensure_connection()

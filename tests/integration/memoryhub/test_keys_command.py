@@ -14,8 +14,8 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from memoryhub.auth.actions import create_agent, issue_key
-from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.principals import Scope, command
 from memoryhub.env import CHECKOUT
 
 BY = command("test")

@@ -10,9 +10,9 @@ from django.db import DataError, NotSupportedError, connection, transaction
 from django.db.models import F, Q
 from django.test.utils import CaptureQueriesContext
 
+from memoryhub.db.prepared import PreparedQuery, prepared_cursor
 from memoryhub.env import read_environment
 from memoryhub.ids import new_id
-from memoryhub.prepared import PreparedQuery, prepared_cursor
 from memoryhub.runtime.database import database_settings
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory

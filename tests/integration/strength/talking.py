@@ -12,7 +12,7 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Session
-from memoryhub.auth.domain import job_principal
+from memoryhub.auth.principals import job_principal
 from memoryhub.tenancy.models import Actor
 from strength.actions.contradictions import Outcome
 from strength.actions.extraction import ExtractionRun, extract

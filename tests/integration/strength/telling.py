@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from conversations.actions.sessions import SessionSummary
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 
 TOLD: dict[UUID, SessionSummary] = {}
 

@@ -13,12 +13,12 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import Message
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.errors import DomainError
-from strength.actions.batches import write_memories
 from strength.actions.curation import apply_transition, delete_memory
 from strength.actions.memories import NewMemory, write_memory
+from strength.actions.write_many import write_memories
 from strength.domain.memories import Kind, Source
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.conftest import client_with_key, run_jobs

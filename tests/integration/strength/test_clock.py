@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.importexport.fields import Table
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.importexport.native.fields import Table
 from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, edit_memory

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.auth.domain import curator, job_principal
+from memoryhub.auth.principals import curator, job_principal
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision

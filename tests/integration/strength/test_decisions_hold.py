@@ -13,9 +13,9 @@ from django.db import transaction
 from django.urls import reverse
 
 from conversations.models import Message
-from memoryhub.auth.domain import curator
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.erasure import erase_user
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import curator
 from memoryhub.tenancy.models import Actor
 from strength.actions.contradictions import ExtractedMemory, compare_pending, resolve_extracted, write_extracted
 from strength.actions.curation import apply_transition, edit_memory

@@ -7,8 +7,8 @@ import pytest
 from django.db.models import Q
 
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.search.messages import QueryText
 from memoryhub.search.query import build_query
+from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.models import Actor
 from strength.actions.duplicates import (
     MAX_CANDIDATES,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 from rest_framework.test import APIClient
 
-from memoryhub.auth.tenancy import ensure_actor
+from memoryhub.auth.access import ensure_actor
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.ids import new_id
 from memoryhub.search.bm25 import WORDS_VERSION

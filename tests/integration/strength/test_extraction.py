@@ -10,14 +10,14 @@ from django.db import transaction
 
 from conversations.actions.sessions import end_session
 from conversations.models import Message, Session
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.jobs.models import Job
 from memoryhub.llm.client import complete_json
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
-from strength.actions import creation
+from memoryhub.tenancy.policy import Trust
+from strength.actions import drafts
 from strength.actions.extraction import (
     MAX_SOURCES,
     _extracted_lesson,
@@ -568,7 +568,7 @@ def test_a_lesson_is_as_little_trusted_as_any_message_that_it_comes_from(actor: 
     talk(actor, *(f"Message {number}." for number in range(MAX_SOURCES + 1)))
     messages = Message.objects.order_by("created_at")
     much, _ = write_memory(actor=actor, new=NewMemory(content="Much was said.", kind=Kind.EPISODE), by=BY, now=NOW)
-    MemorySource.objects.bulk_create(creation.sources_of(much, messages.select_related("session"), NOW))
+    MemorySource.objects.bulk_create(drafts.sources_of(much, messages.select_related("session"), NOW))
     lesson = Lesson("Say less.", 0.9, (much.pk,))
     assert _extracted_lesson(actor, lesson, NOW).is_trusted
 

@@ -8,7 +8,7 @@ import pytest
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
-from memoryhub.auth.domain import curator
+from memoryhub.auth.principals import curator
 from memoryhub.tenancy.models import Actor
 from strength.actions import contradictions
 from strength.actions.contradictions import ExtractedMemory, write_extracted

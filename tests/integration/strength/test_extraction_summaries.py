@@ -9,11 +9,11 @@ from rest_framework.test import APIClient
 
 from conversations.actions import sessions
 from conversations.models import Session
-from memoryhub.auth.domain import curator
+from memoryhub.auth.principals import curator
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policy import Trust
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.summary_memories import write_summary_memory
 from strength.models import Memory, StrategyCursor, Tombstone

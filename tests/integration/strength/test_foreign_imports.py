@@ -10,17 +10,17 @@ from django.core.management import CommandError
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Receipt, Session
-from memoryhub.auth.domain import command
-from memoryhub.importexport.formats import FORMATS
-from memoryhub.importexport.imports import undo_rows
-from memoryhub.importexport.models import Import, ImportedRow
+from memoryhub.auth.principals import command
+from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.foreign.imports import undo_rows
+from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
-from strength.actions.creation import sources_of
+from strength.actions.drafts import sources_of
 from strength.actions.memories import NewMemory, write_memory
 from strength.domain.memories import Kind
 from strength.models import Memory, MemorySource, StrategyCursor
-from summaries.actions.project_life import archive_project
+from summaries.actions.project_lifecycle import archive_project
 from summaries.models import Document, DocumentVersion, Project, ProjectCursor, Summary
 from tests.factories.foreign_exports import Writer, claude_code_lines, note_text, write_export
 from tests.factories.planting import API, made

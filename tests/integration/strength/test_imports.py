@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.erasure import actor_models
-from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.policy import actor_id
 from strength.models import Memory, MemoryIndex, MemoryNumbers
 from tests.factories.planting import API, made
 from tests.integration.memoryhub.importexport.conftest import everything, run

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions import sleep_runs

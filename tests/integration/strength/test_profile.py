@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.models import Receipt
-from memoryhub.auth.domain import curator
-from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.auth.access import actor_for_writing, tenant_for_reading
+from memoryhub.auth.principals import curator
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
 from strength.actions.memories import NewMemory, write_memory

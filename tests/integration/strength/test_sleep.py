@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.auth.access import UnknownRow, actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions import sleep_runs

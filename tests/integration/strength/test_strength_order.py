@@ -9,9 +9,9 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from memoryhub.tenancy.models import Actor
-from strength.actions import selection
+from strength.actions import filters
 from strength.actions.curation import apply_transition
-from strength.actions.selection import ALL, page_by_strength, strengths_of
+from strength.actions.filters import ALL, page_by_strength, strengths_of
 from strength.models import Memory
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 
@@ -42,7 +42,7 @@ def many(write: Write, sleep_at: Sleep) -> None:
 def test_pages_hold_what_the_whole_list_does(
     many: None, actor: Actor, status: str, way: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "STRENGTH_LOOKAHEAD", 2)
+    monkeypatch.setattr(filters, "STRENGTH_LOOKAHEAD", 2)
     rows = Memory.objects.of([actor.pk]).with_numbers().filter(kind=kind)
     rows = (rows if status == ALL else rows.filter(status=status)).order_by(f"{way}strength", f"{way}id")
     strengths = strengths_of(Q(actor=actor), status).order_by(f"{way}strength_now", f"{way}memory_id")

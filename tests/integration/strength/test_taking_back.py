@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import Principal, PrincipalKind, Scope, command
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import NewMemory, supersede_memory, write_memory

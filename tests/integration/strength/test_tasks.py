@@ -8,7 +8,7 @@ from django.db import connections
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.auth.access import tenant_for_reading
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.actions.search import FoundMemory

@@ -9,7 +9,7 @@ from django.db import connection
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.models import Message
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, report_use
 from strength.actions.revisions import strength_history, thin_history

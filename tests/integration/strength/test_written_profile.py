@@ -12,8 +12,8 @@ from rest_framework.test import APIClient
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.models import Receipt
-from memoryhub.auth.domain import curator
-from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.auth.access import tenant_for_reading
+from memoryhub.auth.principals import curator
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue

@@ -12,8 +12,8 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import end_session, open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Session
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.models import Actor

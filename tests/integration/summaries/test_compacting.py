@@ -17,7 +17,7 @@ from rest_framework.test import APIClient
 from memoryhub.jobs.models import Job
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.tokens import count_raw
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.documents import append_entry, backups_of
 from summaries.domain.compaction import Outcome, Protection, missing_pieces, pieces_of
 from summaries.models import Document, DocumentVersion, ProjectEvent

@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.models import Receipt, Session
 from memoryhub.api.idempotency import IdempotencyRecord
+from memoryhub.auth.access import tenant_for_reading
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.models import Job
 from summaries.models import Summary, SummaryVersion
 from tests.conftest import client_with_key

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.tenancy.models import Actor
 from summaries.actions.projects import daily_totals, note_event
 from summaries.domain.projects import EventKind

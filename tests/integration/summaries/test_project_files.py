@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from memoryhub.auth.models import AuditEntry
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.documents import append_entry, write_document
 from summaries.actions.files import EditedMeanwhile, Folder, UnusableFile
 from summaries.actions.projects import delete_project

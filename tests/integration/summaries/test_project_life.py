@@ -15,12 +15,12 @@ from rest_framework.test import APIClient
 
 from conversations.actions.messages import add_messages
 from conversations.domain.messages import NewMessage, Role
-from memoryhub.auth.domain import Scope, command
-from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.tenancy.domain import Trust
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import Scope, command
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.documents import append_entry
 from summaries.actions.entries import trusted_texts
-from summaries.actions.project_life import (
+from summaries.actions.project_lifecycle import (
     DELETED_RETENTION,
     NotUndoable,
     archive_project,

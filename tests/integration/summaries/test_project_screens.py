@@ -10,9 +10,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memoryhub.auth.domain import Principal, PrincipalKind, command
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import Principal, PrincipalKind, command
 from summaries.actions.documents import append_entry, write_document
 from summaries.actions.entries import trusted_text
 from summaries.actions.projects import create_project

@@ -9,12 +9,12 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.audit import AuditEntry
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind, command
 from memoryhub.llm.tokens import count_raw
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.documents import (
     append_entry,
     backups_of,

@@ -17,8 +17,8 @@ from rest_framework.test import APIClient
 from conversations.actions.chat import Question, chat
 from conversations.actions.sessions import open_session
 from conversations.models import Session
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, Scope, command
-from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.auth.access import UnknownRow, actor_for_writing
+from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind, Scope, command
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import append_entry, put_document
 from summaries.actions.projects import create_project, delete_project, purge_project

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from conversations.actions.sessions import open_session
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project

@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 from conversations.models import ChatTurn, Message
 from memoryhub.jobs.models import Job
 from memoryhub.llm.config import LLMConfig
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.actions.entries import trusted_text
 from summaries.models import Document, DocumentEntry, Project, ProjectCursor, RoutingDecision
 from tests.fakes.llm_server import Asked, LLMServer, Reply

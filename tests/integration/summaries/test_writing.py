@@ -346,7 +346,7 @@ def test_when_the_interval_has_passed_the_schedule_finds_new_messages() -> None:
 
 
 def test_a_schedule_works_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("summaries.tasks.BATCH_SIZE", 2)
+    monkeypatch.setattr("summaries.jobs.BATCH_SIZE", 2)
     talks = [open_talk("Hello from Otaru harbour.", at=timezone.now() - timedelta(hours=2)) for _ in range(5)]
     Job.objects.all().delete()
     enqueue("summarize_due")

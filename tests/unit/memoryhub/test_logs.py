@@ -8,7 +8,7 @@ import pytest
 from django.db import IntegrityError, connection
 from django.test import Client
 
-from memoryhub.auth.domain import Forbidden
+from memoryhub.auth.principals import Forbidden
 from memoryhub.logs import PlainFormatter, SafeFormatter, SafeJsonFormatter
 
 SECRET = "what somebody said"
@@ -39,7 +39,7 @@ def test_own_exceptions_keep_their_message() -> None:
     try:
         raise Forbidden("This key may not.")
     except Forbidden as error:
-        assert "memoryhub.auth.domain.Forbidden: This key may not." in logged(error, SafeFormatter())
+        assert "memoryhub.auth.principals.Forbidden: This key may not." in logged(error, SafeFormatter())
 
 
 def test_times_have_their_offset() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryhub.queries import load_queries
+from memoryhub.db.queries import load_queries
 from strength.sql import QUERIES, SLEEP_QUERIES
 
 

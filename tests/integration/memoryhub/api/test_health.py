@@ -18,8 +18,8 @@ from conversations.models import Session
 from memoryhub.api import health
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.config import SignInConfig
-from memoryhub.auth.domain import command
 from memoryhub.auth.models import ApiKey
+from memoryhub.auth.principals import command
 from memoryhub.jobs import status
 from memoryhub.management.commands import first_run as first_run_command
 from memoryhub.runtime.postgres import PostgresError

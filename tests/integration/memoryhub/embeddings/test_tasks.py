@@ -149,8 +149,8 @@ def test_a_refused_text_costs_no_other_its_vector(client: APIClient, remote: Emb
 def test_a_long_embedding_stands_in_line_again(
     client: APIClient, remote: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoryhub.embeddings.tasks.BATCH", 2)
-    monkeypatch.setattr("memoryhub.embeddings.tasks.SLICE_SECONDS", 0.3)
+    monkeypatch.setattr("memoryhub.embeddings.jobs.BATCH", 2)
+    monkeypatch.setattr("memoryhub.embeddings.jobs.SLICE_SECONDS", 0.3)
     remember(client, *[f"Fact {number}" for number in range(8)])
 
     def slowly(handler: Any, received: Any) -> None:

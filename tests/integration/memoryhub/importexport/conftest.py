@@ -11,8 +11,8 @@ from django.core.management import call_command
 
 from memoryhub.auth.erasure import actor_models
 from memoryhub.auth.models import AuditEntry
-from memoryhub.importexport.exporter import Selection, export
-from memoryhub.importexport.jsonl import Digest
+from memoryhub.importexport.native.exporter import Selection, export
+from memoryhub.importexport.native.jsonl import Digest
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
 

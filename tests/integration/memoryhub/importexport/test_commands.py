@@ -12,8 +12,8 @@ import pytest
 from django.core.management import CommandError
 from rest_framework.test import APIClient
 
-from memoryhub.importexport.exporter import EXPORT_FORMATS
-from memoryhub.importexport.formats import FORMATS
+from memoryhub.importexport.foreign.formats import FORMATS
+from memoryhub.importexport.native.exporter import EXPORT_FORMATS
 from memoryhub.tenancy.models import Agent
 from strength.models import Memory
 from tests.factories.planting import API, Planted, made, plant_first

@@ -14,9 +14,9 @@ from rest_framework.test import APIClient
 
 from memoryhub.api.agents import stream_from_thread
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry
-from memoryhub.importexport.exporter import CHUNK_BYTES
+from memoryhub.auth.principals import Scope, command
+from memoryhub.importexport.native.exporter import CHUNK_BYTES
 from tests.conftest import NOW, client_with_key
 from tests.factories.planting import API, Planted, made, plant, plant_first
 from tests.integration.memoryhub.importexport.conftest import exported

@@ -10,7 +10,7 @@ from django.db import DatabaseError, models, transaction
 from rest_framework.test import APIClient
 
 from conversations.models import Session
-from memoryhub.importexport.fields import Table, WrongValue, exported_tables
+from memoryhub.importexport.native.fields import Table, WrongValue, exported_tables
 from tests.factories.planting import Planted, plant_first
 from tests.integration.memoryhub.importexport.conftest import dumped, exported, objects, of_lines, run
 

@@ -10,8 +10,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from conversations.models import Message, Session
-from memoryhub.importexport import imports, uploads
-from memoryhub.importexport.models import Import, ImportedRow
+from memoryhub.importexport.foreign import imports, uploads
+from memoryhub.importexport.foreign.models import Import, ImportedRow
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer

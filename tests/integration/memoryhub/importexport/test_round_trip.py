@@ -17,15 +17,15 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Session
-from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
-from memoryhub.importexport import importer
-from memoryhub.importexport.exporter import Selection, export_lines
-from memoryhub.importexport.fields import EXCLUDED_TABLES, excluded_tables, exported_tables
-from memoryhub.importexport.importer import DIFFERS, MISSING_REFERENCE, TargetNames, check, store
+from memoryhub.auth.principals import command
+from memoryhub.importexport.native import importer
+from memoryhub.importexport.native.exporter import Selection, export_lines
+from memoryhub.importexport.native.fields import EXCLUDED_TABLES, excluded_tables, exported_tables
+from memoryhub.importexport.native.importer import DIFFERS, MISSING_REFERENCE, TargetNames, check, store
 from memoryhub.search.models import TermStatistic
-from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.policy import actor_id
 from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.memories import content_digest
 from strength.domain.sleep import Trigger

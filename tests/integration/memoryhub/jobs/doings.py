@@ -1,7 +1,7 @@
 """Jobs of the tests: agents are made, which can be counted."""
 
 from memoryhub.jobs.context import JobContext, Writes
-from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.retries import Postponed
 from memoryhub.llm.errors import ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Agent
 

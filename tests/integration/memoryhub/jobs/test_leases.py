@@ -9,16 +9,16 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 from django_q.exceptions import TimeoutException
 
+from memoryhub.auth.access import ensure_actor
 from memoryhub.auth.actions import retry_jobs
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import ensure_actor
+from memoryhub.auth.principals import command
 from memoryhub.jobs import executor
 from memoryhub.jobs.context import JobContext, LeaseLost, renew_lease
-from memoryhub.jobs.domain import Attempts, State
 from memoryhub.jobs.executor import claim, give_up_on, hand_back, release_expired
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
+from memoryhub.jobs.retries import Attempts, State
 from memoryhub.tenancy.models import Agent
 from tests.integration.memoryhub.jobs.doings import SECRET
 from tests.integration.memoryhub.jobs.test_queue import in_threads

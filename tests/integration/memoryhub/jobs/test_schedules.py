@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memoryhub.jobs.domain import Daily, Every
 from memoryhub.jobs.models import Job, ScheduleState
 from memoryhub.jobs.queue import fire_due
 from memoryhub.jobs.registry import KINDS, Schedule, job
+from memoryhub.jobs.retries import Daily, Every
 from tests.integration.memoryhub.jobs.doings import nothing
 from tests.integration.memoryhub.jobs.test_queue import in_threads
 

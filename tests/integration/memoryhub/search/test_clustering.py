@@ -20,9 +20,9 @@ from django.utils import timezone
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.models import MessageIndex, Session
-from memoryhub.auth.domain import command
+from memoryhub.auth.access import actor_for_writing
 from memoryhub.auth.erasure import erase_user
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.search import clustering

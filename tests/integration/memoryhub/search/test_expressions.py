@@ -27,9 +27,9 @@ from memoryhub.search.fusion import (
     usefulness,
 )
 from memoryhub.search.index import UnusableVector, unit_vector, word_vector
-from memoryhub.search.messages import QueryText
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, Conversation, SearchQuery, build_query, build_vector_query, candidates
+from memoryhub.search.query_text import QueryText
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryIndex
 

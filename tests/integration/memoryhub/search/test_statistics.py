@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from rest_framework.test import APIClient
 
-from memoryhub.db_pool import answering
+from memoryhub.db.pool import answering
 from memoryhub.embeddings.spaces import BULK_TEXTS
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job

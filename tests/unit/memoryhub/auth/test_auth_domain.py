@@ -4,7 +4,16 @@ from uuid import uuid4
 
 import pytest
 
-from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, Scope, command, curator, generate_key, key_digest
+from memoryhub.auth.principals import (
+    Forbidden,
+    Principal,
+    PrincipalKind,
+    Scope,
+    command,
+    curator,
+    generate_key,
+    key_digest,
+)
 
 
 def test_key_is_random_and_stored_as_digest_alone() -> None:

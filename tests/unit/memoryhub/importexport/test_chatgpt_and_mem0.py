@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.importexport.formats import chatgpt, claude, letta, mem0
-from memoryhub.importexport.records import (
+from memoryhub.importexport.foreign.formats import chatgpt, claude, letta, mem0
+from memoryhub.importexport.foreign.records import (
     ImportedMemory,
     ImportedMessage,
     ImportedSession,

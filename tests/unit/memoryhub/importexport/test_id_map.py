@@ -3,8 +3,8 @@
 from uuid import UUID, uuid4
 
 from memoryhub.ids import new_id
-from memoryhub.importexport.importer import IdMap, TargetNames, namespace, owners, renamed_id
-from memoryhub.tenancy.domain import actor_id
+from memoryhub.importexport.native.importer import IdMap, TargetNames, namespace, owners, renamed_id
+from memoryhub.tenancy.policy import actor_id
 
 ACTOR = actor_id("kana", "ann")
 

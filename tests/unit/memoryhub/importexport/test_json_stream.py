@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryhub.importexport import json_stream
-from memoryhub.importexport.json_stream import elements
+from memoryhub.importexport.foreign import json_stream
+from memoryhub.importexport.foreign.json_stream import elements
 
 VALUES = st.recursive(
     st.none()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.importexport import jsonl
-from memoryhub.importexport.jsonl import BrokenFile, Digest, Part, header, load_json, read_lines
+from memoryhub.importexport.native import jsonl
+from memoryhub.importexport.native.jsonl import BrokenFile, Digest, Part, header, load_json, read_lines
 from memoryhub.validators import UnusableJSON
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.importexport.formats.markdown import _OBSERVATION, Line, _continuations, render_note, tag_in_line
+from memoryhub.importexport.foreign.formats.markdown import _OBSERVATION, Line, _continuations, render_note, tag_in_line
 
 KEY = str(UUID(int=7))
 TEXTS = st.text(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.jobs.domain import (
+from memoryhub.jobs.retries import (
     MAX_EXCUSED_FOR,
     MAX_PAUSE_SECONDS,
     Attempts,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.messages import MAX_CHARACTERS, MAX_EARLIER_TURNS, MessageKind, QueryText, without_code
+from memoryhub.search.query_text import MAX_CHARACTERS, MAX_EARLIER_TURNS, MessageKind, QueryText, without_code
 
 TRACE = """Traceback (most recent call last):
   File "app.py", line 12, in <module>

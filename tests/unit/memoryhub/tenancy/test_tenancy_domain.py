@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.tenancy.domain import (
+from memoryhub.tenancy.policy import (
     Check,
     Policy,
     PolicyError,

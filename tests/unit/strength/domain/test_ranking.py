@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.policy import PolicyError
 from strength.domain.memories import Source
 from strength.domain.policy import SearchPolicy, StrengthPolicy
 from strength.domain.ranking import recency, score, strength_normalized

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.tenancy.domain import STRATEGIES
+from memoryhub.tenancy.policy import STRATEGIES
 from strength.domain.extraction import (
     KINDS,
     MESSAGE_STRATEGIES,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conversations.domain.content import one_line
 from memoryhub.llm.tokens import count_raw, counter_for
-from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policy import Trust
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import (
     GAP,

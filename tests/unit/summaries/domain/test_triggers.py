@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.tenancy.domain import PolicyError, Trust
+from memoryhub.tenancy.policy import PolicyError, Trust
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import Trigger, lowest_trust, trigger
 

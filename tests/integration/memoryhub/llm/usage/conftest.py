@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import command
 from memoryhub.prices import PriceList
 from memoryhub.tenancy.models import Actor, Agent
 from tests.fakes.plugin import embeddings_server, llm, llm_server

@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from conversations.actions.context import ContextRequest, assemble_context
-from memoryhub.auth.domain import command
-from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.auth.access import tenant_for_reading
+from memoryhub.auth.principals import command
 from memoryhub.embeddings import registry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue

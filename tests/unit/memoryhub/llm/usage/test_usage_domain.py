@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from memoryhub.llm.usage.domain import BudgetPolicy, Spent, reached_cap
+from memoryhub.llm.usage.caps import BudgetPolicy, Spent, reached_cap
 from memoryhub.prices import PriceList
-from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.policy import PolicyError
 
 PRICES = PriceList.from_json(
     '{"claude": {"input": 3, "output": 15}, "Claude-Opus": {"input": 15, "output": 75.5},'

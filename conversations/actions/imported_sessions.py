@@ -1,0 +1,192 @@
+"""Import conversations as sessions: insert new ones in bulk, append to known ones; undo an import."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+from uuid import UUID, uuid5
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max, Q
+
+from conversations.actions.context import forget_sources
+from conversations.actions.messages import add_messages, insert_messages, message_index_entries, message_values
+from conversations.domain.messages import NewMessage, Numbered, Role
+from conversations.models import Message, Session
+from memoryhub.auth import audit
+from memoryhub.auth.access import lock_actor
+from memoryhub.auth.principals import Principal
+from memoryhub.embeddings.spaces import writing_spaces
+from memoryhub.importexport.foreign.imports import ImportContext
+from memoryhub.importexport.foreign.models import ImportedRow
+from memoryhub.importexport.foreign.records import MESSAGES, SESSIONS, ImportedMessage, ImportedSession, LocatedRecord
+from memoryhub.jobs.queue import enqueue_triggered
+from memoryhub.llm.tokens import count_raw
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import TrustPolicy
+
+SESSION_KIND: Final = "session"
+
+
+@dataclass
+class _Conversation:
+    """The parts of a session that one batch holds, put together."""
+
+    located: LocatedRecord
+    session: ImportedSession
+    messages: dict[str, ImportedMessage] = field(default_factory=dict)
+
+
+def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) -> None:
+    """Write sessions and messages that are not stored yet; new messages of a known session are appended."""
+    actor = context.actor("")
+    lock_actor(actor.pk)
+    conversations: dict[UUID, _Conversation] = {}
+    for located in records:
+        session = located.record
+        if isinstance(session, ImportedSession):
+            key = uuid5(actor.pk, f"{context.format} {session.id}")
+            conversation = conversations.setdefault(key, _Conversation(located, session))
+            for message in session.messages:
+                conversation.messages.setdefault(message.id, message)
+    new_keys = conversations.keys() - _extend_known(actor, conversations, context)
+    try:
+        with transaction.atomic():
+            _insert(actor, {key: conversations[key] for key in conversations if key in new_keys}, context)
+    except IntegrityError:  # another import of the same file was quicker
+        _extend_known(actor, conversations, context)
+
+
+def _extend_known(actor: Actor, conversations: Mapping[UUID, _Conversation], context: ImportContext) -> set[UUID]:
+    """Add the new messages of known sessions; return the known ones."""
+    sessions = Session.objects.filter(actor_id=actor.pk).in_bulk(list(conversations))
+    ids = [message_id for key in sessions for message_id in conversations[key].messages]
+    rows = Message.objects.filter(actor_id=actor.pk, session_id__in=sessions, client_message_id__in=ids)
+    known = set(rows.values_list("session_id", "client_message_id")) if sessions else set()
+    for key, session in sessions.items():
+        conversation = conversations[key]
+        new = [message for message in conversation.messages.values() if (key, message.id) not in known]
+        context.add_known(conversation.located)
+        context.report.known[MESSAGES] += len(conversation.messages) - len(new)
+        context.report.made[MESSAGES] += len(new)
+        if new and not context.dry_run:
+            session.actor = actor
+            first = session.message_count + 1
+            batch = [_new_message(message, session.started_at) for message in new]
+            add_messages(session=session, batch=batch, by=context.by, now=context.now)
+            context.note_row(actor, SESSION_KIND, key, first_seq=first, last_seq=session.message_count)
+    return set(sessions)
+
+
+def _new_message(message: ImportedMessage, fallback: datetime) -> NewMessage:
+    return NewMessage(
+        role=Role(message.role),
+        content=message.text,
+        client_message_id=message.id,
+        created_at=message.created_at or fallback,
+    )
+
+
+def _insert(actor: Actor, new: Mapping[UUID, _Conversation], context: ImportContext) -> None:
+    if not context.dry_run and new:
+        _insert_rows(actor, new, context)
+    context.report.made[SESSIONS] += len(new)
+    context.report.made[MESSAGES] += sum(len(conversation.messages) for conversation in new.values())
+
+
+def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: ImportContext) -> None:
+    """Insert new sessions with their messages, a statement for each table."""
+    policy = effective_policy(TrustPolicy, actor.agent, actor)
+    trust = policy.trust(channel=context.channel, source_is_trusted=context.by.is_trusted)
+    spaces, zone = writing_spaces(), zone_of(actor.agent, actor)
+    sessions = [_session(actor, key, conversation, context) for key, conversation in new.items()]
+    Session.objects.bulk_create(sessions)
+    numbered_messages = [
+        (session, Numbered(seq, _new_message(message, session.started_at)))
+        for session in sessions
+        for seq, message in enumerate(new[session.pk].messages.values(), 1)
+    ]
+    values = [
+        message_values(session, numbered, count_raw(numbered.message.content), trust, context.now)
+        for session, numbered in numbered_messages
+    ]
+    messages = [numbered.message for _, numbered in numbered_messages]
+    entries = message_index_entries(messages, spaces, context.now, zone)
+    insert_messages(values, [entries.get(id(message)) for message in messages], spaces)
+    keys = [session.pk for session in sessions]
+    audit.record_each(by=context.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=context.now)
+    spoken = [session.pk for session in sessions if session.message_count]
+    enqueue_triggered("turn", actor_id=actor.pk, session_ids=spoken)
+    for session in sessions:
+        context.note_row(actor, SESSION_KIND, session.pk, first_seq=1, last_seq=session.message_count)
+
+
+def _session(actor: Actor, key: UUID, conversation: _Conversation, context: ImportContext) -> Session:
+    session, messages = conversation.session, conversation.messages
+    times = [message.created_at for message in messages.values() if message.created_at is not None]
+    started_at = min(session.started_at or min(times, default=context.now), context.now)
+    latest = min(context.now, max(times, default=started_at))
+    return Session(
+        id=key,
+        actor=actor,
+        channel=context.channel,
+        title=session.title,
+        metadata={"conversation_id": session.id},
+        started_at=started_at,
+        last_message_at=latest if messages else None,
+        message_count=len(messages),
+    )
+
+
+UNDO_HANDLERS: Final[list[Callable[..., None]]] = []
+"""Functions that delete what was derived from messages, called before these are deleted; registered by apps.
+
+They get the sessions by id, each with the first `seq` to delete (1: the whole session), and the messages' ids.
+"""
+
+
+def undo_sessions(rows: Sequence[ImportedRow], *, actor: Actor, by: Principal, reason: str, now: datetime) -> int:
+    """Delete imported sessions and messages, unless messages were added since; return the number of rows left."""
+    lock_actor(actor.pk)
+    owned = Session.objects.filter(actor_id=actor.pk).order_by("pk")
+    sessions = {
+        session.pk: session for session in owned.select_for_update().filter(pk__in=[row.row_id for row in rows])
+    }
+    first_seqs: dict[UUID, int] = {}
+    unchanged = 0
+    for row in rows:
+        session = sessions.get(row.row_id)
+        if session is None:
+            continue
+        first, last = row.details["first_seq"], row.details["last_seq"]
+        if first_seqs.get(session.pk, session.message_count + 1) - 1 == last:  # the rows of a session come latest first
+            first_seqs[session.pk] = first
+        else:
+            unchanged += 1
+    conditions = Q(session_id__in=[key for key, first in first_seqs.items() if first == 1])
+    for key, first in first_seqs.items():
+        if first > 1:
+            conditions |= Q(session_id=key, seq__gte=first)
+    messages = Message.objects.filter(conditions, actor_id=actor.pk)
+    message_ids = list(messages.values_list("pk", flat=True))
+    for undo in UNDO_HANDLERS:
+        undo(actor=actor, sessions=first_seqs, message_ids=message_ids, by=by, reason=reason, now=now)
+    forget_sources(message_ids)
+    messages.delete()
+    deleted_ids = [key for key, first in first_seqs.items() if first == 1]
+    owned.filter(pk__in=deleted_ids).delete()
+    for key, first in first_seqs.items():
+        if first > 1:
+            _truncate_session(sessions[key], first)
+    audit.record_each(
+        by=by, verb="delete", object_kind="session", object_ids=deleted_ids, actor=actor, reason=reason, now=now
+    )
+    return unchanged
+
+
+def _truncate_session(session: Session, first_seq: int) -> None:
+    messages = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk)
+    session.message_count = first_seq - 1
+    session.last_message_at = messages.aggregate(last=Max("created_at"))["last"]
+    session.save(update_fields=["message_count", "last_message_at"])

@@ -1,0 +1,50 @@
+"""Background jobs of conversations: end idle sessions, delete old receipts."""
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+from django.utils import timezone
+
+from conversations.actions.sessions import end_session
+from conversations.domain.policy import SessionPolicy
+from conversations.models import Receipt, Session
+from memoryhub.auth.access import UnknownRow
+from memoryhub.auth.principals import job_principal
+from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.registry import job
+
+BATCH_SIZE: Final = 200
+
+
+@job("end_idle_sessions", at_once=1, every_seconds=60)
+def end_idle_sessions(job: JobContext) -> None:
+    """End sessions without a message for `session_idle_minutes` (SPEC C5)."""
+    now = timezone.now()
+    by = job_principal(job.kind, job.id)
+    idle = Session.objects.idle(now, default_minutes=SessionPolicy().session_idle_minutes)
+    idle, done = idle.select_related("actor__agent").order_by("id"), 0
+    sessions = list(idle[:BATCH_SIZE])
+    while sessions:
+        for session in sessions:
+            # Each by itself, and only while it is still idle: a job that runs twice ends no session twice.
+            with suppress(UnknownRow):
+                end_session(session=session, by=by, now=now, only_if_silent=True)
+        done += len(sessions)
+        with job.step(done=done):
+            pass
+        sessions = list(idle.filter(id__gt=sessions[-1].pk)[:BATCH_SIZE])
+
+
+@job("forget_old_receipts", deadline_seconds=600, at_once=1, daily_at="03:45")
+def forget_old_receipts(job: JobContext) -> None:
+    """Delete receipts that are older than `MEMORYHUB_RECEIPT_DAYS`; none where that is 0."""
+    if not settings.RECEIPT_DAYS:
+        return
+    old = Receipt.objects.filter(created_at__lt=timezone.now() - timedelta(days=settings.RECEIPT_DAYS))
+    done = 0
+    while keys := list(old.order_by().values_list("pk", flat=True)[:BATCH_SIZE]):
+        with job.step(done=done):
+            Receipt.objects.filter(pk__in=keys).delete()
+        done += len(keys)

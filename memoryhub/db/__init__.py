@@ -1,0 +1,1 @@
+"""Access to PostgreSQL below the ORM: COPY, prepared statements, named SQL files, the connection pool."""

@@ -1,0 +1,189 @@
+"""Sources of an import: a file, a zip as it was downloaded, or a folder; read as streams, never unpacked.
+
+Also readers for formats: the first JSON values, for detection; elements, each read or refused; whole texts.
+
+Zip members are never written under their names, so path traversal is impossible. Zip bombs are refused by their
+declared sizes; a member larger than declared raises an error of `zipfile`.
+"""
+
+import io
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Final
+
+from memoryhub.importexport.foreign.json_stream import MAX_ELEMENT_BYTES, Element, elements, lines
+from memoryhub.importexport.foreign.records import LocatedRecord, Record, Refusal, UnreadableElement
+from memoryhub.importexport.native.jsonl import BrokenFile
+
+MAX_MEMBERS: Final = 200_000
+MAX_UNPACKED_BYTES: Final = 64 * 2**30
+MAX_COMPRESSION_RATIO: Final = 100
+"""Highest compression ratio of a zip: JSON has 10 to 20, a bomb 1,000."""
+
+RATIO_CHECKED_FROM: Final = 64 * 2**20
+"""Unpacked size below which the ratio is not checked."""
+
+SNIFFED_ELEMENTS: Final = 6
+"""Elements of a file by which its format is recognised."""
+
+
+class Archive:
+    """Named byte streams; `done` counts the bytes read of `total`. `title` is the archive's own name."""
+
+    def __init__(self, names: Sequence[str], total: int, title: str) -> None:
+        self.names, self.total, self.title, self.done = sorted(names), total, title, 0
+
+    @property
+    def is_many(self) -> bool:
+        return len(self.names) > 1
+
+    def named(self, *names: str) -> list[str]:
+        """Return the files with one of these base names, in any folder."""
+        return [path for path in self.names if PurePosixPath(path).name in names]
+
+    def ending(self, *endings: str) -> list[str]:
+        return [path for path in self.names if path.lower().endswith(endings)]
+
+    @contextmanager
+    def open(self, name: str, *, counts: bool = True) -> Iterator[BinaryIO]:
+        """Open a file. Raises BrokenFile where it is damaged."""
+        try:
+            with self._open(name) as file:
+                yield _CountingFile(file, self) if counts else file  # type: ignore[misc]
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "encrypted" not in str(error):
+                raise
+            raise BrokenFile(f"{printable_name(name)}: the archive is damaged or encrypted here.") from error
+
+    def text(self, name: str, *, max_bytes: int) -> str:
+        """Return a file's content. Raises UnreadableElement if it exceeds `max_bytes` or is not UTF-8."""
+        with self.open(name) as file:
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise UnreadableElement(f"it is larger than {max_bytes:,} bytes.")
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError:
+            raise UnreadableElement("it is no UTF-8.") from None
+
+    def _open(self, name: str) -> BinaryIO:
+        raise NotImplementedError
+
+
+class _CountingFile(io.RawIOBase):
+    def __init__(self, file: BinaryIO, archive: Archive) -> None:
+        self._file, self._archive = file, archive
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self._archive.done += len(piece)
+        return piece
+
+    def readline(self, size: int | None = -1) -> bytes:
+        line = self._file.readline(-1 if size is None else size)
+        self._archive.done += len(line)
+        return line
+
+
+class Files(Archive):
+    def __init__(self, files: Mapping[str, Path], title: str) -> None:
+        super().__init__(list(files), sum(path.stat().st_size for path in files.values()), title)
+        self._files = files
+
+    def _open(self, name: str) -> BinaryIO:
+        return self._files[name].open("rb")
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Yield a folder's files, recursively; without symbolic links, which may lead out of it."""
+    folders, count = [root], 0
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            with suppress(OSError):  # deleted meanwhile
+                mode = path.lstat().st_mode
+                if stat.S_ISDIR(mode) and path.name not in (".git", "node_modules", ".venv", ".trash"):
+                    folders.append(path)
+                elif stat.S_ISREG(mode):
+                    count += 1
+                    yield path
+            if count > MAX_MEMBERS:
+                raise BrokenFile(f"The folder holds more than {MAX_MEMBERS:,} files.")
+
+
+class Zip(Archive):
+    def __init__(self, path: Path, name: str) -> None:
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+            raise BrokenFile(f"The archive cannot be read: {error}.") from error
+        members = [member for member in self._zip.infolist() if not member.is_dir()]
+        total = sum(member.file_size for member in members)
+        if len(members) > MAX_MEMBERS or total > MAX_UNPACKED_BYTES:
+            raise BrokenFile(f"The archive says that it holds {len(members):,} files of {total:,} bytes.")
+        if total > RATIO_CHECKED_FROM and total > MAX_COMPRESSION_RATIO * path.stat().st_size:
+            raise BrokenFile(f"The archive unpacks to {total:,} bytes, {MAX_COMPRESSION_RATIO} times its size: a bomb.")
+        if unsafe := next((member.filename for member in members if not _is_inside(member.filename)), None):
+            raise BrokenFile(f"{printable_name(unsafe)}: a name in the archive leads out of it.")
+        super().__init__([member.filename for member in members], total, PurePosixPath(name).stem)
+
+    def _open(self, name: str) -> BinaryIO:
+        return self._zip.open(name)  # type: ignore[return-value]
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name.replace("\\", "/"))
+    return not path.is_absolute() and ".." not in path.parts and ":" not in (path.parts or ("",))[0]
+
+
+def printable_name(name: str) -> str:
+    """Return a name for messages: shortened, with control characters escaped."""
+    return ascii(name[-80:])
+
+
+def first_values(archive: Archive, names: Iterable[str]) -> Iterator[Any]:
+    """Yield the first readable elements of some files, without counting them as read."""
+    for name in names:
+        with archive.open(name, counts=False) as file:
+            for element in islice(_elements(name, file), SNIFFED_ELEMENTS):
+                if not element.problem:
+                    yield element.value
+
+
+def _elements(name: str, file: BinaryIO, max_bytes: int = MAX_ELEMENT_BYTES) -> Iterator[Element]:
+    return (lines if name.lower().endswith(".jsonl") else elements)(file, max_bytes=max_bytes)
+
+
+def records_of(
+    archive: Archive,
+    names: Iterable[str],
+    read: Callable[[Any], Iterable[Record]],
+    *,
+    record_name: str,
+    max_bytes: int = MAX_ELEMENT_BYTES,
+) -> Iterator[LocatedRecord]:
+    """Yield the records that `read` returns of each element; one that raises UnreadableElement is refused alone."""
+    for name in names:
+        with archive.open(name) as file:
+            for element in _elements(name, file, max_bytes):
+                try:
+                    if element.problem:
+                        raise UnreadableElement(element.problem)
+                    for record in read(element.value):
+                        yield LocatedRecord(record, element.entry, element.line, name)
+                except UnreadableElement as error:
+                    yield LocatedRecord(Refusal(record_name, str(error)), element.entry, element.line, name)
+
+
+def open_archive(path: Path, *, name: str = "") -> Archive:
+    """Open a file, zip or folder; `name` is the owner's file name. Raises BrokenFile, OSError."""
+    if path.is_dir():
+        return Files({file.relative_to(path).as_posix(): file for file in _files(path)}, path.resolve().name)
+    with path.open("rb") as file:
+        is_zip = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+    name = name or path.name
+    return Zip(path, name) if is_zip else Files({name: path}, PurePosixPath(name).stem)

@@ -1,0 +1,35 @@
+"""Formats of other systems' exports, one module each: `recognises` an archive, and `read`s it into records."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from memoryhub.importexport.foreign.archives import Archive
+from memoryhub.importexport.foreign.formats import chatgpt, claude, coding_agents, letta, markdown, mem0
+from memoryhub.importexport.foreign.records import LocatedRecord
+
+
+@dataclass(frozen=True)
+class Format:
+    """A foreign format. With `names_users` each record names its user; other formats need --user."""
+
+    recognises: Callable[[Archive], bool]
+    read: Callable[[Archive, datetime], Iterator[LocatedRecord]]
+    names_users: bool = False
+
+
+FORMATS: Final[dict[str, Format]] = {
+    "chatgpt": Format(chatgpt.recognises, chatgpt.read),
+    "claude": Format(claude.recognises, claude.read),
+    "coding-agents": Format(coding_agents.recognises, coding_agents.read),
+    "markdown": Format(markdown.recognises, markdown.read),
+    "letta": Format(letta.recognises, letta.read),
+    "mem0": Format(mem0.recognises, mem0.read, names_users=True),
+}
+"""By name; the first that recognises an archive reads it."""
+
+
+def format_of(archive: Archive) -> str:
+    """Return the name of an archive's format, "" where it is unknown."""
+    return next((name for name, format in FORMATS.items() if format.recognises(archive)), "")

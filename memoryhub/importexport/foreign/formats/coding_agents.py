@@ -1,0 +1,144 @@
+"""Coding agents: transcripts of Claude Code (`~/.claude/projects`), CLAUDE.md, AGENTS.md and memory folders. Pure.
+
+A transcript is a session: what the user typed and what the agent answered, without tools, thoughts and sub-agents. The
+files that people write for their agents become documents of a project that is called like the working folder.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from memoryhub.importexport.foreign.archives import Archive, first_values
+from memoryhub.importexport.foreign.json_stream import lines
+from memoryhub.importexport.foreign.records import (
+    DOCUMENTS,
+    MAX_MESSAGE_LENGTH,
+    MAX_PART_MESSAGES,
+    MESSAGES,
+    SESSIONS,
+    ImportedDocument,
+    ImportedMessage,
+    ImportedSession,
+    LocatedRecord,
+    Refusal,
+    UnreadableElement,
+    block_texts,
+    checked_id,
+    checked_text,
+    checked_title,
+    fill_times,
+    mapping,
+    parse_time,
+)
+
+INSTRUCTIONS: Final = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENT.md", "GEMINI.md")
+MEMORY_FOLDERS: Final = ("memory", "memories", "memory-bank", ".memory")
+MAX_FILE_BYTES: Final = 4 * MAX_MESSAGE_LENGTH
+TITLE_LENGTH: Final = 80
+
+_NOISE: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_COMMANDS: Final = ("<command-", "<local-command-", "<bash-", "<task-notification")
+_TITLES: Final = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+
+
+def recognises(archive: Archive) -> bool:
+    if any(PurePosixPath(name).parts[0] == ".obsidian" for name in archive.names):
+        return False
+    transcripts = archive.ending(".jsonl")[:3]
+    lines_read = map(mapping, first_values(archive, transcripts))
+    has_lines = any(("sessionId" in line or "leafUuid" in line) and "type" in line for line in lines_read)
+    return has_lines or bool(archive.named(*INSTRUCTIONS))
+
+
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
+    projects: dict[str, str] = {}
+    for name in archive.ending(".jsonl"):
+        yield from _transcript(archive, name, projects)
+    for name in archive.ending(".md"):
+        path = PurePosixPath(name)
+        if path.name in INSTRUCTIONS or not set(MEMORY_FOLDERS).isdisjoint(path.parts[:-1]):
+            yield from _document(archive, path, projects)
+
+
+def _document(archive: Archive, path: PurePosixPath, projects: Mapping[str, str]) -> Iterator[LocatedRecord]:
+    """Yield a file; its project is the working folder of the transcripts next to it, or its own folder."""
+    top = path.parts[0] if len(path.parts) > 1 else ""
+    project = projects.get(top) or (top.strip("-.") if top not in MEMORY_FOLDERS else "") or archive.title
+    inside = path.parts[1:] if top else path.parts
+    record: ImportedDocument | Refusal
+    try:
+        text = archive.text(str(path), max_bytes=MAX_FILE_BYTES).removeprefix("\ufeff")
+        name = "/".join(inside).removesuffix(".md")
+        record = ImportedDocument(project, name, checked_text(text, MAX_MESSAGE_LENGTH))
+    except UnreadableElement as error:
+        record = Refusal(DOCUMENTS, str(error))
+    yield LocatedRecord(record, file=str(path))
+
+
+def _transcript(archive: Archive, name: str, projects: dict[str, str]) -> Iterator[LocatedRecord]:
+    """Yield the session of a file in parts, so that a long one is never held whole."""
+    path = PurePosixPath(name)
+    key, title, started_at = path.stem, "", None
+    messages: list[ImportedMessage] = []
+    size = 0
+    with archive.open(name) as file:
+        for line in lines(file):
+            try:
+                if line.problem:
+                    raise UnreadableElement(line.problem)
+                value = mapping(line.value)
+                if len(path.parts) > 1 and isinstance(value.get("cwd"), str):
+                    projects.setdefault(path.parts[0], PurePosixPath(value["cwd"].replace("\\", "/")).name)
+                title = title or _title(value)
+                message = _read_message(value)
+            except UnreadableElement as error:
+                yield LocatedRecord(Refusal(MESSAGES, str(error)), line=line.line, file=name)
+                continue
+            if message is None:
+                continue
+            session_id = value.get("sessionId")
+            key = session_id if session_id and isinstance(session_id, str) else key
+            started_at = started_at or message.created_at
+            messages.append(message)
+            size += len(message.text)
+            if len(messages) == MAX_PART_MESSAGES or size >= MAX_FILE_BYTES:
+                yield LocatedRecord(_session(key, title, started_at, messages), file=name)
+                messages, size = [], 0
+    if messages:
+        yield LocatedRecord(_session(key, title, started_at, messages), file=name)
+
+
+def _session(
+    key: str, title: str, started_at: datetime | None, messages: list[ImportedMessage]
+) -> ImportedSession | Refusal:
+    try:
+        title = title or messages[0].text.strip().partition("\n")[0][:TITLE_LENGTH]
+        return ImportedSession(checked_id(key, "sessionId"), title, started_at, fill_times(messages, started_at))
+    except UnreadableElement as error:
+        return Refusal(SESSIONS, str(error))
+
+
+def _title(value: Mapping[str, Any]) -> str:
+    with suppress(UnreadableElement):
+        return checked_title(value.get(_TITLES.get(str(value.get("type")), "")))
+    return ""
+
+
+def _read_message(value: Mapping[str, Any]) -> ImportedMessage | None:
+    """Return a message; None for other lines, sub-agents, notes of the program, and results of tools."""
+    role, message = value.get("type"), mapping(value.get("message"))
+    is_aside = value.get("isSidechain") or value.get("isMeta") or value.get("isCompactSummary")
+    if role not in ("user", "assistant") or message.get("role") != role or is_aside:
+        return None
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else block_texts(content)
+    cleaned = [_NOISE.sub("", raw).strip() for raw in texts]
+    text = "\n\n".join(part for part in cleaned if part and not part.startswith(_COMMANDS))
+    if not text:
+        return None
+    text = checked_text(text, MAX_MESSAGE_LENGTH)
+    created_at = parse_time(value.get("timestamp"))
+    return ImportedMessage(role, text, checked_id(value.get("uuid"), "uuid"), created_at)

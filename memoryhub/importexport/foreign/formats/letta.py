@@ -1,0 +1,141 @@
+"""Letta's agent file (`.af`), old and new: blocks become pinned memories, long ones documents; messages one session.
+Pure.
+
+A Letta agent answers by the tool `send_message`; its plain text is a thought and is skipped. A user's text may be
+wrapped in a JSON object of Letta's.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
+from memoryhub.importexport.foreign.records import (
+    MAX_MEMORY_LENGTH,
+    MAX_MESSAGE_LENGTH,
+    SESSIONS,
+    ImportedDocument,
+    ImportedMemory,
+    ImportedMessage,
+    ImportedSession,
+    LocatedRecord,
+    Record,
+    Role,
+    UnreadableElement,
+    block_texts,
+    checked_id,
+    checked_text,
+    checked_title,
+    mapping,
+    objects,
+    parse_time,
+    session_records,
+)
+from memoryhub.importexport.native.jsonl import MAX_LINE_BYTES
+
+MAX_PINNED_LENGTH: Final = 2_000
+"""Characters of a block that is pinned; a longer one would fill every context, and becomes a document."""
+
+
+def recognises(archive: Archive) -> bool:
+    files = archive.ending(".af") or (archive.names if len(archive.names) == 1 else [])
+    return any(_is_agent_file(value) for value in first_values(archive, files))
+
+
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
+    files = archive.ending(".af") or archive.names
+    yield from records_of(archive, files, read_agent_file, record_name=SESSIONS, max_bytes=MAX_LINE_BYTES)
+
+
+def _is_agent_file(value: Any) -> bool:
+    names = mapping(value).keys()
+    return {"core_memory", "messages"} <= names or {"agents", "blocks"} <= names
+
+
+def read_agent_file(value: Any) -> Iterator[Record]:
+    """Yield the memories, documents and sessions of a file's agents. Raises UnreadableElement."""
+    if not _is_agent_file(value):
+        raise UnreadableElement("it is no agent file: it has neither `agents` nor `core_memory`.")
+    if "core_memory" in value:
+        yield from _agent(value, objects(value["core_memory"]))
+        return
+    blocks = {block.get("id"): block for block in objects(value["blocks"])}
+    for agent in objects(value["agents"]):
+        ids = agent.get("block_ids")
+        own_blocks = [blocks[block_id] for block_id in ids if block_id in blocks] if isinstance(ids, list) else []
+        yield from _agent(agent, own_blocks)
+
+
+def _agent(agent: Mapping[str, Any], blocks: list[Mapping[str, Any]]) -> Iterator[Record]:
+    name = checked_title(agent.get("name")) or "letta"
+    for block in blocks:
+        yield from _block(name, block)
+    passages = agent.get("archival_memory") or agent.get("passages")
+    for passage in objects(passages):
+        text = passage.get("text")
+        if isinstance(text, str) and text.strip():
+            since = parse_time(passage.get("created_at"))
+            yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), since=since, is_generated=True)
+    key = checked_id(agent.get("id") or name, "id")
+    started_at = parse_time(agent.get("created_at"))
+    messages = enumerate(objects(agent.get("messages")))
+    yield from session_records(ImportedSession(key, name, started_at), messages, _read_message, undated_at=started_at)
+
+
+def _block(agent: str, block: Mapping[str, Any]) -> Iterator[Record]:
+    label, text = checked_title(block.get("label")) or "block", block.get("value")
+    if not isinstance(text, str) or not text.strip():
+        return
+    if len(text) > MAX_PINNED_LENGTH:
+        yield ImportedDocument(agent, label, checked_text(text, MAX_MESSAGE_LENGTH))
+        return
+    kind = "fact" if label == "human" else "note"
+    yield ImportedMemory(checked_text(text, MAX_MEMORY_LENGTH), kind=kind, tags=(label[:100],), pinned=True)
+
+
+def _read_message(numbered: tuple[int, Mapping[str, Any]]) -> ImportedMessage | None:
+    number, message = numbered
+    role, text = message.get("role"), _text(message)
+    if role == "assistant":
+        text = "\n".join(_sent_messages(message)) or ("" if objects(message.get("tool_calls")) else text)
+    elif role == "user":
+        text = _unwrap(text)
+    if role not in ("user", "assistant") or not text.strip():
+        return None
+    role_name: Role = "user" if role == "user" else "assistant"
+    # The new format numbers messages within the file, the old one gives them no id at all.
+    key = checked_id(message.get("id") or f"message-{number}", "id")
+    return ImportedMessage(
+        role_name, checked_text(text, MAX_MESSAGE_LENGTH), key, parse_time(message.get("created_at"))
+    )
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content", message.get("text"))
+    return content if isinstance(content, str) else "\n".join(block_texts(content))
+
+
+def _sent_messages(message: Mapping[str, Any]) -> Iterator[str]:
+    for call in objects(message.get("tool_calls")):
+        function = mapping(call.get("function"))
+        if function.get("name") == "send_message":
+            with suppress(ValueError, TypeError, RecursionError):
+                text = mapping(json.loads(function.get("arguments") or "")).get("message")
+                if isinstance(text, str):
+                    yield text
+
+
+def _unwrap(text: str) -> str:
+    """Return a user's text without Letta's envelope; "" for its heartbeats and logins."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return text
+    inner = value.get("message")
+    return inner if value["type"] == "user_message" and isinstance(inner, str) else ""

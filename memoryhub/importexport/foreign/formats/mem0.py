@@ -1,0 +1,71 @@
+"""mem0's memories: the result of `get_all`, OpenMemory's export, and JSON Lines of the same objects. Pure.
+
+mem0 extracts memories from users' messages; those from an assistant's, or of an agent without a user, wait for review.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from memoryhub.importexport.foreign.archives import Archive, first_values, records_of
+from memoryhub.importexport.foreign.records import (
+    MAX_ID_LENGTH,
+    MAX_MEMORY_LENGTH,
+    MEMORIES,
+    ImportedMemory,
+    LocatedRecord,
+    Record,
+    UnreadableElement,
+    checked_text,
+    mapping,
+    parse_time,
+    usable_tags,
+)
+from memoryhub.validators import text_problem
+
+_TEXTS: Final = ("memory", "content", "text", "data")
+
+
+def recognises(archive: Archive) -> bool:
+    return any(is_memory(value) for value in first_values(archive, _files(archive)))
+
+
+def read(archive: Archive, now: datetime) -> Iterator[LocatedRecord]:
+    yield from records_of(archive, _files(archive), lambda value: read_memory(value, now), record_name=MEMORIES)
+
+
+def _files(archive: Archive) -> list[str]:
+    # OpenMemory's zip holds its tables as `memories.json` and the same as `memories.jsonl.gz`.
+    return archive.names if len(archive.names) == 1 else archive.ending(".json", ".jsonl")
+
+
+def is_memory(value: Any) -> bool:
+    is_object = isinstance(value, dict) and "mapping" not in value
+    return is_object and any(isinstance(value.get(name), str) for name in _TEXTS)
+
+
+def read_memory(value: Any, now: datetime) -> Iterator[Record]:
+    """Yield a memory of mem0. Raises UnreadableElement."""
+    if not is_memory(value):
+        raise UnreadableElement("it is no memory: it has no text under `memory`.")
+    state, user_id = value.get("state"), value.get("user_id")
+    if isinstance(state, str) and state.lower() in ("deleted", "archived", "paused"):
+        raise UnreadableElement("it was deleted, archived or paused where it comes from.")
+    ends = parse_time(value.get("expiration_date"))
+    if ends is not None and ends <= now:
+        raise UnreadableElement("it has expired.")
+    since = parse_time(value.get("created_at"))
+    text = checked_text(next(value[name] for name in _TEXTS if isinstance(value.get(name), str)), MAX_MEMORY_LENGTH)
+    user_id = "" if user_id is None else user_id
+    if not isinstance(user_id, str) or len(user_id) > MAX_ID_LENGTH or text_problem(user_id):
+        raise UnreadableElement("its `user_id` cannot be used.")
+    role = value.get("role") or mapping(value.get("metadata")).get("role")
+    of_agent = isinstance(value.get("agent_id"), str) and not user_id
+    yield ImportedMemory(
+        text=text,
+        user_id=user_id,
+        tags=usable_tags(value.get("categories")),
+        since=since if since is None or since <= now else None,
+        metadata=mapping(value.get("metadata")),
+        is_generated=role == "assistant" or of_agent,
+    )

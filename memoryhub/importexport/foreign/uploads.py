@@ -1,0 +1,240 @@
+"""Imports of uploaded files: chunks into the data folder, then jobs that preview, import and undo."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.text import format_lazy
+from django.utils.timezone import now as clock
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.auth import audit
+from memoryhub.auth.principals import Principal, job_principal
+from memoryhub.errors import DomainError
+from memoryhub.importexport.foreign.archives import Archive, open_archive
+from memoryhub.importexport.foreign.imports import (
+    CannotImport,
+    ImportContext,
+    dry_step,
+    import_records,
+    report_values,
+    resolve_format,
+    undo_rows,
+)
+from memoryhub.importexport.foreign.models import Import, ImportedRow
+from memoryhub.importexport.native.importer import TargetNames
+from memoryhub.importexport.native.jsonl import BrokenFile, Note, Report
+from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.retries import OPEN, Postponed, State
+
+KIND: Final = "import_file"
+MAX_UPLOAD_BYTES: Final = 8 * 2**30
+RETENTION: Final = timedelta(days=7)
+SECONDS_PER_BATCH: Final = 60.0
+SUFFIXES: Final = (".zip", ".json", ".jsonl", ".af", ".md")
+UNDO_REASON: Final = "Undo of an import."
+
+PREVIEW, RUN, UNDO = "preview", "run", "undo"
+AUDIT_VERBS: Final = {PREVIEW: "preview", RUN: "import", UNDO: "undo"}
+RUNNING_STATES: Final = {PREVIEW: "previewing", RUN: "importing", UNDO: "undoing"}
+STATES: Final = ("uploading", *RUNNING_STATES.values(), "previewed", "imported", "undone", "failed")
+
+
+class WrongOffset(DomainError):
+    """A chunk that does not start at the end of the received bytes; `size` is their number."""
+
+    code = "wrong_offset"
+    field = "offset"
+
+    def __init__(self, size: int) -> None:
+        self.members = {"size": size}
+        super().__init__(format_lazy(_("There are {size} bytes so far; send those that follow."), size=size))
+
+
+class WrongImportState(DomainError):
+    """The import is in another state than this needs."""
+
+    code = "wrong_import_state"
+
+
+@transaction.atomic
+def append_chunk(*, row: Import, offset: int, data: bytes) -> Import:
+    """Append bytes to an import's file; a repeated chunk changes nothing. Raises WrongOffset."""
+    row = Import.objects.select_for_update().select_related("actor__agent").get(actor_id=row.actor_id, pk=row.pk)
+    if row.imported_at is not None:
+        raise WrongImportState(_("This file was imported already; begin another import."))
+    if offset + len(data) <= row.size:
+        return row
+    if offset != row.size:
+        raise WrongOffset(row.size)
+    if row.size + len(data) > MAX_UPLOAD_BYTES:
+        raise CannotImport(format_lazy(_("A file has at most {most} bytes."), most=MAX_UPLOAD_BYTES))
+    path = upload_path(row)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.truncate(row.size)  # remove bytes of a chunk whose transaction was rolled back
+        file.seek(row.size)
+        file.write(data)
+    row.size += len(data)
+    row.save(update_fields=["size"])
+    return row
+
+
+def upload_path(row: Import) -> Path:
+    suffix = PurePosixPath(row.file_name).suffix.lower()
+    return uploads_folder() / f"{row.pk}{suffix if suffix in SUFFIXES else ''}"
+
+
+def files_of(actor_id: UUID) -> list[Path]:
+    """Return the uploaded files of an actor's imports; waits for chunks that are being written."""
+    return [upload_path(row) for row in Import.objects.select_for_update().filter(actor_id=actor_id)]
+
+
+def uploads_folder() -> Path:
+    return Path(settings.ENVIRONMENT.data_dir) / "imports"
+
+
+def with_jobs(rows: Sequence[Import]) -> Sequence[Import]:
+    """Set each import's `job`, its latest; None where it has none."""
+    jobs = Job.objects.filter(actor_id__in={row.actor_id for row in rows}, kind=KIND)
+    jobs = jobs.filter(key__in=[str(row.pk) for row in rows]).order_by("created_at", "id")
+    latest = {job.key: job for job in jobs}
+    for row in rows:
+        row.job = latest.get(str(row.pk))
+    return rows
+
+
+def state_of(row: Import) -> str:
+    """Return the state of an import that was loaded `with_jobs`."""
+    if row.job is not None and row.job.state in OPEN:
+        return RUNNING_STATES[row.job.payload["verb"]]
+    if "problem" in row.report or (row.job is not None and row.job.state != State.DONE):
+        return "failed"
+    if row.undone_at is not None:
+        return "undone"
+    if row.imported_at is not None:
+        return "imported"
+    return "previewed" if row.previewed_at is not None else "uploading"
+
+
+@transaction.atomic
+def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
+    """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState."""
+    row = Import.objects.select_for_update().get(actor_id=row.actor_id, pk=row.pk)
+    job = with_jobs([row])[0].job
+    if job is not None and job.state in OPEN:
+        raise WrongImportState(_("Another job of this import is under way; wait for it."))
+    has_rows = (
+        row.imported_at is not None or ImportedRow.objects.filter(actor_id=row.actor_id, import_id=row.pk).exists()
+    )
+    if verb == UNDO and (row.undone_at is not None or not has_rows):
+        raise WrongImportState(_("There is nothing to undo: it was not imported, or is undone already."))
+    if verb != UNDO and (row.imported_at is not None or not row.size):
+        raise WrongImportState(_("There is no file to import: send it first, or begin another import."))
+    audit.record(by=by, verb=AUDIT_VERBS[verb], row=row, now=now)
+    return enqueue(KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb})
+
+
+def run_import_step(job: JobContext) -> Any:
+    """Preview, run or undo an import, from where the last attempt stopped."""
+    rows = Import.objects.filter(actor_id=UUID(str(job.actor_id))).select_related("actor__agent")
+    row = rows.get(pk=job.payload["import"])
+    return _undo(job, row) if job.payload["verb"] == UNDO else _import(job, row)
+
+
+def _import(job: JobContext, row: Import) -> Any:
+    dry_run = job.payload["verb"] == PREVIEW
+    cursor = job.cursor or {"records": 0, "report": {}}
+    names = TargetNames(row.actor.agent_id, None if row.names_users else row.actor.user_id)
+    stored = cursor["report"]
+    counts: dict[str, Any] = {name: Counter(stored.get(name, {})) for name in ("made", "known", "refused", "reasons")}
+    context = ImportContext(
+        format=row.format,
+        names=names,
+        by=row.by,
+        now=clock(),
+        dry_run=dry_run,
+        row=row,
+        report=Report(**counts, notes=[Note(**note) for note in stored.get("notes", [])]),
+    )
+    problem = ""
+    try:
+        archive = open_archive(upload_path(row), name=row.file_name)
+        context.format = resolve_format(archive, row.format, names)
+        import_records(archive, context=context, step=_step_factory(job, archive, context), skip=cursor["records"])
+    except (BrokenFile, CannotImport) as error:
+        problem = str(error)
+    except FileNotFoundError:
+        problem = "The uploaded file is gone; begin another import."
+
+    def writes() -> None:
+        row.format = context.format
+        row.report = report_values(context.report) | ({"problem": problem} if problem else {})
+        if not problem:
+            setattr(row, "previewed_at" if dry_run else "imported_at", context.now)
+        row.save(update_fields=["format", "report", "previewed_at", "imported_at"])
+        if not problem and not dry_run:
+            transaction.on_commit(lambda: upload_path(row).unlink(missing_ok=True))
+
+    return writes
+
+
+def _step_factory(job: JobContext, archive: Archive, context: ImportContext) -> Any:
+    """Return a context manager per batch: a step of the job that stores the number of records and the report."""
+
+    @contextmanager
+    def step(number: int) -> Iterator[None]:
+        cursor: dict[str, Any] = {}
+        outer: AbstractContextManager[None] = job.step(cursor=cursor, done=archive.done, total=archive.total)
+        if context.dry_run:
+            with dry_step(context):
+                yield
+            with outer:
+                cursor.update(records=number, report=report_values(context.report))
+        else:
+            with outer:
+                yield
+                cursor.update(records=number, report=report_values(context.report))
+        if job.seconds_left < SECONDS_PER_BATCH:
+            raise Postponed("The file is long; the next attempt goes on from here.", seconds=0)
+
+    return step
+
+
+def _undo(job: JobContext, row: Import) -> Any:
+    kept = job.cursor["kept"] if job.cursor else 0
+    total = done = 0
+    while True:
+        cursor = {"kept": kept}
+        with job.step(cursor=cursor, done=done, total=max(total, done)):
+            count, stayed = undo_rows(row=row, by=job_principal(KIND, job.id), reason=UNDO_REASON, now=clock())
+            kept, done = kept + stayed, done + count
+            cursor["kept"] = kept
+        if not count:
+            break
+        if job.seconds_left < SECONDS_PER_BATCH:
+            raise Postponed("There is much to undo; the next attempt goes on from here.", seconds=0)
+
+    def writes() -> None:
+        row.undone_at = clock()
+        row.report = {**row.report, "kept": kept}
+        row.save(update_fields=["undone_at", "report"])
+
+    return writes
+
+
+def delete_old_uploads(now: datetime) -> int:
+    """Delete uploaded files that were not imported for a week; return their number."""
+    old = [path for path in uploads_folder().glob("*") if path.stat().st_mtime < (now - RETENTION).timestamp()]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)

@@ -1,0 +1,1 @@
+"""Loss-free export and import of actors in memoryhub's own format."""
