@@ -7,7 +7,7 @@ class SummariesConfig(AppConfig):
     name = "summaries"
 
     def ready(self) -> None:
-        from conversations.actions import context, sessions
+        from conversations.actions import project_routing, sessions
         from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
@@ -29,7 +29,7 @@ class SummariesConfig(AppConfig):
         UNDOERS.update({imports.DOCUMENT_KIND: imports.undo_documents, imports.PROJECT_KIND: imports.undo_projects})
         UNDO_HANDLERS.append(imports.undo_summaries)
         sessions.SUMMARY_SOURCES.append(session_summary)
-        context.ROUTERS.append(route)
+        project_routing.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces
         EXCLUDED_TABLES["summaries.SummaryDraft"] = "A job's intermediate state; without it a summary is written anew."
         PAGES.extend(panels.PAGES)

@@ -17,12 +17,13 @@ from uuid import UUID
 
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from conversations.actions.context import UNNAMED, ContextRequest, assemble_context, with_instructions
+from conversations.actions.context import ContextRequest, assemble_context, with_instructions
 from conversations.actions.messages import abandon, add_messages, show_branch
 from conversations.actions.sessions import open_session
 from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
+from conversations.domain.routing import UNNAMED
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.access import Tenant, lock_actor, visible_to
 from memoryhub.auth.principals import Principal

@@ -1,7 +1,4 @@
-"""Assemble a context: route, collect the layers' candidates, fit them into the limit, store the receipt (SPEC X1–X12).
-
-The router is registered by the app of projects; how projects are stored is not known here.
-"""
+"""Assemble a context: route, collect candidates, fit them into the limit, store the receipt (SPEC X1–X12)."""
 
 import logging
 import secrets
@@ -11,170 +8,36 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import cached_property, lru_cache
 from typing import Any, Final, cast
-from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
 from django.db.models import Q
 from django.utils.module_loading import import_string
-from django.utils.translation import gettext_lazy as _
 from prometheus_client import Counter, Histogram
-from psycopg.types.json import Jsonb
 
+from conversations.actions.project_routing import route_to_project
+from conversations.actions.receipts import store_receipt
 from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
 from conversations.domain.content import Block, Language
 from conversations.domain.formats import Format
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, LayerResult
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
+from conversations.domain.routing import AUTO, UNNAMED, Routing
 from conversations.models import SPOKEN, Message, Receipt, Session
-from memoryhub.auth import audit
-from memoryhub.auth.access import Tenant, UnknownRow, ensure_actor
+from memoryhub.auth.access import Tenant, ensure_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import release_connection
-from memoryhub.db.prepared import PreparedQuery, prepared_cursor
+from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.query import SearchQuery
 from memoryhub.search.query_text import MAX_EARLIER_TURNS
-from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time
 
-AUTO: Final = "auto"
-"""In place of a project's name: find it by the message."""
-
-UNNAMED: Final = ""
-"""No project was named: the policy may route, else the agent's `current_project` counts. None means no project."""
-
 LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
-
-CHANNEL: Final = "api"
-"""The channel of a message without a session."""
-
-
-@dataclass(frozen=True)
-class Routing:
-    """A router's decision; without a project the user is asked, or a new one is proposed.
-
-    `discloses`: the answer is to name the project that it used. `degraded`: a language model should have decided, and
-    was unavailable. `candidates`: projects to offer where the user is to be asked.
-    """
-
-    id: UUID
-    project: str | None
-    confidence: str
-    action: str
-    proposed_name: str | None
-    discloses: bool = False
-    degraded: bool = False
-    candidates: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        values = {**asdict(self), "id": str(self.id)}
-        return {name: values[name] for name in ("id", "project", "confidence", "action", "proposed_name")}
-
-
-ROUTERS: Final[list[Callable[..., Routing | None]]] = []
-"""The router, where an app has registered one; the last counts."""
-
-
-def route_to_project(
-    *,
-    tenant: Tenant,
-    message: str,
-    project: str | None,
-    session: Session | None,
-    dry_run: bool = False,
-    by: Principal,
-    now: datetime,
-) -> Routing | None:
-    """Return the decision for a message that names no project (UNNAMED), or AUTO; None where nothing is to be routed.
-
-    Messages that name none are routed only where the agent's policy says so, which the router checks. The decision of
-    a dry run is not stored. Network.
-    """
-    if not ROUTERS or project not in (UNNAMED, AUTO):
-        return None
-    return ROUTERS[-1](
-        tenant=tenant,
-        message=message,
-        channel=session.channel if session else CHANNEL,
-        session=session,
-        is_requested=project == AUTO,
-        dry_run=dry_run,
-        by=by,
-        now=now,
-    )
-
-
-# Empties the excerpts of some sources in every receipt that has one as a candidate; the items themselves stay.
-FORGET_SOURCES = """
-UPDATE conversations_receipt SET items = (
-    SELECT coalesce(jsonb_agg(
-        CASE WHEN item ->> 'source_id' = ANY(%(ids)s::text[]) OR item -> 'memory_ids' ?| %(ids)s::text[]
-            THEN item || '{"excerpt": ""}' ELSE item END
-        ORDER BY place
-    ), '[]')
-    FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
-)
-WHERE source_ids && %(ids)s::uuid[]
-"""
-
-
-# An actor that was erased meanwhile has no receipts; one that is there stays until the receipt is written.
-INSERT_RECEIPT = """
-INSERT INTO conversations_receipt
-    (id, actor_id, session_id, created_at, query, token_limit, total_tokens, metadata, items, source_ids)
-SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE id = %s FOR KEY SHARE
-"""
-
-
-def _store_receipt(actor: Actor, request: "ContextRequest", context: "AssembledContext", now: datetime) -> Receipt:
-    """Store the receipt of a context, in one statement. Raises UnknownRow where the actor was erased meanwhile."""
-    assembly = context.assembly
-    items = [item.as_json() for item in assembly.items]
-    receipt = Receipt(
-        actor=actor,
-        session=request.session,
-        created_at=now,
-        query=request.message,
-        token_limit=assembly.metadata.token_limit,
-        total_tokens=assembly.metadata.total_tokens,
-        metadata={**context.metadata, "asked": request.as_json()},
-        items=items,
-        source_ids=sorted(
-            {key for item in assembly.items for key in (item.source_id, *(item.memory_ids or ())) if key}
-        ),
-    )
-    values: list[Any] = [
-        receipt.pk, receipt.session_id, now, receipt.query, receipt.token_limit, receipt.total_tokens,
-        Jsonb(receipt.metadata), Jsonb(items), receipt.source_ids, actor.pk,
-    ]  # fmt: skip
-    with prepared_cursor() as cursor:
-        cursor.execute(INSERT_RECEIPT, values)
-        if not cursor.rowcount:
-            raise UnknownRow(_("The user was erased meanwhile."))
-    receipt._state.adding = False
-    return receipt
-
-
-FORGET_BATCH_SIZE: Final = 1_000
-"""Ids that one statement searches receipts for."""
-
-
-def forget_sources(source_ids: Sequence[UUID]) -> None:
-    """Remove the texts of deleted or rejected memories, or of deleted messages, from every receipt.
-
-    Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
-    """
-    with connection.cursor() as cursor:
-        for start in range(0, len(source_ids), FORGET_BATCH_SIZE):
-            batch = source_ids[start : start + FORGET_BATCH_SIZE]
-            cursor.execute(FORGET_SOURCES, {"ids": [str(source_id) for source_id in batch]})
-
 
 log = logging.getLogger(__name__)
 
@@ -312,9 +175,22 @@ def assemble_context(
         return context
     if tenant.agent is not None:
         actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
-        context = replace(context, receipt=_store_receipt(actor, request, context, now))
+        receipt = store_receipt(
+            actor=actor,
+            session=request.session,
+            message=request.message,
+            assembly=assembly,
+            metadata=receipt_metadata(request, context),
+            now=now,
+        )
+        context = replace(context, receipt=receipt)
     _observe(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
     return context
+
+
+def receipt_metadata(request: ContextRequest, context: AssembledContext) -> dict[str, Any]:
+    """Return the metadata that a receipt keeps: the answer's, and the request, so that the call can be repeated."""
+    return {**context.metadata, "asked": request.as_json()}
 
 
 def _policy(tenant: Tenant, request: ContextRequest) -> ContextPolicy:
@@ -459,16 +335,3 @@ def _observe(metadata: Metadata, *, latency_ms: float, has_session: bool) -> Non
     if has_session:
         WITH_SESSION.inc()
         SUMMARY_HITS.inc(int(metadata.has_session_summary))
-
-
-@transaction.atomic
-def store_preview_receipt(
-    *, tenant: Tenant, request: ContextRequest, context: AssembledContext, by: Principal, now: datetime
-) -> Receipt:
-    """Store the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
-    if tenant.actor is None:
-        raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
-    trial = replace(context, metadata={**context.metadata, "is_trial": True})
-    receipt = _store_receipt(tenant.actor, request, trial, now)
-    audit.record(by=by, verb="keep", row=receipt, actor=tenant.actor, now=now)
-    return receipt

@@ -9,8 +9,8 @@ from uuid import UUID, uuid5
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
-from conversations.actions.context import forget_sources
 from conversations.actions.messages import add_messages, insert_messages, message_index_entries, message_values
+from conversations.actions.receipts import forget_sources
 from conversations.domain.messages import NewMessage, Numbered, Role
 from conversations.models import Message, Session
 from memoryhub.auth import audit

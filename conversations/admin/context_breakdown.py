@@ -14,7 +14,6 @@ from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import AUTO, UNNAMED
 from conversations.domain.assembly import Assembly
 from conversations.domain.budget import Reason
 from conversations.domain.layers import (
@@ -29,6 +28,7 @@ from conversations.domain.layers import (
     WORKING,
 )
 from conversations.domain.policy import LAYER_NAMES
+from conversations.domain.routing import AUTO, UNNAMED
 from memoryhub.admin.base import excerpt, format_count
 
 Item = Mapping[str, Any]

@@ -25,15 +25,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import (
-    AUTO,
     EMBEDDER,
     ROUTING,
-    UNNAMED,
     AssembledContext,
     ContextRequest,
     assemble_context,
-    store_preview_receipt,
+    receipt_metadata,
 )
+from conversations.actions.receipts import store_preview_receipt
 from conversations.admin.context_breakdown import (
     LAYER_LABELS,
     REASON_LABELS,
@@ -59,6 +58,7 @@ from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING
 from conversations.domain.policy import CALL_OPTIONS
+from conversations.domain.routing import AUTO, UNNAMED
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import as_uuid, clock, excerpt, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_text
@@ -317,7 +317,13 @@ def _memory_outcome(result: Result, memory: str) -> str:
 def _save_receipt(request: HttpRequest, result: Result) -> Receipt | None:
     try:
         return store_preview_receipt(
-            tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
+            tenant=result.tenant,
+            session=result.request.session,
+            message=result.request.message,
+            assembly=result.context.assembly,
+            metadata=receipt_metadata(result.request, result.context),
+            by=principal(request),
+            now=clock(),
         )
     except DomainError as error:
         result.notices.append(str(error))

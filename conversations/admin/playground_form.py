@@ -11,8 +11,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from conversations.actions.context import UNNAMED
 from conversations.domain.policy import CALL_OPTIONS, ContextPolicy
+from conversations.domain.routing import UNNAMED
 from conversations.models import Receipt
 from memoryhub.admin.base import as_uuid, truncated
 from memoryhub.admin.fields import ProseField

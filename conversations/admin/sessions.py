@@ -15,11 +15,12 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import EMBEDDER, ROUTING, UNNAMED
+from conversations.actions.context import EMBEDDER, ROUTING
 from conversations.actions.sessions import end_session
 from conversations.admin.context_breakdown import LAYER_LABELS, candidate_groups, project_label, token_budget
 from conversations.admin.timeline import summarise_url, timeline_context, tool_lines
 from conversations.domain.messages import TurnState
+from conversations.domain.routing import UNNAMED
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
     EXCERPT_SOURCE_LENGTH,

@@ -25,7 +25,6 @@ from conversations.actions.chat import (
     prepare_turn,
     stream_answer,
 )
-from conversations.actions.context import UNNAMED
 from conversations.api.blocks import MAX_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
 from conversations.api.serializers import (
     MAX_TOOLS,
@@ -38,6 +37,7 @@ from conversations.api.serializers import (
 )
 from conversations.api.views import wrong_options
 from conversations.domain.content import calls_in
+from conversations.domain.routing import UNNAMED
 from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem, problem_for
 from memoryhub.api.fields import IdField, ItemsField, TenantSerializer, TextField

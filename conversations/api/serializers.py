@@ -7,7 +7,6 @@ from typing import Any, Final
 from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 
-from conversations.actions.context import UNNAMED
 from conversations.api.blocks import (
     MAX_BLOCKS,
     MAX_ID_LENGTH,
@@ -19,6 +18,7 @@ from conversations.api.blocks import (
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import ASSISTANT_NAMES, NewMessage, Role, role_and_author, text_of_blocks
 from conversations.domain.policy import CALL_OPTIONS, ContextPolicy
+from conversations.domain.routing import UNNAMED
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (
     IdField,

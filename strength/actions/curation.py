@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_sources
+from conversations.actions.receipts import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow

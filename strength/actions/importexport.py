@@ -18,7 +18,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Least
 
-from conversations.actions.context import forget_sources
+from conversations.actions.receipts import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Principal

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from conversations.actions.context import AUTO, UNNAMED, Routing, route_to_project
+from conversations.actions.project_routing import route_to_project
+from conversations.domain.routing import AUTO, UNNAMED, Routing
 from memoryhub.auth.access import Tenant, lock_actor, resolve_many
 from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import text_query

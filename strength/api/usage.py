@@ -10,8 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.context import UNNAMED
 from conversations.api.serializers import RoutingOut
+from conversations.domain.routing import UNNAMED
 from memoryhub.api.fields import (
     MAX_JSON_BYTES,
     IdField,

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
 
-from conversations.actions.context import forget_sources
+from conversations.actions.receipts import forget_sources
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError

@@ -15,7 +15,7 @@ from django.db.models.functions import TruncDate
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import forget_sources
+from conversations.actions.receipts import forget_sources
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow, lock_actor

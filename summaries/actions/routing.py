@@ -21,7 +21,7 @@ from django.db.models.functions import Coalesce, Left, Right, RowNumber
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import Routing
+from conversations.domain.routing import Routing
 from conversations.models import Session
 from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow, ensure_actor, lock_actor

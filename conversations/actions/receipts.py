@@ -1,0 +1,114 @@
+"""Store receipts of contexts, and remove from them the texts that must not be kept (SPEC X9)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils.translation import gettext_lazy as _
+from psycopg.types.json import Jsonb
+
+from conversations.domain.assembly import Assembly
+from conversations.models import Receipt, Session
+from memoryhub.auth import audit
+from memoryhub.auth.access import Tenant, UnknownRow
+from memoryhub.auth.principals import Principal
+from memoryhub.db.prepared import prepared_cursor
+from memoryhub.tenancy.models import Actor
+
+# FOR KEY SHARE: the actor cannot be erased before the receipt is written; an erased actor has no row, and no receipt.
+INSERT_RECEIPT: Final = """
+INSERT INTO conversations_receipt
+    (id, actor_id, session_id, created_at, query, token_limit, total_tokens, metadata, items, source_ids)
+SELECT %s, id, %s, %s, %s, %s, %s, %s, %s, %s::uuid[] FROM memoryhub_actor WHERE id = %s FOR KEY SHARE
+"""
+
+# Empties the excerpts of some sources in every receipt that has one as a candidate; the items themselves are kept.
+FORGET_SOURCES: Final = """
+UPDATE conversations_receipt SET items = (
+    SELECT coalesce(jsonb_agg(
+        CASE WHEN item ->> 'source_id' = ANY(%(ids)s::text[]) OR item -> 'memory_ids' ?| %(ids)s::text[]
+            THEN item || '{"excerpt": ""}' ELSE item END
+        ORDER BY place
+    ), '[]')
+    FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
+)
+WHERE source_ids && %(ids)s::uuid[]
+"""
+
+FORGET_BATCH_SIZE: Final = 1_000
+"""Ids that one statement searches receipts for."""
+
+
+def store_receipt(
+    *,
+    actor: Actor,
+    session: Session | None,
+    message: str,
+    assembly: Assembly,
+    metadata: Mapping[str, Any],
+    now: datetime,
+) -> Receipt:
+    """Store the receipt of a context, in one statement. Raises UnknownRow where the actor no longer exists."""
+    items = [item.as_json() for item in assembly.items]
+    receipt = Receipt(
+        actor=actor,
+        session=session,
+        created_at=now,
+        query=message,
+        token_limit=assembly.metadata.token_limit,
+        total_tokens=assembly.metadata.total_tokens,
+        metadata=dict(metadata),
+        items=items,
+        source_ids=sorted(
+            {key for item in assembly.items for key in (item.source_id, *(item.memory_ids or ())) if key}
+        ),
+    )
+    values: list[Any] = [
+        receipt.pk, receipt.session_id, now, receipt.query, receipt.token_limit, receipt.total_tokens,
+        Jsonb(receipt.metadata), Jsonb(items), receipt.source_ids, actor.pk,
+    ]  # fmt: skip
+    with prepared_cursor() as cursor:
+        cursor.execute(INSERT_RECEIPT, values)
+        if not cursor.rowcount:
+            raise UnknownRow(_("The user was erased meanwhile."))
+    receipt._state.adding = False  # inserted by the statement above, so that a later save() updates
+    return receipt
+
+
+@transaction.atomic
+def store_preview_receipt(
+    *,
+    tenant: Tenant,
+    session: Session | None,
+    message: str,
+    assembly: Assembly,
+    metadata: Mapping[str, Any],
+    by: Principal,
+    now: datetime,
+) -> Receipt:
+    """Store the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
+    if tenant.actor is None:
+        raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
+    receipt = store_receipt(
+        actor=tenant.actor,
+        session=session,
+        message=message,
+        assembly=assembly,
+        metadata={**metadata, "is_trial": True},
+        now=now,
+    )
+    audit.record(by=by, verb="keep", row=receipt, actor=tenant.actor, now=now)
+    return receipt
+
+
+def forget_sources(source_ids: Sequence[UUID]) -> None:
+    """Remove the texts of deleted or rejected memories, or of deleted messages, from every receipt.
+
+    Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
+    """
+    with connection.cursor() as cursor:
+        for start in range(0, len(source_ids), FORGET_BATCH_SIZE):
+            batch = source_ids[start : start + FORGET_BATCH_SIZE]
+            cursor.execute(FORGET_SOURCES, {"ids": [str(source_id) for source_id in batch]})
