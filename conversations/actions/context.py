@@ -3,6 +3,7 @@
 import logging
 import secrets
 import time
+from collections import Counter as TallyCounter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, tzinfo
@@ -16,10 +17,10 @@ from prometheus_client import Counter, Histogram
 
 from conversations.actions.project_routing import route_to_project
 from conversations.actions.receipts import store_receipt
-from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
+from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
 from conversations.domain.content import Block, Language
 from conversations.domain.formats import Format
-from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, LayerResult
+from conversations.domain.layers import BY_NAME, PROJECT, SESSION_SUMMARY, WORKING, LayerResult
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.domain.routing import AUTO, UNNAMED, Routing
@@ -184,7 +185,7 @@ def assemble_context(
             now=now,
         )
         context = replace(context, receipt=receipt)
-    _observe(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
+    _observe(assembly, latency_ms=latency_ms, has_session=request.session is not None)
     return context
 
 
@@ -319,19 +320,13 @@ def _exact_tokens(assembly: Assembly, context_format: Format) -> int | None:
         return None
 
 
-def _observe(metadata: Metadata, *, latency_ms: float, has_session: bool) -> None:
+def _observe(assembly: Assembly, *, latency_ms: float, has_session: bool) -> None:
+    metadata = assembly.metadata
     LATENCY.observe(latency_ms)
     TOKENS.observe(metadata.total_tokens)
-    for layer, entered in (
-        ("working", metadata.working_memory_count),
-        ("semantic", metadata.semantic_memory_count),
-        ("recall", metadata.recall_count),
-        ("pinned", metadata.pinned_count),
-        ("profile", metadata.profile_count),
-        ("session_summary", int(metadata.has_session_summary)),
-        ("project", int(metadata.project is not None)),
-    ):
-        LAYER_USAGE.labels(layer).inc(entered)
+    entered = TallyCounter(item.layer for item in assembly.items if item.included)
+    for layer in BY_NAME:
+        LAYER_USAGE.labels(layer).inc(entered[layer])
     if has_session:
         WITH_SESSION.inc()
         SUMMARY_HITS.inc(int(metadata.has_session_summary))

@@ -16,29 +16,18 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.assembly import Assembly
 from conversations.domain.budget import Reason
-from conversations.domain.layers import (
-    PINNED,
-    PROFILE,
-    PROJECT,
-    RECALL,
-    SEMANTIC,
-    SESSION_SUMMARY,
-    SYSTEM,
-    USER_MESSAGE,
-    WORKING,
-)
-from conversations.domain.policy import LAYER_NAMES
+from conversations.domain.layers import BY_NAME, LAYERS, MEMORY_LAYERS, PINNED, SYSTEM, USER_MESSAGE
 from conversations.domain.routing import AUTO, UNNAMED
 from memoryhub.admin.base import excerpt, format_count
 
 Item = Mapping[str, Any]
 
-LAYER_ORDER: Final = (SYSTEM, PINNED, PROFILE, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY, WORKING, USER_MESSAGE)
+LAYER_ORDER: Final = (SYSTEM, *(layer.name for layer in LAYERS), USER_MESSAGE)
 """Layers in the order of the prompt."""
 
 LAYER_LABELS: Final[Mapping[str, Any]] = {
     SYSTEM: _("System prompt"),
-    **LAYER_NAMES,
+    **{layer.name: layer.label for layer in LAYERS},
     USER_MESSAGE: _("The user’s message"),
 }
 FRAME: Final = "frame"
@@ -69,21 +58,19 @@ WEIGHTED_SCORES: Final = ("similarity_weighted", "strength_weighted", "recency_w
 
 # Pages of sources. Memories and summaries live above this app: their pages are known by name only.
 SOURCE_PAGES: Final = {
-    PINNED: "admin:strength_memory_change",
-    PROFILE: "admin:strength_memory_change",
-    SEMANTIC: "admin:strength_memory_change",
-    RECALL: "admin:conversations_message_change",
-    WORKING: "admin:conversations_message_change",
-    SESSION_SUMMARY: "admin:summaries_summary_change",
-    PROJECT: "admin:summaries_document_change",
+    "memory": "admin:strength_memory_change",
+    "message": "admin:conversations_message_change",
+    "summary": "admin:summaries_summary_change",
+    "document": "admin:summaries_document_change",
 }
+"""By kind of candidate."""
+
 PROFILE_PAGE: Final = "admin:strength_profile_change"
-MEMORY_LAYERS: Final = (PINNED, PROFILE, SEMANTIC)
 CURATE_PAGE: Final = "admin:strength_memory_curate"
+ARCHIVE: Final = ("archive", _("Archive"))
 LAYER_VERBS: Final[Mapping[str, Sequence[tuple[str, Any]]]] = {
-    PINNED: (("unpin", _("Unpin")), ("archive", _("Archive"))),
-    PROFILE: (("pin", _("Pin")), ("archive", _("Archive"))),
-    SEMANTIC: (("pin", _("Pin")), ("archive", _("Archive"))),
+    **{layer: (("pin", _("Pin")), ARCHIVE) for layer in MEMORY_LAYERS},
+    PINNED: (("unpin", _("Unpin")), ARCHIVE),
 }
 MAX_PER_LAYER: Final = 40
 EXCERPT_LENGTH: Final = 200
@@ -224,11 +211,15 @@ def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> dict[str
         "score": item["final_score"],
         "parts": _parts(item["score_breakdown"] or {}),
         "why": REASON_LABELS.get(item["reason"], item["reason"]),
-        "page": _page_url(PROFILE_PAGE if is_line else SOURCE_PAGES.get(layer), key),
+        "page": _page_url(PROFILE_PAGE if is_line else _source_page(layer), key),
         "curate": curate,
         "verbs": LAYER_VERBS[layer] if curate else (),
         "change": _change(item, before) if before else "",
     }
+
+
+def _source_page(layer: str) -> str | None:
+    return SOURCE_PAGES[BY_NAME[layer].kind] if layer in BY_NAME else None
 
 
 def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from conversations.domain.content import (
 )
 from conversations.domain.formats import PromptWriter
 from conversations.domain.layers import (
+    BY_NAME,
     PINNED,
     PRECEDENCE,
     PROFILE,
@@ -82,22 +83,6 @@ CUT_ORDER: Final = (
 
 MAX_EARLIER_BYTES: Final = 600
 """Bytes that a shortened message keeps, about 150 tokens."""
-
-SWITCHES: Final[Mapping[str, str]] = {
-    PINNED: "include_pinned",
-    SEMANTIC: "include_semantic_memory",
-    PROFILE: "include_profile",
-    RECALL: "include_recall",
-    PROJECT: "include_project",
-    SESSION_SUMMARY: "include_session_summary",
-}
-
-CONTENT_KINDS: Final[Mapping[str, str]] = {
-    WORKING: "message",
-    RECALL: "message",
-    **dict.fromkeys((PINNED, SEMANTIC, PROFILE), "memory"),
-}
-"""Kinds of candidates by layer, of layers that may offer the same."""
 
 
 class Reason(StrEnum):
@@ -236,7 +221,6 @@ def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[lis
             seen |= identities
         else:
             rejected[place] = reason
-    limits = {SEMANTIC: policy.semantic_memory_limit, RECALL: policy.recall_limit, SESSION_SUMMARY: 1}
     if layer == WORKING:
         current = [place for place in places if candidates[place].is_current]
         # With caching, messages of earlier sessions are additional.
@@ -245,7 +229,8 @@ def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[lis
     elif layer == PROFILE:
         kept = _select_within(policy.profile_max_tokens, places, writer)
     else:
-        kept = places[: limits.get(layer)]
+        limit = BY_NAME[layer].max_entries
+        kept = places[: getattr(policy, limit) if isinstance(limit, str) else limit]
     return kept, rejected | {place: Reason.LIMIT for place in places if place not in kept}
 
 
@@ -261,10 +246,10 @@ def _select_within(limit: int, places: Sequence[int], writer: PromptWriter) -> l
 
 
 def _rejection_reason(candidate: Candidate, policy: ContextPolicy) -> Reason | None:
-    switch = SWITCHES.get(candidate.layer)
-    if switch is not None and not getattr(policy, switch):
+    layer = BY_NAME[candidate.layer]
+    if layer.switch and not getattr(policy, layer.switch):
         return Reason.SWITCHED_OFF
-    if candidate.layer in (WORKING, RECALL) and candidate.role not in ("user", "assistant"):
+    if layer.kind == "message" and candidate.role not in ("user", "assistant"):
         return Reason.ROLE
     content = candidate.content
     if not blocks_of(content) or (candidate.layer != WORKING and is_blank(plain_text(content, "en"))):
@@ -277,7 +262,7 @@ def _identities(candidate: Candidate) -> frozenset[str]:
 
     A line of a written profile is a duplicate of each of its source memories.
     """
-    kind = CONTENT_KINDS.get(candidate.layer, candidate.layer)
+    kind = BY_NAME[candidate.layer].kind
     ids = [candidate.source_id] if candidate.memory_ids is None else candidate.memory_ids
     keys = {f"{kind} {each}" for each in ids if each is not None}
     if kind == "memory":

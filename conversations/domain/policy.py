@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from conversations.domain.layers import PINNED, PRECEDENCE, PROFILE, PROJECT, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING
+from conversations.domain.layers import BY_NAME, PRECEDENCE
 from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.policy import Check, Input, Policy, PolicyError, number, one_of, switch, text, whole
 
@@ -21,16 +21,6 @@ PLACEMENTS: Final = {
     AUTO_PLACEMENT: _("chosen by itself"),
     BEFORE_HISTORY: _("before the history"),
     WITH_USER_MESSAGE: _("with the message"),
-}
-
-LAYER_NAMES: Final = {
-    PINNED: _("Pinned memories"),
-    WORKING: _("Last messages"),
-    SEMANTIC: _("Related memories"),
-    PROFILE: _("About the user"),
-    RECALL: _("Earlier messages"),
-    PROJECT: _("Project memory"),
-    SESSION_SUMMARY: _("Session summary"),
 }
 
 MAX_TOKENS_LIMIT: Final = 2**53
@@ -128,7 +118,7 @@ class ContextPolicy(Policy):
                 _("null, or shares above 0 that sum to at most 1, by layer: {layers}"), layers=", ".join(PRECEDENCE)
             ),
             Input.PARTS,
-            parts=LAYER_NAMES,
+            parts={name: BY_NAME[name].label for name in PRECEDENCE},
         ).described(_("Shares of the layers"), _("shares of the limit by layer")),
         "include_pinned": switch().described(_("Pinned memories"), _("pinned memories in contexts")),
         "include_semantic_memory": switch().described(

@@ -17,7 +17,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.layers import PINNED, PROFILE, SEMANTIC
+from conversations.domain.layers import MEMORY_LAYERS
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
@@ -61,9 +61,6 @@ _ask: Final = partial(complete_json, deadline_seconds=30.0, max_output_tokens=1_
 MAX_PASSAGES: Final = 20
 MAX_COMPARED_LENGTH: Final = 20_000
 """Characters of each memory that are compared, which bounds the delay of the answer."""
-
-MEMORY_LAYERS: Final = frozenset({PINNED, SEMANTIC, PROFILE})
-"""Context layers whose items are memories."""
 
 LEARNABLE: Final = frozenset({Status.ACTIVE, Status.ARCHIVED})
 """States in which a memory can be reinforced."""
