@@ -15,9 +15,9 @@ class MemoryhubConfig(AppConfig):
         from memoryhub import maintenance_jobs  # noqa: F401  registering its jobs
         from memoryhub.admin import dashboard, imports, palette, sign_in, usage, users
         from memoryhub.admin.labels import label_models
-        from memoryhub.api.health import require_database
         from memoryhub.auth.erasure import FILE_SOURCES
         from memoryhub.auth.roles import apply_roles
+        from memoryhub.doctor import require_database
         from memoryhub.embeddings.jobs import backfill_pieces
         from memoryhub.importexport.foreign.uploads import files_of
         from memoryhub.jobs.backfill import SOURCES

@@ -220,7 +220,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     # Sets of choices that several fields share, or whose field is called like another's.
     "ENUM_NAME_OVERRIDES": {
-        "MemoryKindEnum": ["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"],
+        "MemoryKindEnum": "memoryhub.tenancy.namespaces.KINDS",
         "MemoryStatusEnum": ["active", "pending", "archived", "rejected"],
         "MemoryFeedChangeEnum": ["created", "changed", "superseded", "archived", "rejected", "erased"],
         "MemoryScopeEnum": ["project", "domain", "universal"],

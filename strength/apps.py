@@ -10,7 +10,7 @@ class StrengthConfig(AppConfig):
         from conversations.actions.imported_sessions import UNDO_HANDLERS
         from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard
-        from memoryhub.api.health import DIAGNOSES
+        from memoryhub.doctor import DIAGNOSES
         from memoryhub.importexport.foreign.imports import UNDOERS, WRITERS
         from memoryhub.importexport.foreign.records import ImportedMemory
         from memoryhub.importexport.native.exporter import EXPORT_FORMATS, TREE_EXPORTS

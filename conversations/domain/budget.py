@@ -229,8 +229,8 @@ def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[lis
     elif layer == PROFILE:
         kept = _select_within(policy.profile_max_tokens, places, writer)
     else:
-        limit = BY_NAME[layer].max_entries
-        kept = places[: getattr(policy, limit) if isinstance(limit, str) else limit]
+        most = BY_NAME[layer].max_entries
+        kept = places[: getattr(policy, most) if isinstance(most, str) else most]
     return kept, rejected | {place: Reason.LIMIT for place in places if place not in kept}
 
 

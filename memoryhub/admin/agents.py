@@ -23,7 +23,7 @@ from memoryhub.auth.erasure import erase_user
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
-from memoryhub.tenancy.policy import STRATEGIES
+from memoryhub.tenancy.policy import Strategy
 from memoryhub.unfold import SCREENS, address_of, in_brackets, may_open
 
 MAX_PROMPT_LENGTH = 100_000
@@ -43,11 +43,11 @@ def _check_retrieval(value: dict[str, Any]) -> None:
 
 
 STRATEGY_LABELS = {
-    "semantic": _("facts"),
-    "user_preference": _("preferences"),
-    "summary": _("session summaries"),
-    "episodic": _("episodes"),
-    "reflection": _("lessons across episodes"),
+    Strategy.SEMANTIC: _("facts"),
+    Strategy.USER_PREFERENCE: _("preferences"),
+    Strategy.SUMMARY: _("session summaries"),
+    Strategy.EPISODIC: _("episodes"),
+    Strategy.REFLECTION: _("lessons across episodes"),
 }
 
 
@@ -61,7 +61,7 @@ class AgentForm(PolicyForm):
     policy = policy_json(_("Only the values that differ from the defaults. What is changed above goes before."))
     strategies = forms.MultipleChoiceField(
         required=False,
-        choices=[(name, STRATEGY_LABELS[name]) for name in STRATEGIES],
+        choices=[(name, STRATEGY_LABELS[name]) for name in Strategy],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         label=_("Long-term strategies"),
     )
@@ -83,7 +83,7 @@ class AgentForm(PolicyForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         switches = self.instance.strategies or {}
-        self.initial["strategies"] = [name for name in STRATEGIES if switches.get(name, True)]
+        self.initial["strategies"] = [name for name in Strategy if switches.get(name, True)]
 
     def layers(self) -> tuple[Agent | None, Actor | None]:
         return (self.instance if self.instance.pk else None), None
@@ -91,7 +91,7 @@ class AgentForm(PolicyForm):
     def values(self) -> dict[str, Any]:
         values = {**self.changed_values(EDITABLE), **self.changed_policy}
         if "strategies" in values:
-            values["strategies"] = {name: name in values["strategies"] for name in STRATEGIES}
+            values["strategies"] = {name: name in values["strategies"] for name in Strategy}
         if "retrieval_config" in values:
             values["retrieval_config"] = values["retrieval_config"] or None
         return values

@@ -16,6 +16,7 @@ from memoryhub.admin.base import clock, form_errors, format_count, principal, re
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.access import actor_for_writing
 from memoryhub.errors import DomainError
+from memoryhub.importexport.foreign.formats import FORMATS
 from memoryhub.importexport.foreign.imports import new_import
 from memoryhub.importexport.foreign.models import Import
 from memoryhub.importexport.foreign.records import DOCUMENTS, MEMORIES, MESSAGES, SESSIONS
@@ -51,15 +52,7 @@ ROW_LABELS: Final = {
     MEMORIES: _("Memories"),
     DOCUMENTS: _("Documents"),
 }
-FORMATS: Final = [
-    ("", _("recognise it")),
-    ("chatgpt", "ChatGPT"),
-    ("claude", "Claude"),
-    ("coding-agents", "Claude Code, CLAUDE.md"),
-    ("markdown", "Markdown"),
-    ("letta", "Letta"),
-    ("mem0", "mem0"),
-]
+FORMAT_NAMES: Final = [("", _("recognise it")), *((name, format.label) for name, format in FORMATS.items())]
 
 
 class UploadForm(forms.Form):
@@ -73,7 +66,7 @@ class UploadForm(forms.Form):
         widget=UnfoldAdminTextInputWidget,
         help_text=_("Empty: the agent itself, or with mem0 the users that the file names."),
     )
-    format = forms.ChoiceField(label=_("format"), choices=FORMATS, required=False, widget=UnfoldAdminSelectWidget)
+    format = forms.ChoiceField(label=_("format"), choices=FORMAT_NAMES, required=False, widget=UnfoldAdminSelectWidget)
     file_name = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     file = forms.FileField(
         label=_("file"),
@@ -112,7 +105,7 @@ def imports_view(request: HttpRequest) -> HttpResponse:
         {
             "row": row,
             "state": STATE_LABELS[state_of(row)],
-            "format": dict(FORMATS).get(row.format) if row.format else "",
+            "format": FORMATS[row.format].label if row.format in FORMATS else "",
             "new": format_count(sum(row.report.get("made", {}).values())),
         }
         for row in rows
@@ -181,7 +174,7 @@ def import_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
             (label, *(format_count(report.get(part, {}).get(name, 0)) for part in ("made", "known", "refused")))
             for name, label in ROW_LABELS.items()
         ] if report else [],
-        format_name=dict(FORMATS).get(row.format) if row.format else "",
+        format_name=FORMATS[row.format].label if row.format in FORMATS else "",
         reasons=sorted(report.get("reasons", {}).items(), key=lambda item: -item[1])[:MAX_NOTES],
         notes=report.get("notes", [])[:MAX_NOTES], problem=report.get("problem", ""), kept=report.get("kept"),
         may_run=not is_open and row.imported_at is None and row.size > 0,

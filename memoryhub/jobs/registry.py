@@ -16,6 +16,10 @@ class UnknownKind(LookupError):
     """No job is registered under this name."""
 
 
+LEASE_SECONDS: Final = 60
+DEADLINE_SECONDS: Final = 300
+
+
 @dataclass(frozen=True)
 class After:
     """A trigger: enqueue the job in the transaction of an event.
@@ -47,8 +51,8 @@ class JobKind:
 
     name: str
     run: Run
-    lease_seconds: int = 60
-    deadline_seconds: int = 300
+    lease_seconds: int = LEASE_SECONDS
+    deadline_seconds: int = DEADLINE_SECONDS
     at_once: int | None = None
     schedule: Schedule | None = None
     after: tuple[After, ...] = ()
@@ -60,8 +64,8 @@ KINDS: Final[dict[str, JobKind]] = {}
 def job(
     name: str,
     *,
-    lease_seconds: int = 60,
-    deadline_seconds: int = 300,
+    lease_seconds: int = LEASE_SECONDS,
+    deadline_seconds: int = DEADLINE_SECONDS,
     at_once: int | None = None,
     every_seconds: int | None = None,
     daily_at: str | None = None,

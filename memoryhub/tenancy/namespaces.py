@@ -1,4 +1,4 @@
-"""Namespaces of memories, and the retrieval configuration that selects them: pure rules (SPEC L2, M7).
+"""Kinds of memories, their namespaces, and the retrieval configuration that selects them: pure rules (SPEC L2, M7).
 
 Here and not with the memories, because agents have a retrieval configuration.
 """
@@ -6,11 +6,32 @@ Here and not with the memories, because agents have a retrieval configuration.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
 from memoryhub.errors import DomainError, Message, _, format_lazy
 from memoryhub.tenancy.policy import number, one_of, whole
+
+
+class Kind(StrEnum):
+    """Kind of a memory (SPEC M1)."""
+
+    FACT = "fact"
+    PREFERENCE = "preference"
+    SUMMARY = "summary"
+    EPISODE = "episode"
+    REFLECTION = "reflection"
+    LEARNING = "learning"
+    DECISION = "decision"
+    NOTE = "note"
+
+    @property
+    def plural(self) -> str:
+        return "summaries" if self is Kind.SUMMARY else f"{self}s"
+
+
+KINDS = tuple(Kind)
 
 ACTOR_PLACEHOLDER = "{actorId}"
 # An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.
@@ -32,17 +53,22 @@ RETRIEVAL_VALUES = {
     "order": one_of((BY_RELEVANCE, BY_STRENGTH)),
 }
 
+
+def default_namespace(kind: Kind) -> str:
+    return f"/{kind.plural}/{ACTOR_PLACEHOLDER}/"
+
+
 DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float | str]] = {
-    f"/{folder}/{ACTOR_PLACEHOLDER}/": {"top_k": top_k, "relevance_score": 0.3}
-    for folder, top_k in {
-        "preferences": 5,
-        "facts": 10,
-        "summaries": 3,
-        "episodes": 3,
-        "reflections": 3,
-        "learnings": 3,
-        "decisions": 3,
-        "notes": 5,
+    default_namespace(kind): {"top_k": top_k, "relevance_score": 0.3}
+    for kind, top_k in {
+        Kind.PREFERENCE: 5,
+        Kind.FACT: 10,
+        Kind.SUMMARY: 3,
+        Kind.EPISODE: 3,
+        Kind.REFLECTION: 3,
+        Kind.LEARNING: 3,
+        Kind.DECISION: 3,
+        Kind.NOTE: 5,
     }.items()
 }
 

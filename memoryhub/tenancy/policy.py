@@ -33,7 +33,17 @@ class Trust(StrEnum):
     UNTRUSTED = "untrusted"
 
 
-STRATEGIES = ("semantic", "user_preference", "summary", "episodic", "reflection")
+class Strategy(StrEnum):
+    """A long-term strategy, by the name under which agents enable it (SPEC L2)."""
+
+    SEMANTIC = "semantic"
+    USER_PREFERENCE = "user_preference"
+    SUMMARY = "summary"
+    EPISODIC = "episodic"
+    REFLECTION = "reflection"
+
+
+STRATEGIES = tuple(each.value for each in Strategy)
 
 
 class PolicyError(ValueError):

@@ -20,9 +20,9 @@ from django.db.models import Q
 from conversations.actions.messages import message_texts
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
-from memoryhub.api.health import Finding, Level
 from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
+from memoryhub.doctor import Finding, Level
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue

@@ -341,8 +341,6 @@ def rows_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
 
 
 NOTES_FOLDER: Final = "memories"
-NOTE_TITLES: Final = {Kind.SUMMARY: "summaries"}
-"""Irregular plurals of kinds."""
 
 UNIMPORTED_EDIT_TEXT: Final = "was edited since the last export; import it first."
 
@@ -385,8 +383,7 @@ def _notes(actor: Actor) -> Iterator[tuple[str, str]]:
                 for content, tags, key, version in columns.filter(kind=kind).iterator(chunk_size=500)
             ]
             if lines:
-                title = NOTE_TITLES.get(kind, f"{kind}s")
-                yield f"{title}.md", render_note(title, lines)
+                yield f"{kind.plural}.md", render_note(kind.plural, lines)
 
 
 def _digest(text: str) -> str:

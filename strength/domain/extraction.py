@@ -10,26 +10,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from conversations.domain.content import label, one_line
 from conversations.domain.layers import PHRASES
 from memoryhub.llm.types import array_schema, object_schema
+from memoryhub.tenancy.policy import Strategy as Strategy
 from memoryhub.validators import text_problem
 from strength.domain.memories import Kind, default_namespace
-
-
-class Strategy(StrEnum):
-    """A long-term strategy, by the name under which agents enable it."""
-
-    SEMANTIC = "semantic"
-    USER_PREFERENCE = "user_preference"
-    SUMMARY = "summary"
-    EPISODIC = "episodic"
-    REFLECTION = "reflection"
-
 
 EXTRACT_KIND: Final = "extract"
 MESSAGE_STRATEGIES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)

@@ -8,21 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from memoryhub.errors import DomainError, Message, _, format_lazy
-from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
+from memoryhub.tenancy.namespaces import Kind as Kind
+from memoryhub.tenancy.namespaces import default_namespace as default_namespace
 
 MAX_CONTENT_LENGTH = 100_000
 MAX_METADATA_BYTES = 4_096
-
-
-class Kind(StrEnum):
-    FACT = "fact"
-    PREFERENCE = "preference"
-    SUMMARY = "summary"
-    EPISODE = "episode"
-    REFLECTION = "reflection"
-    LEARNING = "learning"
-    DECISION = "decision"
-    NOTE = "note"
 
 
 PROFILE_KINDS = (Kind.PREFERENCE, Kind.FACT)
@@ -60,11 +50,6 @@ class MemoryRefused(DomainError, ValueError):
     def __init__(self, field: str, message: Message) -> None:
         self.field = field
         super().__init__(message)
-
-
-def default_namespace(kind: Kind) -> str:
-    folder = "summaries" if kind == Kind.SUMMARY else f"{kind}s"
-    return f"/{folder}/{ACTOR_PLACEHOLDER}/"
 
 
 def content_digest(content: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, OperationalError
 
-from memoryhub.api.health import DIAGNOSES, Diagnosis, Finding, Level
+from memoryhub.doctor import DIAGNOSES, Diagnosis, Finding, Level
 from memoryhub.runtime.postgres import explain_outage
 
 MARKS = {Level.FINE: "ok", Level.WARNING: "!!", Level.BROKEN: "XX"}

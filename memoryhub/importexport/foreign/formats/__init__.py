@@ -12,20 +12,21 @@ from memoryhub.importexport.foreign.records import LocatedRecord
 
 @dataclass(frozen=True)
 class Format:
-    """A foreign format. With `names_users` each record names its user; other formats need --user."""
+    """A foreign format; `label` is its name on screens. With `names_users` each record names its user."""
 
+    label: str
     recognises: Callable[[Archive], bool]
     read: Callable[[Archive, datetime], Iterator[LocatedRecord]]
     names_users: bool = False
 
 
 FORMATS: Final[dict[str, Format]] = {
-    "chatgpt": Format(chatgpt.recognises, chatgpt.read),
-    "claude": Format(claude.recognises, claude.read),
-    "coding-agents": Format(coding_agents.recognises, coding_agents.read),
-    "markdown": Format(markdown.recognises, markdown.read),
-    "letta": Format(letta.recognises, letta.read),
-    "mem0": Format(mem0.recognises, mem0.read, names_users=True),
+    "chatgpt": Format("ChatGPT", chatgpt.recognises, chatgpt.read),
+    "claude": Format("Claude", claude.recognises, claude.read),
+    "coding-agents": Format("Claude Code, CLAUDE.md", coding_agents.recognises, coding_agents.read),
+    "markdown": Format("Markdown", markdown.recognises, markdown.read),
+    "letta": Format("Letta", letta.recognises, letta.read),
+    "mem0": Format("mem0", mem0.recognises, mem0.read, names_users=True),
 }
 """By name; the first that recognises an archive reads it."""
 

@@ -32,10 +32,10 @@ from memoryhub.importexport.foreign.records import (
     mapping,
     usable_tags,
 )
+from memoryhub.tenancy.namespaces import KINDS
 
 MANIFEST: Final = ".memoryhub.json"
 NOTE_TYPE: Final = "memoryhub-memories"
-KINDS: Final = ("fact", "preference", "episode", "reflection", "learning", "decision", "note", "summary")
 MAX_FILE_BYTES: Final = 64 * 2**20
 
 _FRONTMATTER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)

@@ -15,6 +15,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from conversations.models import Session
+from memoryhub import doctor as checks
 from memoryhub.api import health
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.config import SignInConfig
@@ -125,7 +126,7 @@ def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClie
     Agent.objects.update(policy={"confidence_floor": 7})
     with pytest.raises(CommandError, match="Broken: policy of kana/"):
         doctor("--json")
-    found = {(each.level.value, each.detail) for each in health.policies()}
+    found = {(each.level.value, each.detail) for each in checks.policies()}
     assert found == {
         ("broken", "confidence_floor must be a number from 0 to 1; change or remove it at the agent or the user"),
         ("warning", "initial_strength is 9; 0.5 to 1.5 is recommended"),
@@ -133,7 +134,7 @@ def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClie
 
 
 def test_doctor_fails_where_something_is_broken(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "MIN_PGVECTOR_VERSION", (99, 0))
+    monkeypatch.setattr(checks, "MIN_PGVECTOR_VERSION", (99, 0))
     with pytest.raises(CommandError, match="Broken: pgvector"):
         doctor()
 
@@ -142,7 +143,7 @@ def test_doctor_names_a_database_of_a_newer_release(db: None) -> None:
     MigrationRecorder(connection).record_applied("strength", "9999_of_a_newer_release")
     with pytest.raises(CommandError, match="Broken: migrations"):
         doctor()
-    found = [each.detail for each in health.server() if each.level is health.Level.BROKEN]
+    found = [each.detail for each in checks.server() if each.level is checks.Level.BROKEN]
     assert ["strength.9999_of_a_newer_release" in each for each in found] == [True]
 
 
@@ -160,7 +161,7 @@ def test_doctor_reports_an_outage_once(db: None, monkeypatch: pytest.MonkeyPatch
 def test_a_server_that_is_too_old_is_not_migrated(
     db: None, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, said: str
 ) -> None:
-    monkeypatch.setattr(health, name, value)
+    monkeypatch.setattr(checks, name, value)
     with pytest.raises(PostgresError, match=said):
         call_command("migrate", verbosity=0)
 
@@ -241,7 +242,7 @@ def test_first_run_without_demo_is_empty(db: None, settings: Any, monkeypatch: p
 
 def test_the_doctor_asks_the_openid_provider(db: None, settings: Any) -> None:
     def said() -> list[tuple[str, str]]:
-        return [(str(each.level), each.detail) for each in health.sign_in()]
+        return [(str(each.level), each.detail) for each in checks.sign_in()]
 
     assert said() == []
     with OidcServer() as server:

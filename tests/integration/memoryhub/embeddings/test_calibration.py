@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from rest_framework.test import APIClient
 
-from memoryhub.api.health import Level, embeddings
+from memoryhub.doctor import Level, embeddings
 from memoryhub.embeddings import local, registry
 from memoryhub.embeddings.base import Vectors
 from memoryhub.embeddings.calibration import PROBE_TEXTS, UNMEASURED

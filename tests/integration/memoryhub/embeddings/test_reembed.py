@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
-from memoryhub.api.health import embeddings
+from memoryhub.doctor import embeddings
 from memoryhub.embeddings import registry
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.search.models import EmbeddingSpace

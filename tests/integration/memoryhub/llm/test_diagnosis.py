@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from memoryhub.api.health import Finding, Level, language_model
+from memoryhub.doctor import Finding, Level, language_model
 from memoryhub.embeddings import registry
 from memoryhub.llm.config import LLMConfig
 from tests.fakes.llm_server import WRONG_KEY, LLMServer

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex
-from memoryhub.api import health
+from memoryhub import doctor
 from memoryhub.management.commands.doctor import _look
 from memoryhub.search import maintenance
 from memoryhub.search.analysis import analyse
@@ -273,10 +273,10 @@ def test_doctor_says_when_the_database_does_not_answer(monkeypatch: pytest.Monke
     def fail() -> int:
         raise DatabaseError("with a password in it")
 
-    monkeypatch.setattr(health, "count_outdated", fail)
+    monkeypatch.setattr(doctor, "count_outdated", fail)
 
-    (finding,) = _look(health.words)
-    assert (finding.level, finding.subject) == (health.Level.BROKEN, "words")
+    (finding,) = _look(doctor.words)
+    assert (finding.level, finding.subject) == (doctor.Level.BROKEN, "words")
     assert "password" not in finding.detail
 
 

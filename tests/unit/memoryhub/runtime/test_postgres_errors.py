@@ -12,7 +12,7 @@ from django.db import OperationalError
 from psycopg.errors import DiskFull
 
 from memoryhub.api.errors import problem_for
-from memoryhub.api.health import Finding
+from memoryhub.doctor import Finding
 from memoryhub.env import CHECKOUT
 from memoryhub.management.commands import doctor
 from memoryhub.runtime.postgres import explain_outage

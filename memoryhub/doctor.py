@@ -1,0 +1,305 @@
+"""Checks of `manage.py doctor`: an installation's state, each finding with a remedy."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from memoryhub.api.health import CHECKS, run_check
+from memoryhub.auth.models import ApiKey
+from memoryhub.auth.roles import roles_out_of_sync
+from memoryhub.embeddings.hashing import HashingProvider
+from memoryhub.embeddings.registry import embedding_provider
+from memoryhub.embeddings.spaces import plan_change, unfinished_spaces
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.status import jobs_status
+from memoryhub.llm.client import llm_provider
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.tokens import count_raw
+from memoryhub.llm.types import Operation
+from memoryhub.llm.usage.caps import OK
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
+from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
+from memoryhub.logs import PACKAGES
+from memoryhub.runtime.postgres import PostgresError, disk_space
+from memoryhub.search.maintenance import count_outdated
+from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy, policy_classes
+from memoryhub.tenancy.policy import PolicyError
+
+MIN_POSTGRESQL_VERSION = 16
+MIN_PGVECTOR_VERSION = (0, 8)
+MAX_ESTIMATE_ERROR = 0.10
+"""Highest 95th percentile of the relative error of a calibrated model's estimates."""
+
+
+SCRIPT_LABELS: Final = {
+    SPACED: "English, as all scripts with spaces between words are read",
+    UNSPACED: "Japanese, as all scripts without spaces are read",
+    ACROSS: "English beside Japanese",
+}
+
+
+class Level(StrEnum):
+    """Severity of a finding."""
+
+    FINE = "ok"
+    WARNING = "warning"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check, with a remedy where something is wrong."""
+
+    level: Level
+    subject: str
+    detail: str
+
+
+def server() -> Iterator[Finding]:
+    """Check that the database is reachable, recent enough and migrated."""
+    for name in ("database", "migrations"):
+        is_ok, detail = run_check(CHECKS[name])
+        yield Finding(Level.FINE if is_ok else Level.BROKEN, name, detail)
+    applied = MigrationExecutor(connection).loader
+    unknown = sorted(
+        f"{app}.{name}" for app, name in applied.applied_migrations if (app, name) not in applied.graph.nodes
+    )
+    if newer := [migration for migration in unknown if migration.startswith(PACKAGES)]:
+        detail = (
+            f"a newer release has written this database ({', '.join(newer)}); run that release, or restore a backup"
+        )
+        yield Finding(Level.BROKEN, "migrations", detail)
+    major, pgvector = _versions()
+    level = Level.FINE if major >= MIN_POSTGRESQL_VERSION else Level.BROKEN
+    yield Finding(level, "PostgreSQL", f"version {major}; {MIN_POSTGRESQL_VERSION} or newer is needed")
+    detail = f"version {pgvector or 'none'}; {'.'.join(map(str, MIN_PGVECTOR_VERSION))} or newer is needed"
+    yield Finding(Level.FINE if _is_recent(pgvector) else Level.BROKEN, "pgvector", detail)
+
+
+def _versions() -> tuple[int, str | None]:
+    """Return PostgreSQL's major version, and pgvector's in this database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('server_version_num')::int / 10000, "
+            "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+        )
+        major, pgvector = cursor.fetchone()
+    return major, pgvector
+
+
+def _is_recent(pgvector: str | None) -> bool:
+    return tuple(int(part) for part in (pgvector or "0").split(".")[:2]) >= MIN_PGVECTOR_VERSION
+
+
+def require_database(**kwargs: Any) -> None:
+    """Receiver of `pre_migrate`: install pgvector where it is missing.
+
+    Raises PostgresError where the server is too old, or pgvector is too old or cannot be installed.
+    """
+    major, pgvector = _versions()
+    if major < MIN_POSTGRESQL_VERSION:
+        raise PostgresError(f"the database is PostgreSQL {major}; {MIN_POSTGRESQL_VERSION} or newer is needed.")
+    if pgvector is None:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except DatabaseError as error:
+            raise PostgresError(
+                f"pgvector cannot be installed in the database ({str(error).splitlines()[0]}). Install its package on "
+                "that server, and run CREATE EXTENSION vector in this database as a superuser "
+                "(docs/howto/external-database.md)."
+            ) from error
+        _major, pgvector = _versions()
+    if not _is_recent(pgvector):
+        needed = ".".join(map(str, MIN_PGVECTOR_VERSION))
+        raise PostgresError(
+            f"the database has pgvector {pgvector}; {needed} or newer is needed: update its package on that server, "
+            "then run ALTER EXTENSION vector UPDATE."
+        )
+
+
+def environment() -> Iterator[Finding]:
+    """List variables that are set and read by nobody."""
+    for sentence in settings.INEFFECTIVE_SETTINGS:
+        yield Finding(Level.WARNING, "settings", sentence)
+
+
+def disk() -> Iterator[Finding]:
+    """Check that the database has room to grow."""
+    if (space := disk_space(settings.ENVIRONMENT)) is not None:
+        level = Level.BROKEN if space.is_full else Level.WARNING if space.is_low else Level.FINE
+        yield Finding(level, "disk", f"{space.path}: {space.detail}")
+
+
+def workers() -> Iterator[Finding]:
+    """Check that workers are alive, and count dead jobs."""
+    state = jobs_status(datetime.now(UTC))
+    detail = f"{state.sentence} {state.advice}".rstrip()
+    yield Finding(Level.FINE if state.is_healthy else Level.WARNING, "workers", detail)
+    ended_badly = Job.objects.ended_badly().count()
+    if ended_badly:
+        detail = f"{ended_badly} jobs failed or are dead; `manage.py jobs list` says why, `jobs retry` sends them back"
+        yield Finding(Level.WARNING, "jobs", detail)
+
+
+def embeddings() -> Iterator[Finding]:
+    """Probe the embedder, and check that searches read the configured space."""
+    try:
+        is_available, detail = embedding_provider().probe()
+        yield Finding(Level.FINE if is_available else Level.WARNING, "embedder", detail)
+        plan, unfinished = plan_change(), list(unfinished_spaces())
+    except ProviderError as error:
+        yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
+        return
+    level = Level.WARNING
+    if str(plan.source) != plan.target:
+        detail = f"searches read {plan.source}, configured is {plan.target}; run `manage.py reembed` to change"
+    elif plan.waiting:
+        detail = f"{plan.waiting} texts wait for a vector and are found by words; run `manage.py reembed`"
+    else:
+        level, detail = Level.FINE, f"{plan.source}, every text has its vector"
+    yield Finding(level, "embedding space", detail)
+    yield from calibration(plan.source)
+    for space in unfinished:
+        detail = f"{space} was begun to be filled, and is not configured any more; `manage.py reembed` removes it"
+        yield Finding(Level.WARNING, "embedding space", detail)
+
+
+def calibration(space: EmbeddingSpace) -> Iterator[Finding]:
+    """Report how the cosines of a space are calibrated, and which languages its model does not know."""
+    measures = space.calibration
+    if space.provider == HashingProvider.name:
+        detail = "cosines are read as tuned for it; it compares words and parts of words, in every language"
+        yield Finding(Level.FINE, "calibration", detail)
+        return
+    if SPACED not in measures:
+        detail = f"the cosines of {space} were not measured yet; `manage.py reembed` does, and the hourly job"
+        yield Finding(Level.WARNING, "calibration", detail)
+        return
+    for script, languages in SCRIPT_LABELS.items():
+        measure = measures[script]
+        detail = f"{languages}: {measure['found']:.0%} of paraphrases stand out from unrelated sentences"
+        level, weight = Level.FINE, measure.get("vector_weight")
+        if script != ACROSS and not weight:
+            level = Level.WARNING
+            detail += "; the model does not tell them apart, so queries are answered by words alone"
+        elif script != ACROSS:
+            low, high = measure["cosine_low"], measure["cosine_high"]
+            detail += f"; a cosine up to {low} says nothing, one of {high} most (weight {weight})"
+        yield Finding(level, "calibration", detail)
+
+
+def language_model() -> Iterator[Finding]:
+    """Probe the language model's provider at no cost, and list the models in use."""
+    if settings.LLM.provider == "none":
+        detail = "none is configured; nothing is written by a model, and summaries are extracts"
+        yield Finding(Level.FINE, "language model", detail)
+        return
+    try:
+        models = sorted({llm_provider().model_for(operation) for operation in Operation})
+        llm_provider().probe()
+    except ProviderError as error:
+        yield Finding(Level.WARNING, "language model", f"{error} Chat answers with an error meanwhile.")
+        return
+    yield Finding(Level.FINE, "language model", f"{settings.LLM.provider} answers; {', '.join(models)}")
+
+
+def words() -> Iterator[Finding]:
+    """Check that the word index was built by this release's tokenizer."""
+    waiting = count_outdated()
+    detail = f"{waiting} texts are indexed as an older release did it; run `manage.py reindex`"
+    yield (
+        Finding(Level.WARNING, "words", detail)
+        if waiting
+        else Finding(Level.FINE, "words", "every text is indexed as this release does it")
+    )
+
+
+def tokens() -> Iterator[Finding]:
+    """Load the vocabulary, verifying its checksum, and show the calibration factors."""
+    count_raw("memoryhub")
+    model = settings.LLM.counted_as() or "no model configured: the most careful factors"
+    yield Finding(Level.FINE, "token counting", f"o200k_base; {model}")
+
+
+def spending() -> Iterator[Finding]:
+    """Show today's calls, caps, and the error of token estimates."""
+    now = datetime.now(UTC)
+    today = LedgerEntry.objects.filter(created_at__gte=today_start(now, timezone.get_default_timezone()))
+    spent, calls, failures = spent_in(today), today.count(), today.exclude(outcome=OK).count()
+    detail = f"{calls} calls today, {failures} failed; {spent.tokens} tokens, {spent.cost:.4f} USD"
+    yield Finding(Level.WARNING if failures * 2 > calls else Level.FINE, "spending", detail)
+    for budget in paused_agents(now=now):
+        yield Finding(Level.WARNING, f"spending of {budget.agent_id}", budget.detail)
+    fitted = set(TokenFactors.objects.values_list("provider", "model"))
+    for estimate in estimate_errors(since=now - timedelta(days=7)):
+        is_fitted = (estimate.provider, estimate.model) in fitted
+        is_poor, how = (is_fitted and estimate.p95 > MAX_ESTIMATE_ERROR, "fitted" if is_fitted else "not fitted yet")
+        detail = f"{estimate.model}, {how}: off by {estimate.median:.1%} (median), {estimate.p95:.1%} (p95) in a week"
+        yield Finding(Level.WARNING if is_poor else Level.FINE, "token estimates", detail)
+
+
+def access() -> Iterator[Finding]:
+    """Check API keys and network settings."""
+    usable = ApiKey.objects.usable(datetime.now(UTC)).count()
+    level = Level.FINE if usable else Level.WARNING
+    yield Finding(level, "API keys", f"{usable} usable" if usable else "none; make one in the admin")
+    for role in roles_out_of_sync():
+        detail = f"the group {role} holds something else than the role; run `manage.py migrate`"
+        yield Finding(Level.WARNING, "roles", detail)
+    if settings.DEBUG:
+        yield Finding(Level.WARNING, "DEBUG", "is on: error pages show settings and data; turn it off")
+
+
+def policies() -> Iterator[Finding]:
+    """List overridden policy values that are invalid, or outside the recommended range (SPEC S1)."""
+    noticed = False
+    overriding = Actor.objects.select_related("agent").exclude(agent__policy={}, policy={})
+    for actor in overriding.iterator():
+        for policy in policy_classes():
+            level, advice = Level.WARNING, ""
+            try:
+                details = effective_policy(policy, actor.agent, actor).unusual()
+            except PolicyError as error:  # an older release may have allowed a value that is invalid now
+                level, advice = Level.BROKEN, "; change or remove it at the agent or the user"
+                details = error.errors
+            for key, detail in details.items():
+                noticed = True
+                yield Finding(level, f"policy of {actor}", f"{key} {detail}{advice}")
+    if not noticed:
+        yield Finding(Level.FINE, "policies", "every value is in its recommended range")
+
+
+def sign_in() -> Iterator[Finding]:
+    """Check that the OpenID provider answers, and that its groups give roles."""
+    provider = settings.SIGN_IN.provider
+    if provider is None:
+        return
+    from memoryhub.auth.oidc import SignInFailed, discovery_document, signing_keys
+
+    try:
+        signing_keys(discovery_document(provider.issuer, refresh=True)["jwks_uri"], refresh=True)
+    except SignInFailed as error:
+        detail = f"{provider.issuer}: {error}. Nobody can sign in by it; passwords go on."
+        yield Finding(Level.BROKEN, "sign-in", detail)
+        return
+    detail = f"{provider.issuer} answers; {len(provider.roles)} of its groups give a role"
+    if not provider.roles:
+        detail += ". Without MEMORYHUB_OIDC_ROLES only who is invited or connected gets in."
+    yield Finding(Level.FINE if provider.roles else Level.WARNING, "sign-in", detail)
+
+
+Diagnosis = Callable[[], Iterator[Finding]]
+DIAGNOSES: Final[list[Diagnosis]] = [
+    server, environment, disk, workers, embeddings, language_model, words, tokens, spending, access, sign_in, policies,
+]  # fmt: skip
+"""Checks of `manage.py doctor`; apps register theirs in `AppConfig.ready`."""
