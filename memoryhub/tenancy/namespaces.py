@@ -55,7 +55,7 @@ RETRIEVAL_VALUES = {
 
 
 def default_namespace(kind: Kind) -> str:
-    return f"/{kind.plural}/{ACTOR_PLACEHOLDER}/"
+    return f"/{Kind(kind).plural}/{ACTOR_PLACEHOLDER}/"
 
 
 DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float | str]] = {

@@ -113,6 +113,8 @@ def build_draft(
     The messages may be `loaded` already.
     """
     draft = _draft(actor, new, now)
+    if new.embedding is not None and not by.is_trusted:
+        raise MemoryRefused("embedding", _("An untrusted key may not give a vector; the text is embedded here."))
     ids = new.source_message_ids
     known = source_messages(actor, ids) if loaded is None else loaded
     messages = [known[key] for key in dict.fromkeys(ids) if key in known]

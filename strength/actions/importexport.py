@@ -32,6 +32,7 @@ from memoryhub.importexport.native.fields import ACTORS, AGENTS, Table, exported
 from memoryhub.importexport.native.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
+from memoryhub.tenancy.policy import Trust
 from strength.actions.curation import edit_memory
 from strength.actions.drafts import NewMemory
 from strength.actions.profiles import forget_in_profile
@@ -137,6 +138,8 @@ def _apply_edit(
 def _write_new(actor: Actor, memories: Sequence[tuple[LocatedRecord, ImportedMemory]], context: ImportContext) -> None:
     digests = [content_digest(memory.text) for _, memory in memories]
     rows = Memory.objects.of([actor.pk]).filter(content_digest__in=digests)
+    if context.by.is_trusted:  # what an untrusted key wrote keeps no trusted text out
+        rows = rows.exclude(trust=Trust.UNTRUSTED)
     known = {(namespace, bytes(digest)) for namespace, digest in rows.values_list("namespace", "content_digest")}
     new_memories: list[tuple[LocatedRecord, NewMemory]] = []
     for (located, memory), digest in zip(memories, digests, strict=True):

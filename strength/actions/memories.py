@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Q, QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -57,6 +57,8 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     """Write a memory and return it with True, or reinforce its duplicate and return that with False.
 
     A duplicate has the same text, but for case, width, punctuation and emphasis; for extracted text, similar words too.
+    An untrusted memory is no duplicate of an active draft: a pending one is archived and replaced, so that no value of
+    its writer becomes active.
     A repetition within RETRY_WINDOW counts as a retry and reinforces nothing, unless it has an idempotency key. Text
     from an untrusted key, channel or source message, or below the confidence floor, is `pending` and reinforces
     nothing. Where a tombstone matches, automatic writes are blocked (BlockedByTombstone) or return the memory that
@@ -69,21 +71,38 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     draft = Draft(memory, new, messages, index_entry_of(new, index_entries([new.content], spaces)[0], spaces))
     with atomic_but_for_tombstones():
         lock_shared(actor.id)
-        existing, reason = _current_with_text(memory, new.contradicted_ids), ""
+        existing, reason = _with_text(memory, new.contradicted_ids), ""
         if existing is None or existing.status != Status.ACTIVE:
             replacement, reason = _match_tombstones(memory, new, by, now)
             if replacement is not None:
                 return replacement, False
         # Active drafts do not match pending memories, which are approved by exact text.
         statuses = [Status.ACTIVE] if memory.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING]
-        existing = existing or _near_duplicate(draft, spaces[0], statuses)
+        replaced = existing if existing is not None and _is_replaced_by(memory, existing, by) else None
+        existing = None if replaced else existing or _near_duplicate(draft, spaces[0], statuses)
         existing = existing or _reactivate_archived(draft, spaces[0], by, now)
+        if replaced is not None:
+            _archive_replaced(replaced, by, now)
         existing = existing or _insert_or_find(memory)
         if existing is not None:
             is_intended = new.has_idempotency_key or not looks_like_retry(existing, messages, now)
             return _repeat(existing, memory, messages, by=by, now=now, counts=is_intended), False
         complete_memories([draft], spaces, by=by, reason=reason, now=now)
+        if replaced is not None:
+            Memory.objects.of([actor.pk]).filter(pk=replaced.pk).update(superseded_by=memory)
     return memory, True
+
+
+def _is_replaced_by(draft: Memory, existing: Memory, by: Principal) -> bool:
+    """Return whether a pending memory is replaced by an active draft of its text: no value of it was trusted."""
+    if draft.status != Status.ACTIVE or existing.status != Status.PENDING or existing.trust == Trust.TRUSTED:
+        return False
+    return by.kind is PrincipalKind.CURATOR or not awaits_person(existing)
+
+
+def _archive_replaced(pending: Memory, by: Principal, now: datetime) -> None:
+    before, pending.status = snapshot(pending), Status.ARCHIVED
+    store_change(pending, verb="archive", before=before, by=by, reason="A trusted source wrote this text.", now=now)
 
 
 @transaction.atomic
@@ -141,9 +160,9 @@ def _reactivate_archived(draft: Draft, space: EmbeddingSpace, by: Principal, now
     """
     if draft.memory.status != Status.ACTIVE:
         return None
-    archived = memories_with_text(draft.memory, draft.new.contradicted_ids).filter(status=Status.ARCHIVED).first()
+    archived = _with_text(draft.memory, draft.new.contradicted_ids, [Status.ARCHIVED])
     archived = archived or _near_duplicate(draft, space, [Status.ARCHIVED])
-    if archived is None:
+    if archived is None or archived.trust != Trust.TRUSTED:
         return None
     policy = effective_policy(StrengthPolicy, archived.agent, archived.actor)
     by_sleep, before = last_verb(archived) == SLEEP_VERB, snapshot(archived)
@@ -163,7 +182,7 @@ def _insert_or_find(draft: Memory) -> Memory | None:
         with transaction.atomic():
             draft.save(force_insert=True)
     except IntegrityError:
-        if existing := _current_with_text(draft):
+        if existing := _with_text(draft):
             return existing
         raise
     return None
@@ -173,27 +192,55 @@ SCOPE_FIELDS: Final = ("kind", "scope_level", "scope_domain", "scope_project")
 """Fields that must be equal for texts that differ in punctuation or emphasis to be duplicates."""
 
 
-def _current_with_text(draft: Memory, contradicted_ids: Iterable[UUID] = ()) -> Memory | None:
-    return memories_with_text(draft, contradicted_ids).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
-
-
-REPEATABLE: Final = Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None, valid_to=None)
-"""Memories that a repetition of their text reinforces."""
-
-
-def memories_with_text(draft: Memory, contradicted_ids: Iterable[UUID] = ()) -> QuerySet[Memory]:
-    """Return the memories of the same text, or of the same kind and scope that differ in punctuation or emphasis."""
-    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
-    alike = Q(wording_digest=wording_digest(draft.content)) & ~Q(pk__in=list(contradicted_ids))
-    alike &= Q(**{name: getattr(draft, name) for name in SCOPE_FIELDS})
-    is_same = Q(content_digest=draft.content_digest)
+def memories_with_digests(
+    actor_id: UUID, digests: Iterable[bytes], statuses: Iterable[Status] = (Status.ACTIVE, Status.PENDING)
+) -> QuerySet[Memory]:
+    """Return the valid memories with one of these digests of text or wording, locked, in the order of keys."""
+    listed = list(digests)
+    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent", "numbers")
     return rows.filter(
-        is_same if draft.valid_to or draft.valid_from else is_same | alike,
-        actor_id=draft.actor_id,
-        namespace=draft.namespace,
+        Q(content_digest__in=listed) | Q(wording_digest__in=listed),
+        actor_id=actor_id,
+        status__in=list(statuses),
         superseded_by=None,
         valid_to=None,
-    ).order_by(Case(When(is_same, then=0), default=1), "created_at")
+    ).order_by("id")
+
+
+def text_digests(memory: Memory) -> tuple[bytes, bytes]:
+    return bytes(memory.content_digest), bytes(memory.wording_digest or wording_digest(memory.content))
+
+
+def first_with_same_text(draft: Memory, contradicted_ids: Iterable[UUID], memories: Iterable[Memory]) -> Memory | None:
+    """Return the oldest memory of the same text, else of the same kind and scope that differs in punctuation only.
+
+    `memories` are of the draft's actor. A draft with a period of validity has only equal texts as duplicates.
+    """
+    content, wording = text_digests(draft)
+
+    def is_same(memory: Memory) -> bool:
+        return bytes(memory.content_digest) == content
+
+    def is_alike(memory: Memory) -> bool:
+        return (
+            not (draft.valid_to or draft.valid_from)
+            and memory.pk not in contradicted_ids
+            and memory.wording_digest is not None
+            and bytes(memory.wording_digest) == wording
+            and all(getattr(memory, name) == getattr(draft, name) for name in SCOPE_FIELDS)
+        )
+
+    matches = [
+        memory for memory in memories if memory.namespace == draft.namespace and (is_same(memory) or is_alike(memory))
+    ]
+    return min(matches, key=lambda memory: (not is_same(memory), memory.created_at), default=None)
+
+
+def _with_text(
+    draft: Memory, contradicted_ids: Iterable[UUID] = (), statuses: Iterable[Status] = (Status.ACTIVE, Status.PENDING)
+) -> Memory | None:
+    rows = memories_with_digests(draft.actor_id, text_digests(draft), statuses)
+    return first_with_same_text(draft, frozenset(contradicted_ids), rows)
 
 
 def looks_like_retry(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:

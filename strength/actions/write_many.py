@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import chain
 from typing import Final
-from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -29,7 +29,13 @@ from strength.actions.drafts import (
     sources_of,
 )
 from strength.actions.duplicates import near_duplicates
-from strength.actions.memories import REPEATABLE, SCOPE_FIELDS, looks_like_retry, write_memory
+from strength.actions.memories import (
+    first_with_same_text,
+    looks_like_retry,
+    memories_with_digests,
+    text_digests,
+    write_memory,
+)
 from strength.actions.usage import reinforce
 from strength.domain.duplicates import DUPLICATE_THRESHOLD, Fingerprint, fingerprint, wording_digest
 from strength.domain.memories import Source, Status
@@ -58,9 +64,9 @@ class BatchItem:
 class _BatchDraft(Draft):
     item: BatchItem
 
-    @property
+    @cached_property
     def digests(self) -> tuple[bytes, bytes]:
-        return bytes(self.memory.content_digest), bytes(self.memory.wording_digest or b"")
+        return text_digests(self.memory)
 
 
 def write_memories(*, actor: Actor, news: Sequence[NewMemory], by: Principal, now: datetime) -> list[BatchItem]:
@@ -104,15 +110,14 @@ def _reinforce_repeated(actor: Actor, drafts: Sequence[_BatchDraft], now: dateti
 
     Repetitions of other drafts or of pending memories are left to be written one by one.
     """
-    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent", "numbers")
     memories_by_digest = defaultdict[bytes, list[Memory]](list)
-    for memory in rows.filter(_same_text_filter(actor, drafts)).filter(REPEATABLE).order_by("id"):
-        for digest in {bytes(memory.content_digest), bytes(memory.wording_digest or b"")}:
+    for memory in memories_with_digests(actor.pk, [digest for draft in drafts for digest in draft.digests]):
+        for digest in set(text_digests(memory)):
             memories_by_digest[digest].append(memory)
     seen, repeated = set[bytes](), list[tuple[_BatchDraft, Memory]]()
     for draft in drafts:
         matches = {memory.pk: memory for digest in draft.digests for memory in memories_by_digest.get(digest, ())}
-        known = _first_with_same_text(draft.memory, draft.new.contradicted_ids, matches.values())
+        known = first_with_same_text(draft.memory, draft.new.contradicted_ids, matches.values())
         if known is not None and known.status == Status.ACTIVE and seen.isdisjoint(draft.digests):
             repeated.append((draft, known))
         seen.update(draft.digests)
@@ -123,27 +128,6 @@ def _reinforce_repeated(actor: Actor, drafts: Sequence[_BatchDraft], now: dateti
             reinforced.append(memory)
         draft.item.memory = memory
     reinforce(reinforced, now=now)
-
-
-def _first_with_same_text(draft: Memory, contradicted_ids: Iterable[UUID], memories: Iterable[Memory]) -> Memory | None:
-    """Return the memory that `memories_with_text` would return first."""
-
-    def is_same(memory: Memory) -> bool:
-        return bytes(memory.content_digest) == bytes(draft.content_digest)
-
-    def is_alike(memory: Memory) -> bool:
-        return (
-            not (draft.valid_to or draft.valid_from)
-            and memory.pk not in contradicted_ids
-            and memory.wording_digest is not None
-            and bytes(memory.wording_digest) == wording_digest(draft.content)
-            and all(getattr(memory, name) == getattr(draft, name) for name in SCOPE_FIELDS)
-        )
-
-    matches = [
-        memory for memory in memories if memory.namespace == draft.namespace and (is_same(memory) or is_alike(memory))
-    ]
-    return min(matches, key=lambda memory: (not is_same(memory), memory.created_at), default=None)
 
 
 def _add_sources(actor: Actor, repeated: Sequence[tuple[_BatchDraft, Memory]], now: datetime) -> list[bool]:
@@ -160,16 +144,13 @@ def _add_sources(actor: Actor, repeated: Sequence[tuple[_BatchDraft, Memory]], n
     ]
 
 
-def _same_text_filter(actor: Actor, drafts: Sequence[_BatchDraft]) -> Q:
-    digests = [digest for draft in drafts for digest in draft.digests]
-    return Q(actor_id=actor.pk) & (Q(content_digest__in=digests) | Q(wording_digest__in=digests))
-
-
 def _without_conflicts(
     actor: Actor, drafts: Sequence[_BatchDraft], spaces: Sequence[EmbeddingSpace], now: datetime
 ) -> list[_BatchDraft]:
     """Return the drafts that match no memory, tombstone or earlier draft."""
-    stored = Memory.objects.filter(_same_text_filter(actor, drafts)).values_list("content_digest", "wording_digest")
+    digests = [digest for draft in drafts for digest in draft.digests]
+    same = Memory.objects.of([actor.pk]).filter(Q(content_digest__in=digests) | Q(wording_digest__in=digests))
+    stored = same.values_list("content_digest", "wording_digest")
     seen = {bytes(digest) for pair in stored for digest in pair if digest is not None}
     blocked = _matching_tombstones(actor, drafts)
     duplicates = _near_duplicates(actor, drafts, spaces, now)

@@ -61,6 +61,8 @@ FIELD_LABELS: Final[Labels] = {
     "confidence": _("confidence"),
     "valid_from": _("holds from"),
     "valid_to": _("holds until"),
+    "strength": _("strength"),
+    "perspectives": _("strength by perspective"),
 }
 TRIGGER_LABELS: Final[Labels] = {
     Trigger.API: _("a program"),

@@ -1,7 +1,7 @@
 """Page context of one review item: a pending memory with its reasons, or a merge proposal (SPEC W2)."""
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Final
 
 from django.http import HttpRequest
@@ -12,20 +12,28 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import excerpt, truncated
 from memoryhub.admin.diff import Marked, shared_words
+from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust, TrustPolicy
 from strength.actions.review import near_memories
 from strength.actions.revisions import RESEMBLES, UNCOMPARED
 from strength.actions.tombstones import find_tombstone
-from strength.admin.labels import DECISION_LABELS, similarity_label
+from strength.admin.labels import DECISION_LABELS, FIELD_LABELS, similarity_label
 from strength.admin.memory_detail import MAX_QUOTE_LENGTH, source_messages
 from strength.admin.merges import MAX_SHOWN_LENGTH, count_conflicting_merges, get_merge, pair_context
-from strength.domain.memories import RETURN_VERB, TombstoneReason
+from strength.domain.memories import RETURN_VERB, Kind, ScopeLevel, Source, TombstoneReason, default_namespace
+from strength.domain.policy import StrengthPolicy
 from strength.domain.review import Item, PendingReason, pending_reasons
+from strength.domain.strength import initial_strength
 from strength.models import Memory, MemorySource, Merge
 
 MAX_SOURCES: Final = 5
 MAX_SUPERSEDED: Final = 10
+REVIEWED_FIELDS: Final = (
+    "namespace", "tags", "scope_level", "scope_domain", "scope_project", "valid_from", "valid_to", "learnings",
+    "metadata", "strength",
+)  # fmt: skip
+"""With text, kind, channel and confidence, which have places of their own on the page."""
 
 PENDING_REASON_LABELS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
@@ -59,6 +67,7 @@ def item_context(request: HttpRequest, item: Item, text: str | None) -> dict[str
         "text": text,
         "is_edited": text is not None,
         "reasons": _pending_reasons(memory, sources, policy),
+        "values": _values_with_approval(memory),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
         "sources": [
@@ -91,6 +100,40 @@ def _merge_context(request: HttpRequest, item: Item) -> dict[str, Any] | None:
         "others": count_conflicting_merges(proposal),
         **pair_context(request, proposal),
     }
+
+
+def _values_with_approval(memory: Memory) -> list[tuple[Any, str]]:
+    """Return label and value of what an approval puts into force beside the text, where it is not the default."""
+    agent, defaults = memory.agent, effective_policy(StrengthPolicy, memory.agent, memory.actor)
+    namespace = expand_namespace(
+        default_namespace(Kind(memory.kind)), agent_id=memory.actor.agent_id, user_id=memory.actor.user_id
+    )
+    usual = {
+        "namespace": namespace,
+        "scope_level": ScopeLevel.PROJECT,
+        "scope_project": agent.current_project if memory.scope_level == ScopeLevel.PROJECT else "",
+        "scope_domain": "",
+        "strength": initial_strength(defaults, source=Source(memory.source), stated=None),
+    }
+    values = {
+        **{name: getattr(memory, name) for name in REVIEWED_FIELDS},
+        "perspectives": {each.perspective: each.strength for each in memory.perspectives.all()},
+    }
+    return [
+        (FIELD_LABELS[name], _shown(value))
+        for name, value in values.items()
+        if value not in (None, "", [], {}) and value != usual.get(name)
+    ]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, datetime):
+        return date_format(timezone.localtime(value), "DATETIME_FORMAT")
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {each}" for key, each in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _highlighted(message: Any, memory: Memory) -> list[Marked]:

@@ -202,18 +202,20 @@ def append_entry(
     at = said_at or local_time(now, zone_of(project.actor.agent, project.actor))
     line = entry_line(text, pinned=pinned, document=document_name, at=at)
     digest = line_digest(line)
+    entry = {"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now}
     document = _document_for_update(project, document_name, expected_version)
     if document is not None:
         known = set(lines_by_digest(document.text))
         if digest in known:
-            pending_entries(document, digest).update(trust=trust)
+            if trust is Trust.TRUSTED:  # with the provenance of who is trusted
+                pending_entries(document, digest).update(**entry)
             return document
         unpinned = line_digest(entry_line(text, pinned=False, document=document_name, at=at))
         if trust is Trust.TRUSTED and unpinned in known:
+            pending_entries(document, unpinned).update(**entry)
             return _pin_line(project, document, unpinned, line, by, now)
     text = appended(document.text if document else "", line)
     document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
-    entry = {"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now}
     document.entries.update_or_create(actor_id=project.actor_id, text_digest=digest, defaults=entry)
     return document
 
