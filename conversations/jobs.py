@@ -11,7 +11,7 @@ from conversations.actions.sessions import end_session
 from conversations.domain.policy import SessionPolicy
 from conversations.models import Receipt, Session
 from memoryhub.auth.access import UnknownRow
-from memoryhub.auth.principals import job_principal
+from memoryhub.auth.orders import job_principal
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.registry import job
 
@@ -22,7 +22,7 @@ BATCH_SIZE: Final = 200
 def end_idle_sessions(job: JobContext) -> None:
     """End sessions without a message for `session_idle_minutes` (SPEC C5)."""
     now = timezone.now()
-    by = job_principal(job.kind, job.id)
+    by = job_principal(job)
     idle = Session.objects.idle(now, default_minutes=SessionPolicy().session_idle_minutes)
     idle, done = idle.select_related("actor__agent").order_by("id"), 0
     sessions = list(idle[:BATCH_SIZE])

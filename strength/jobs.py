@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from memoryhub.auth.principals import job_principal
+from memoryhub.auth.orders import job_principal
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
@@ -67,7 +67,7 @@ def sleep(job: JobContext) -> None:
     if actor is None:
         return
     trigger = Trigger(job.payload.get("trigger", Trigger.SCHEDULE))
-    request = SleepRequest(trigger=trigger, by=job_principal(job.kind, job.id), now=timezone.now())
+    request = SleepRequest(trigger=trigger, by=job_principal(job), now=timezone.now())
     sleep_actor(actor=actor, request=request, step=job.step, may_go_on=lambda: job.seconds_left > SLEEP_SECONDS)
 
 
@@ -75,7 +75,7 @@ def sleep(job: JobContext) -> None:
 def note_use(job: JobContext) -> None:
     """Reinforce the memories that a session's answers used, turn by turn (SPEC B1)."""
     assert job.actor_id is not None
-    by = job_principal(job.kind, job.id)
+    by = job_principal(job)
     turns = turns_to_inspect(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"]))
     for turn in turns:
         used = detect_turn_use(turn=turn)
@@ -100,14 +100,14 @@ def extract(job: JobContext) -> None:
     first = job.payload.get("session_id")
     with count_bad_attempts(job) as bad_attempts:
         extract_of(
-            run=ExtractionRun(actor, job_principal(job.kind, job.id), timezone.now(), bad_attempts),
+            run=ExtractionRun(actor, job_principal(job), timezone.now(), bad_attempts),
             first=UUID(first) if first else None,
             step=partial(job.step, cursor=bad_attempts),
             may_go_on=lambda: job.seconds_left > EXTRACTION_SECONDS,
         )
 
 
-@job(bulk_jobs.JOB_KIND, deadline_seconds=1800)
+@job(bulk_jobs.JOB_KIND, deadline_seconds=1800, ordered_by="trusted")
 def curate_memories(job: JobContext) -> None:
     bulk_jobs.run_batch(job)
 
@@ -117,13 +117,13 @@ def reflect(job: JobContext) -> None:
     actor = _actor_of(job)
     if actor is None:
         return
-    by = job_principal(job.kind, job.id)
+    by = job_principal(job)
     with count_bad_attempts(job) as bad_attempts:
         step = partial(job.step, cursor=bad_attempts)
         extraction.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
 
 
-@job(PROFILE_KIND)
+@job(PROFILE_KIND, ordered_by="trusted")
 def write_profile(job: JobContext) -> Writes | None:
     """Let a model write a user's profile from preferences and facts, if enough of them changed (ADR 39)."""
     return profiles.write_profile(job=job, now=timezone.now())
@@ -147,7 +147,7 @@ def remember_summary(job: JobContext) -> Writes | None:
     actor = _actor_of(job)
     if actor is None:
         return None
-    by, session_id = job_principal(job.kind, job.id), UUID(job.payload["session_id"])
+    by, session_id = job_principal(job), UUID(job.payload["session_id"])
     return lambda: summary_memories.write_summary_memory(actor=actor, session_id=session_id, by=by, now=timezone.now())
 
 
@@ -163,7 +163,7 @@ def sleep_due(job: JobContext) -> None:
     """
     after = UUID(job.cursor) if job.cursor else NIL
     now = timezone.now()
-    request = SleepRequest(trigger=Trigger.SCHEDULE, by=job_principal(job.kind, job.id), now=now)
+    request = SleepRequest(trigger=Trigger.SCHEDULE, by=job_principal(job), now=now)
     values = {"before": now - DUE_AFTER, "limit": BATCH_SIZE}
     while rows := run_query(SLEEP_QUERIES["due_actors"], {**values, "after": after}):
         moments = {actor_id: (slept_at, ran_at) for actor_id, slept_at, ran_at in rows}

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from memoryhub.auth.principals import job_principal
+from memoryhub.auth.orders import job_principal
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.registry import After, job
@@ -25,7 +25,7 @@ UPDATE_RESERVE_SECONDS: Final = 120.0
 """Time that reading a passage needs: one model call and the writing. With less left, no passage is begun."""
 
 
-@job("summarize", after=[After("turn", delay_seconds=2), After("session")])
+@job("summarize", after=[After("turn", delay_seconds=2), After("session")], ordered_by="anyone")
 def summarize(job: JobContext) -> Writes | None:
     """Summarise one session if due, from where an interrupted attempt stopped."""
     return summarize_session(job=job, now=timezone.now())
@@ -48,7 +48,7 @@ def update_project(job: JobContext) -> None:
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None:
         return
-    by = job_principal(job.kind, job.id)
+    by = job_principal(job)
     with count_bad_attempts(job) as bad_attempts:
         update_projects(
             updating=UpdateContext(actor, by, timezone.now(), bad_attempts),
@@ -58,7 +58,7 @@ def update_project(job: JobContext) -> None:
         )
 
 
-@job("compact", deadline_seconds=3600)
+@job("compact", deadline_seconds=3600, ordered_by="trusted")
 def compact(job: JobContext) -> Writes | None:
     """Compact a document that has grown too long (SPEC P7)."""
     return compact_document(job=job, now=timezone.now())

@@ -15,6 +15,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from memoryhub.admin.base import clock, form_errors, format_count, principal, render_page
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 from memoryhub.auth.access import actor_for_writing
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.formats import FORMATS
 from memoryhub.importexport.foreign.imports import new_import
@@ -121,14 +122,14 @@ def _begin(request: HttpRequest, values: dict[str, Any]) -> Import:
         actor=actor, format=values["format"], file_name=name, names_users=not values["user_id"], by=by, now=now
     )
     if file:
-        row = _append(row, file)
+        row = _append(row, file, by)
         enqueue_import_step(row=row, verb=PREVIEW, by=by, now=now)
     return row
 
 
-def _append(row: Import, file: UploadedFile, offset: int = 0) -> Import:
+def _append(row: Import, file: UploadedFile, by: Principal, offset: int = 0) -> Import:
     for piece in file.chunks(CHUNK_BYTES):
-        row = append_chunk(row=row, offset=offset, data=piece)
+        row = append_chunk(row=row, offset=offset, data=piece, by=by)
         offset += len(piece)
     return row
 
@@ -140,7 +141,7 @@ def chunk_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     row, offset = _row(import_id), submitted_number(request, "offset")
     try:
         if (piece := request.FILES.get("piece")) is not None:
-            row = _append(row, piece, offset or 0)
+            row = _append(row, piece, principal(request), offset or 0)
         # The answer to the same piece may have been lost.
         if "is_last" in request.POST and state_of(with_jobs([row])[0]) == "uploading":
             enqueue_import_step(row=row, verb=PREVIEW, by=principal(request), now=clock())

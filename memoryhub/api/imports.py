@@ -129,7 +129,7 @@ class ImportChunks(_OneImport):
     def post(self, request: Request, import_id: UUID) -> Response:
         """Append bytes to the file; after a break, go on at its `size`."""
         values = self.validated(ChunkIn)
-        row = append_chunk(row=self.row(import_id), offset=values["offset"], data=values["content"])
+        row = append_chunk(row=self.row(import_id), offset=values["offset"], data=values["content"], by=self.principal)
         return Response(ImportOut(with_jobs([row])[0]).data)
 
 

@@ -110,7 +110,8 @@ def command(name: str) -> Principal:
     return Principal(kind=PrincipalKind.COMMAND, id=name, name=name)
 
 
-def job_principal(kind: str, job_id: UUID) -> Principal:
+def background(kind: str, job_id: UUID) -> Principal:
+    """Return the principal of the server's own work in a job that no caller ordered."""
     return Principal(kind=PrincipalKind.JOB, id=str(job_id), name=kind)
 
 

@@ -47,6 +47,7 @@ class JobContext:
     actor_id: UUID | None
     key: str
     payload: Mapping[str, Any]
+    order: Mapping[str, Any] | None
     attempt: int
     cursor: Any
     lease_seconds: int

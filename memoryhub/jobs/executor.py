@@ -104,7 +104,7 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         _postpone(offered.job_id)
     if not rows:
         return None
-    job_id, actor_id, key, payload, attempt, cursor = rows[0]
+    job_id, actor_id, key, payload, order, attempt, cursor = rows[0]
     return JobContext(
         id=UUID(str(job_id)),
         kind=kind.name,
@@ -112,6 +112,7 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         actor_id=None if actor_id is None else UUID(str(actor_id)),
         key=key,
         payload=_decode(payload),
+        order=_decode(order),
         attempt=attempt,
         cursor=_decode(cursor),
         lease_seconds=kind.lease_seconds,

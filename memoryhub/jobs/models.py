@@ -33,6 +33,7 @@ class Job(models.Model):
     kind = models.CharField(max_length=64)
     key = models.CharField(max_length=255, blank=True, help_text="One of a key waits and one runs; empty: any number.")
     payload = models.JSONField(default=dict, blank=True)
+    order = models.JSONField(null=True, blank=True, help_text="The caller that ordered it; empty: the server.")
     state = models.CharField(max_length=7, choices=STATES, default=State.QUEUED)
     attempts = models.PositiveIntegerField(default=0)
     excused = models.PositiveIntegerField(default=0, help_text="Attempts that do not count against it.")

@@ -20,8 +20,8 @@ WITH waiting AS (
 -- fragment: enqueue_fresh
     ORDER BY id LIMIT 1
 ), fresh AS (
-    INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, state, attempts, excused, due_at, error)
-    SELECT %(id)s, %(actor)s, %(kind)s, %(key)s, %(payload)s, 'queued', 0, 0,
+    INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, "order", state, attempts, excused, due_at, error)
+    SELECT %(id)s, %(actor)s, %(kind)s, %(key)s, %(payload)s, %(order)s::jsonb, 'queued', 0, 0,
         now() + %(delay_seconds)s * interval '1 second', ''
     WHERE NOT EXISTS (SELECT FROM waiting)
     ON CONFLICT DO NOTHING
@@ -106,7 +106,7 @@ SET state = 'running', attempts = job.attempts + 1, worker = %(worker)s, started
 FROM free
 WHERE job.id = free.id AND free.state = 'queued'
     AND (%(due_at)s::timestamptz IS NULL OR free.due_at = %(due_at)s::timestamptz)
-RETURNING job.id, job.actor_id, job.key, job.payload, job.attempts, job.cursor
+RETURNING job.id, job.actor_id, job.key, job.payload, job."order", job.attempts, job.cursor
 
 -- name: serialize_claims
 -- One claim of a bounded kind at a time, so that each counts the one before it.

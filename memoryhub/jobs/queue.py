@@ -20,6 +20,10 @@ OFFERED_SECONDS: Final = 10
 """Time for which a fetched job that was not started is not offered again."""
 
 
+class OrderRefused(PermissionError):
+    """A kind of job that this caller may not order; actions refuse it before, with a reason for the caller."""
+
+
 def enqueue(
     name: str,
     *,
@@ -27,17 +31,25 @@ def enqueue(
     key: str = "",
     payload: Mapping[str, Any] | None = None,
     delay_seconds: float = 0.0,
+    order: Mapping[str, Any] | None = None,
 ) -> UUID:
     """Put a job into the queue and return its id; call it in the transaction of the change that causes it.
 
     With a `key`, at most one job of this actor, kind and key is queued: if there is one, its id is returned, it starts
     after the caller's transaction, and its delay is unchanged. A running job does not count, as it may have read its
-    input before the change. `payload` holds ids and numbers, never a text. Raises UnknownKind.
+    input before the change. `payload` holds ids and numbers, never a text. `order` is the caller's `order_of`; orders
+    of different callers have different keys. Raises UnknownKind, OrderRefused.
     """
+    kind = job_kind(name)
+    if order is not None and (
+        kind.ordered_by == "server" or (kind.ordered_by == "trusted" and not order["is_trusted"])
+    ):
+        raise OrderRefused(f"No such caller may order the job {name!r}.")
     values: dict[str, Any] = {
         "id": new_id(),
         "actor": actor_id,
-        "kind": job_kind(name).name,
+        "kind": kind.name,
+        "order": None if order is None else json.dumps(dict(order)),
         "key": key,
         "payload": json.dumps(dict(payload or {})),
         "delay_seconds": delay_seconds,

@@ -1,4 +1,4 @@
-"""The registry of background jobs: functions marked with `@job` in the `tasks` module of each app."""
+"""The registry of background jobs: functions marked with `@job` in the `jobs` module of each app."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,10 @@ from memoryhub.jobs.retries import Recurrence, recurrence
 Run = Callable[[JobContext], Writes | None]
 Event = Literal["turn", "answer", "session", "summary"]
 """Events of a session: a message was added, an answer was given, it ended, its summary was written."""
+
+
+OrderedBy = Literal["server", "trusted", "anyone"]
+"""Callers that may order a job: none, as only events, schedules and other changes cause it; trusted ones; or any."""
 
 
 class UnknownKind(LookupError):
@@ -46,7 +50,7 @@ class JobKind:
 
     `run` is called outside any transaction and returns a function that writes the results, or None. A lost worker is
     noticed after `lease_seconds`; an attempt may take `deadline_seconds`; at most `at_once` run at a time over all
-    workers.
+    workers. What a caller in `ordered_by` orders is done with the caller's rights; see memoryhub/auth/orders.py.
     """
 
     name: str
@@ -56,6 +60,7 @@ class JobKind:
     at_once: int | None = None
     schedule: Schedule | None = None
     after: tuple[After, ...] = ()
+    ordered_by: OrderedBy = "server"
 
 
 KINDS: Final[dict[str, JobKind]] = {}
@@ -71,6 +76,7 @@ def job(
     daily_at: str | None = None,
     schedule: str = "",
     after: Sequence[After] = (),
+    ordered_by: OrderedBy = "server",
 ) -> Callable[[Run], Run]:
     """Register the decorated function as a job; see `JobKind` and `After`.
 
@@ -85,7 +91,7 @@ def job(
     def register(run: Run) -> Run:
         if name in KINDS:
             raise ValueError(f"There are two jobs {name!r}.")
-        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, recurring, tuple(after))
+        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, recurring, tuple(after), ordered_by)
         return run
 
     return register

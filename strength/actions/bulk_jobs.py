@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.principals import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.orders import caller_of, order_of
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.ids import new_id
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.models import Job
@@ -99,7 +100,7 @@ def _enqueue(
         now=now,
     )
     payload = {"batch": str(batch), "verb": verb, "order": str(order), **more}
-    enqueue(JOB_KIND, actor_id=actor.pk if actor else None, key=str(batch), payload=payload)
+    enqueue(JOB_KIND, actor_id=actor.pk if actor else None, key=str(batch), payload=payload, order=order_of(by))
 
 
 def filter_changing(rows: MemoryQuerySet, verb: str) -> MemoryQuerySet:
@@ -128,9 +129,9 @@ def latest_job(batch: UUID) -> Any:
 def run_batch(job: JobContext) -> None:
     """Apply or undo a batch from where the last attempt stopped, a slice in a transaction."""
     batch, verb = UUID(job.payload["batch"]), job.payload["verb"]
-    order = AuditEntry.objects.get(object_kind=OBJECT_KIND, object_id=job.payload["order"])
-    by = Principal(kind=PrincipalKind(order.who_kind), id=order.who_id, name=order.who_name)
-    reason = order.reason
+    by = caller_of(job.order or {})
+    # The reason is a person's words, which no job's row holds.
+    reason = AuditEntry.objects.get(object_kind=OBJECT_KIND, object_id=job.payload["order"]).reason
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id", "number")
     memory_ids = job.payload.get("memory_ids", [])
     total = revisions.count() if verb == UNDO else len(memory_ids)

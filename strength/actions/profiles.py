@@ -16,7 +16,8 @@ from django.utils.translation import gettext_lazy as _
 from conversations.actions.generated_texts import WrittenTexts
 from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow, lock_actor
-from memoryhub.auth.principals import Forbidden, Principal, TextVerb, job_principal
+from memoryhub.auth.orders import job_principal, order_of
+from memoryhub.auth.principals import Forbidden, Principal, TextVerb
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
@@ -106,7 +107,9 @@ def enqueue_profile(*, actor: Actor, by: Principal, now: datetime) -> UUID:
     if profile is not None and profile.locked:
         raise ProfileLocked(_("A person edited this profile, which locked it; unlock it first."))
     audit.record_each(by=by, verb="order", object_kind="profile", object_ids=[actor.pk], actor=actor, now=now)
-    return enqueue(JOB_KIND, actor_id=actor.pk, key="asked", payload={"is_asked_for": True})
+    return enqueue(
+        JOB_KIND, actor_id=actor.pk, key=f"asked:{by.id}", payload={"is_asked_for": True}, order=order_of(by)
+    )
 
 
 def write_profile(*, job: JobContext, now: datetime) -> Writes | None:
@@ -163,7 +166,7 @@ def _write_profile(
     profile.model = llm_provider().model_for(Operation.SUMMARIZE)[:255]
     profile.read_from = [source.as_json() for source in sources]
     profile.written_at = now
-    by = job_principal(job.kind, job.id)
+    by = job_principal(job)
     PROFILES.save_version(profile, verb=TextVerb.WRITE, by=by, reason="", now=now)
 
 

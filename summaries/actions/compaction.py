@@ -18,7 +18,8 @@ from django.db import transaction
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow, lock_actor
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.principals import Principal, job_principal
+from memoryhub.auth.orders import job_principal, order_of
+from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.models import Job
@@ -103,7 +104,13 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
     audit.record_each(by=by, verb="order", object_kind="compaction", object_ids=[document.pk], actor=actor, now=now)
     # A key of its own: a queued automatic job would find the document short enough, and do nothing.
     payload = {"document_id": str(document.pk), "asked": True}
-    return enqueue(COMPACT_KIND, actor_id=document.actor_id, key=f"asked:{document.pk}", payload=payload)
+    return enqueue(
+        COMPACT_KIND,
+        actor_id=document.actor_id,
+        key=f"asked:{by.id}:{document.pk}",
+        payload=payload,
+        order=order_of(by),
+    )
 
 
 def compact(*, job: JobContext, now: datetime) -> Writes | None:
@@ -140,7 +147,7 @@ def _write_result(job: JobContext, document: Document, text: str, now: datetime)
             document=document,
             text=text,
             kind=DocumentKind.COMPACTION,
-            by=job_principal(job.kind, job.id),
+            by=job_principal(job),
             now=now,
             expected_version=document.version,
         )

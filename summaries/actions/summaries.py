@@ -23,7 +23,8 @@ from conversations.actions.sessions import SessionSummary
 from conversations.domain.content import TOOL_USE
 from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.auth.access import UnknownRow
-from memoryhub.auth.principals import TextVerb, job_principal
+from memoryhub.auth.orders import job_principal
+from memoryhub.auth.principals import TextVerb
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.retries import FIRST_PAUSE_SECONDS, Postponed
@@ -73,16 +74,18 @@ class SummaryRequest:
         return self.start_time is not None or self.end_time is not None
 
     def payload(self) -> dict[str, Any]:
-        values = asdict(self).items()
-        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values}
+        """Return the part that a job's payload keeps; the trust is that of the caller, which the job's row names."""
+        values = {name: value for name, value in asdict(self).items() if name != "is_trusted"}
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
     @classmethod
-    def of(cls, payload: Any) -> Self | None:
-        """Return the request in a job's payload; None where a trigger enqueued the job."""
+    def of(cls, job: JobContext) -> Self | None:
+        """Return the request that a job fulfils; None where a trigger enqueued the job."""
+        payload = job.payload
         if "written" not in payload:
             return None
         times = {name: payload[name] and parse_datetime(payload[name]) for name in ("start_time", "end_time")}
-        is_trusted = payload.get("is_trusted", True)
+        is_trusted = job_principal(job).is_trusted
         return cls(written=payload["written"], anew=payload["anew"], is_trusted=is_trusted, **times)
 
     def is_open(self, summary: Summary | None) -> bool:
@@ -161,7 +164,7 @@ def _read_state(job: JobContext, now: datetime) -> SessionState | None:
         return None
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     policy = effective_policy(SummaryPolicy, session.actor.agent, session.actor)
-    request = SummaryRequest.of(job.payload)
+    request = SummaryRequest.of(job)
     if request is not None and not request.is_open(summary):
         request = None
     if summary is not None and summary.locked:
@@ -294,7 +297,7 @@ def _store(
     summary.start_time, summary.end_time = draft.start_time, draft.end_time
     summary.model, summary.generator, summary.trust = draft.model[:255], summarizer.generator, draft.trust
     summary.written_at = now
-    by = job_principal(job.kind, job.id)
+    by = job_principal(job)
     SUMMARIES.save_version(summary, verb=TextVerb.WRITE, by=by, reason=state.reason, now=now, seconds=seconds)
     SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
 

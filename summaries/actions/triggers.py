@@ -34,6 +34,7 @@ from prometheus_client.core import GaugeMetricFamily
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.access import lock_actor
+from memoryhub.auth.orders import order_of
 from memoryhub.auth.principals import Forbidden, Principal, TextVerb
 from memoryhub.errors import DomainError
 from memoryhub.jobs.backfill import Piece, Scope
@@ -94,17 +95,13 @@ def enqueue_summary(
     if not rows.filter(**{name: value for name, value in window.items() if value is not None}).exists():
         raise NothingToSummarize(_("There are no messages to summarise."))
     request = SummaryRequest(
-        written=summary.written if summary else 0,
-        anew=anew,
-        start_time=start_time,
-        end_time=end_time,
-        is_trusted=by.is_trusted,
+        written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time
     )
     audit.record_each(by=by, verb="order", object_kind="summary", object_ids=[session.pk], actor=session.actor, now=now)
     payload = {"session_id": str(session.pk), **request.payload()}
     # The key holds the whole request, so that neither an automatic job nor another request replaces it.
-    key = ":".join(["asked", *(str(value) for value in payload.values())])
-    return enqueue(JOB, actor_id=session.actor_id, key=key, payload=payload)
+    key = ":".join(["asked", by.id, *(str(value) for value in payload.values())])
+    return enqueue(JOB, actor_id=session.actor_id, key=key, payload=payload, order=order_of(by))
 
 
 def sessions_to_summarize(

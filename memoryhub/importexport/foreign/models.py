@@ -7,7 +7,6 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.models import PRINCIPAL_KIND_CHOICES
-from memoryhub.auth.principals import Principal, PrincipalKind, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import ActorRow
 
@@ -44,12 +43,6 @@ class Import(ActorRow):
 
     def __str__(self) -> str:
         return f"{self.format} {str(self.id)[:8]}"
-
-    @property
-    def by(self) -> Principal:
-        """Return the principal that ordered it, with its trust at that time: its key may be revoked by now."""
-        kind = PrincipalKind(self.who_kind)
-        return Principal(kind, self.who_id, self.who_name, frozenset(Scope), is_trusted=self.is_trusted)
 
 
 class ImportedRow(ActorRow):

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -16,7 +17,8 @@ from django.utils.timezone import now as clock
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.principals import Principal, job_principal
+from memoryhub.auth.orders import job_principal, order_of
+from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.archives import Archive, open_archive
 from memoryhub.importexport.foreign.imports import (
@@ -67,9 +69,10 @@ class WrongImportState(DomainError):
 
 
 @transaction.atomic
-def append_chunk(*, row: Import, offset: int, data: bytes) -> Import:
-    """Append bytes to an import's file; a repeated chunk changes nothing. Raises WrongOffset."""
+def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Import:
+    """Append bytes to an import's file; a repeated chunk changes nothing. Raises WrongOffset, Forbidden."""
     row = Import.objects.select_for_update().select_related("actor__agent").get(actor_id=row.actor_id, pk=row.pk)
+    _check_caller(row, by)
     if row.imported_at is not None:
         raise WrongImportState(_("This file was imported already; begin another import."))
     if offset + len(data) <= row.size:
@@ -87,6 +90,11 @@ def append_chunk(*, row: Import, offset: int, data: bytes) -> Import:
     row.size += len(data)
     row.save(update_fields=["size"])
     return row
+
+
+def _check_caller(row: Import, by: Principal) -> None:
+    if row.is_trusted and not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not change an import that a trusted one began; begin another import."))
 
 
 def upload_path(row: Import) -> Path:
@@ -128,8 +136,11 @@ def state_of(row: Import) -> str:
 
 @transaction.atomic
 def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime) -> UUID:
-    """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState."""
+    """Enqueue the preview, run or undo of an import and return the job's id. Raises WrongImportState, Forbidden."""
     row = Import.objects.select_for_update().get(actor_id=row.actor_id, pk=row.pk)
+    _check_caller(row, by)
+    if verb == UNDO and not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not undo an import; a curator can."))
     job = with_jobs([row])[0].job
     if job is not None and job.state in OPEN:
         raise WrongImportState(_("Another job of this import is under way; wait for it."))
@@ -141,7 +152,9 @@ def enqueue_import_step(*, row: Import, verb: str, by: Principal, now: datetime)
     if verb != UNDO and (row.imported_at is not None or not row.size):
         raise WrongImportState(_("There is no file to import: send it first, or begin another import."))
     audit.record(by=by, verb=AUDIT_VERBS[verb], row=row, now=now)
-    return enqueue(KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb})
+    return enqueue(
+        KIND, actor_id=row.actor_id, key=str(row.pk), payload={"import": str(row.pk), "verb": verb}, order=order_of(by)
+    )
 
 
 def run_import_step(job: JobContext) -> Any:
@@ -152,7 +165,7 @@ def run_import_step(job: JobContext) -> Any:
 
 
 def _import(job: JobContext, row: Import) -> Any:
-    dry_run = job.payload["verb"] == PREVIEW
+    dry_run, by = job.payload["verb"] == PREVIEW, job_principal(job)
     cursor = job.cursor or {"records": 0, "report": {}}
     names = TargetNames(row.actor.agent_id, None if row.names_users else row.actor.user_id)
     stored = cursor["report"]
@@ -160,7 +173,7 @@ def _import(job: JobContext, row: Import) -> Any:
     context = ImportContext(
         format=row.format,
         names=names,
-        by=row.by,
+        by=replace(by, is_trusted=by.is_trusted and row.is_trusted),
         now=clock(),
         dry_run=dry_run,
         row=row,
@@ -216,7 +229,7 @@ def _undo(job: JobContext, row: Import) -> Any:
     while True:
         cursor = {"kept": kept}
         with job.step(cursor=cursor, done=done, total=max(total, done)):
-            count, stayed = undo_rows(row=row, by=job_principal(KIND, job.id), reason=UNDO_REASON, now=clock())
+            count, stayed = undo_rows(row=row, by=job_principal(job), reason=UNDO_REASON, now=clock())
             kept, done = kept + stayed, done + count
             cursor["kept"] = kept
         if not count:

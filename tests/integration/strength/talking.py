@@ -12,7 +12,7 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Session
-from memoryhub.auth.principals import job_principal
+from memoryhub.auth.principals import background
 from memoryhub.tenancy.models import Actor
 from strength.actions.contradictions import Outcome
 from strength.actions.extraction import ExtractionRun, extract
@@ -20,7 +20,7 @@ from strength.models import Memory
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW
 
-JOB = job_principal("extract", uuid4())
+JOB = background("extract", uuid4())
 SURE = 0.95
 
 

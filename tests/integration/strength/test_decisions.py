@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.auth.principals import curator, job_principal
+from memoryhub.auth.principals import background, curator
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
@@ -23,7 +23,7 @@ from tests.integration.strength.test_use import a_message
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 PERSON = curator(1, "Ann")
-JOB = job_principal("extract", uuid4())
+JOB = background("extract", uuid4())
 
 # The text that a person decided about, and how a program may say it again.
 AGAIN = {
