@@ -1,6 +1,6 @@
 """Sessions, messages and their search index, receipts of contexts, and chat turns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, ClassVar
 from uuid import UUID
@@ -42,9 +42,14 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
 
 class Session(OwnedRow):
-    """A conversation of one actor on one channel (SPEC C1). `message_count` is the last `seq`."""
+    """A conversation of one actor on one channel (SPEC C1). `message_count` is the last `seq`.
+
+    `client_id` is the id that its client chose, where another actor's session has that as its `id`: nobody can occupy
+    the ids of others, or learn that they are in use.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    client_id = models.UUIDField(null=True, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="sessions")
     channel = models.CharField(max_length=100, default="api")
     title = models.CharField(max_length=500, blank=True)
@@ -64,7 +69,12 @@ class Session(OwnedRow):
 
     class Meta:
         ordering = ["-started_at", "-id"]
-        constraints = [models.UniqueConstraint(name="session_of_actor", fields=["actor", "id"])]
+        constraints = [
+            models.UniqueConstraint(name="session_of_actor", fields=["actor", "id"]),
+            models.UniqueConstraint(
+                name="session_of_client", fields=["client_id", "actor"], condition=Q(client_id__isnull=False)
+            ),
+        ]
         indexes = [
             models.Index(fields=["actor", "-started_at", "-id"], name="session_newest_first"),
             models.Index(fields=["id"], name="session_open", condition=Q(ended_at=None)),
@@ -72,6 +82,17 @@ class Session(OwnedRow):
 
     def __str__(self) -> str:
         return f"{self.channel} {self.id}"
+
+    @property
+    def public_id(self) -> UUID:
+        """Return the id by which its client knows it."""
+        return self.client_id or self.pk
+
+    @staticmethod
+    def has_id(keys: Iterable[UUID]) -> Q:
+        """Return the condition for sessions that a client knows by one of these ids; combine it with an owner."""
+        listed = list(keys)
+        return Q(pk__in=listed) | Q(client_id__in=listed)
 
 
 def believed_in(session_id: UUID | None) -> Q:
@@ -281,6 +302,11 @@ class ChatTurn(ActorRow):
                 fields=["session"], name="turn_use_not_noted", condition=Q(state="answered", use_noted_at=None)
             ),
         ]
+
+    @property
+    def public_session_id(self) -> UUID | None:
+        """Return the session's id as its client knows it; None for a turn that is stored nowhere."""
+        return self.session.public_id if self.session_id else None
 
     def __str__(self) -> str:
         return f"{self.get_state_display()} {self.id}"

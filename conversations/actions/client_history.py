@@ -45,7 +45,8 @@ def place_question(
     """
     session_id = _session_of(actor, question, asked, history, name)
     question = replace(question, session_id=session_id)
-    rows = _latest(actor, session_id) if session_id else []
+    own = Session.objects.filter(Session.has_id([session_id]), actor=actor).first() if session_id else None
+    rows = _latest(actor, own.pk) if own else []
     known = _align(rows, history)
     last = max(known, default=None)
     if last is None and rows:
@@ -104,7 +105,7 @@ def _session_of(
     """
     named = uuid5(actor.pk, f"session:{name}") if name else None
     own = Session.objects.filter(actor=actor)
-    if named and (found := own.filter(pk__in=[named, *_parse_id(name or "")]).first()):
+    if named and (found := own.filter(Session.has_id([named, *_parse_id(name or "")])).first()):
         return found.pk
     if known := _known_session(actor, history, question.channel):
         return known

@@ -17,6 +17,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import lock_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.embeddings.spaces import writing_spaces
+from memoryhub.ids import new_id
 from memoryhub.importexport.foreign.imports import ImportContext
 from memoryhub.importexport.foreign.models import ImportedRow
 from memoryhub.importexport.foreign.records import MESSAGES, SESSIONS, ImportedMessage, ImportedSession, LocatedRecord
@@ -60,13 +61,14 @@ def write_sessions(records: Sequence[LocatedRecord], *, context: ImportContext) 
 
 def _extend_known(actor: Actor, conversations: Mapping[UUID, _Conversation], context: ImportContext) -> set[UUID]:
     """Add the new messages of known sessions; return the known ones."""
-    sessions = Session.objects.filter(actor_id=actor.pk).in_bulk(list(conversations))
+    rows = Session.objects.filter(Session.has_id(conversations), actor_id=actor.pk)
+    sessions = {row.public_id if row.public_id in conversations else row.pk: row for row in rows}
     ids = [message_id for key in sessions for message_id in conversations[key].messages]
-    rows = Message.objects.filter(actor_id=actor.pk, session_id__in=sessions, client_message_id__in=ids)
-    known = set(rows.values_list("session_id", "client_message_id")) if sessions else set()
+    messages = Message.objects.of([actor.pk]).filter(session__in=sessions.values(), client_message_id__in=ids)
+    known = set(messages.values_list("session_id", "client_message_id")) if sessions else set()
     for key, session in sessions.items():
         conversation = conversations[key]
-        new = [message for message in conversation.messages.values() if (key, message.id) not in known]
+        new = [message for message in conversation.messages.values() if (session.pk, message.id) not in known]
         context.add_known(conversation.located)
         context.report.known[MESSAGES] += len(conversation.messages) - len(new)
         context.report.made[MESSAGES] += len(new)
@@ -75,7 +77,7 @@ def _extend_known(actor: Actor, conversations: Mapping[UUID, _Conversation], con
             first = session.message_count + 1
             batch = [_new_message(message, session.started_at) for message in new]
             add_messages(session=session, batch=batch, by=context.by, now=context.now)
-            context.note_row(actor, SESSION_KIND, key, first_seq=first, last_seq=session.message_count)
+            context.note_row(actor, SESSION_KIND, session.pk, first_seq=first, last_seq=session.message_count)
     return set(sessions)
 
 
@@ -101,11 +103,14 @@ def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: Impor
     trust = policy.trust(channel=context.channel, source_is_trusted=context.by.is_trusted)
     spaces, zone = writing_spaces(), zone_of(actor.agent, actor)
     sessions = [_session(actor, key, conversation, context) for key, conversation in new.items()]
+    for taken in Session.objects.filter(pk__in=new).values_list("pk", flat=True):  # by another actor
+        session = next(each for each in sessions if each.pk == taken)
+        session.pk, session.client_id = new_id(), taken
     Session.objects.bulk_create(sessions)
     numbered_messages = [
         (session, Numbered(seq, _new_message(message, session.started_at)))
         for session in sessions
-        for seq, message in enumerate(new[session.pk].messages.values(), 1)
+        for seq, message in enumerate(new[session.public_id].messages.values(), 1)
     ]
     values = [
         message_values(session, numbered, count_raw(numbered.message.content), trust, context.now)

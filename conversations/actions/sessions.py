@@ -1,6 +1,7 @@
 """Open, end and describe sessions (SPEC C1, C5, U8)."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -13,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message, Session
 from memoryhub.auth import audit
-from memoryhub.auth.access import lock_actor, resolve
+from memoryhub.auth.access import UnknownRow, lock_actor, resolve
 from memoryhub.auth.principals import Principal
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
@@ -41,16 +42,21 @@ def open_session(
 ) -> tuple[Session, bool]:
     """Return the actor's session with this id and whether it is new.
 
-    Raises SessionTaken where the id belongs to another actor that the caller may see, UnknownRow
-    where it belongs to one that it may not see, so that its existence is not disclosed.
+    Raises SessionTaken where the id belongs to another actor that the caller may see. Where it belongs to one that the
+    caller may not see, the session gets another key, and is known to its client by this one: the answer is as for a
+    free id.
     """
     lock_actor(actor.id)
     key = session_id or new_id()
-    defaults = {"actor": actor, "channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
-    session, is_new = Session.objects.get_or_create(pk=key, defaults=defaults)
+    defaults = {"channel": channel, "title": title, "metadata": dict(metadata or {}), "started_at": now}
+    session, is_new = Session.objects.filter(Session.has_id([key]), actor=actor).first(), False
+    if session is None:
+        session, is_new = Session.objects.get_or_create(pk=key, defaults={**defaults, "actor": actor})
     if session.actor_id != actor.id:
-        resolve(Session.objects.all(), by, key)
-        raise SessionTaken(format_lazy(_("The session {key} belongs to another agent or user."), key=key))
+        with suppress(UnknownRow):
+            resolve(Session.objects.all(), by, key)
+            raise SessionTaken(format_lazy(_("The session {key} belongs to another agent or user."), key=key))
+        session, is_new = Session.objects.get_or_create(actor=actor, client_id=key, defaults=defaults)
     session.actor = actor
     if is_new:
         audit.record(by=by, verb="open", row=session, now=now)

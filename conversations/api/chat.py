@@ -147,7 +147,7 @@ def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
         "model": turn.model,
         "text": turn.answer.content if turn.answer else "",
         "tool_calls": [{"id": call["id"], "name": call["name"], "input": call["input"]} for call in calls],
-        "session_id": turn.session_id,
+        "session_id": turn.public_session_id,
         "message_id": turn.question_id,
         "answer_id": turn.answer_id,
         "context_metadata": turn.context_metadata,
@@ -160,7 +160,7 @@ def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
 def _failed(error: ChatFailed) -> APIException:
     # The question is kept.
     turn, wait = error.turn, error.error.retry_after_seconds
-    ids = {"session_id": str(turn.session_id), "message_id": str(turn.question_id)}
+    ids = {"session_id": str(turn.public_session_id), "message_id": str(turn.question_id)}
     return llm_problem(error.error, wait_seconds=None if wait is None else int(wait), **ids)
 
 
@@ -254,7 +254,7 @@ def _replay_header(prepared: PreparedTurn) -> dict[str, str]:
 
 async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
     """Yield a chat's events; the last is `done` or `error`. A replayed answer comes in one piece."""
-    yield event("session", {"session_id": turn.session_id, "message_id": turn.question_id})
+    yield event("session", {"session_id": turn.public_session_id, "message_id": turn.question_id})
     if stream is None:
         yield event("delta", {"text": turn_as_json(turn)["text"]})
         yield event("done", turn_as_json(turn))

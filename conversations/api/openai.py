@@ -326,7 +326,7 @@ class Completions(OpenAIView, ChatView):
 
     def headers_of(self, turn: ChatTurn) -> dict[str, str]:
         receipt = {"X-Memoryhub-Receipt-Id": str(turn.receipt_id)} if turn.receipt_id else {}
-        return {"X-Memoryhub-Session-Id": str(turn.session_id), **receipt}
+        return {"X-Memoryhub-Session-Id": str(turn.public_session_id), **receipt}
 
     def response_body(self, turn: ChatTurn) -> dict[str, Any]:
         turn_json = turn_as_json(turn)

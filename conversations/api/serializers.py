@@ -59,6 +59,8 @@ class SessionIn(TenantSerializer):
 class SessionOut(OwnedOut, serializers.ModelSerializer):
     """A session."""
 
+    id = serializers.UUIDField(source="public_id", read_only=True)
+
     class Meta:
         model = Session
         fields = (

@@ -128,16 +128,19 @@ def resolve(rows: type[Row] | models.QuerySet[Row], principal: Principal, row_id
     """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
 
     The only look-up by a bare id besides `resolve_many`: it filters by the key's agents and user. `rows` is a model or
-    a queryset.
+    a queryset; a row whose id is another actor's is known by its `client_id`.
     """
-    where = Q(pk=row_id) & _visible_to(principal)
-    if isinstance(rows, models.QuerySet):
-        model, row = rows.model, _with_owner(rows).filter(where).first()
-    else:
-        model, row = rows, _prepared_rows(rows).first(where)
-    if row is None:
-        raise UnknownRow(format_lazy(_("No {kind} {id}."), kind=_(model._meta.verbose_name_raw), id=row_id))
-    return row
+    model, visible = rows.model if isinstance(rows, models.QuerySet) else rows, _visible_to(principal)
+    for name in ("pk", "client_id") if hasattr(model, "client_id") else ("pk",):
+        where = Q((name, row_id)) & visible
+        row = (
+            _with_owner(rows).filter(where).first()
+            if isinstance(rows, models.QuerySet)
+            else (_prepared_rows(rows).first(where))
+        )
+        if row is not None:
+            return row
+    raise UnknownRow(format_lazy(_("No {kind} {id}."), kind=_(model._meta.verbose_name_raw), id=row_id))
 
 
 def resolve_many(rows: models.QuerySet[Row], principal: Principal, row_ids: Iterable[UUID]) -> list[Row]:

@@ -183,9 +183,11 @@ class BulkView(MemoryView):
     def job(self, batch: UUID) -> Job:
         """Return the latest job of a batch that was ordered by the API."""
         latest = latest_job(batch)
-        if latest is None:
-            raise UnknownRow(f"No batch {batch}.")
-        return self.owned(Job.objects.filter(actor__isnull=False).select_related("actor"), latest.pk)
+        try:
+            # An unknown batch is looked for under an id of no job, so that its answer is that of a foreign one.
+            return self.owned(Job.objects.filter(actor__isnull=False), latest.pk if latest else batch)
+        except UnknownRow:
+            raise UnknownRow(f"No batch {batch}.") from None
 
     def state(self, batch: UUID, status: int = 200) -> Response:
         job = self.job(batch)

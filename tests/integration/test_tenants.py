@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4, uuid5
 
 import pytest
 from rest_framework.test import APIClient
@@ -11,6 +12,7 @@ from rest_framework.test import APIClient
 from memoryhub.auth.actions import revoke_key
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.principals import Scope, command
+from memoryhub.tenancy.policy import actor_id
 from tests.conftest import client_with_key
 from tests.factories.planting import API, BODIES, Planted, body_of, plant, plant_first
 from tests.factories.routes import Route, api_routes, closed_routes
@@ -177,14 +179,68 @@ def test_owner_reaches_every_call(planted: Planted) -> None:
 def test_unknown_and_foreign_ids_look_alike(planted: Planted) -> None:
     stranger = client_with_key(agent_ids=["other"])
     unknown = Planted(**{**planted.__dict__, "ids": {**planted.ids}})
-    for place in ("session_id", "memory_id", "receipt_id"):
+    ids = [place for place in unknown.ids if place.endswith("_id") and place not in ("agent_id", "user_id")]
+    for place in ids:
         unknown.ids[place] = "0198d1a2-0000-7000-8000-000000000000"
+    tried = 0
     for route, method in CALLS:
-        if not {"session_id", "memory_id", "receipt_id"} & set(route.places):
+        if not set(ids) & set(route.places):
             continue
         foreign, missing = (call(stranger, route, method, each) for each in (planted, unknown))
-        assert foreign.status_code == missing.status_code == 404
+        assert foreign.status_code == missing.status_code == 404, (route.name, method)
         assert same_but_ids(foreign.json(), planted) == same_but_ids(missing.json(), unknown)
+        tried += 1
+    assert tried >= 40
+
+
+OTHERS = {"agent_id": "other", "user_id": "mallory"}
+CREATIONS: dict[str, Callable[[APIClient, str], Any]] = {
+    "session": lambda client, key: client.post(f"{API}/sessions", {**OTHERS, "session_id": key}),
+    "chat": lambda client, key: client.post(f"{API}/chat", {**OTHERS, "session_id": key, "message": "Hello there"}),
+    "context": lambda client, key: client.post(f"{API}/context", {**OTHERS, "session_id": key, "message": "Hello"}),
+}
+
+
+@pytest.mark.parametrize("create", CREATIONS.values(), ids=CREATIONS)
+def test_creating_with_a_foreign_id_is_as_with_a_free_one(
+    client: APIClient, planted: Planted, create: Callable[[APIClient, str], Any]
+) -> None:
+    client.post(f"{API}/sessions", OTHERS)
+    stranger, free, foreign = client_with_key(agent_ids=["other"]), str(uuid4()), planted.ids["session_id"]
+    answers = {key: create(stranger, key) for key in (free, foreign)}
+    assert len({answer.status_code for answer in answers.values()}) == 1, answers
+    shapes = {
+        key: sorted((name, value == key) for name, value in answer.json().items()) for key, answer in answers.items()
+    }
+    assert shapes[free] == shapes[foreign]
+
+
+def test_a_session_under_a_foreign_id_is_its_owners(client: APIClient, planted: Planted) -> None:
+    client.post(f"{API}/sessions", OTHERS)
+    stranger, key = client_with_key(agent_ids=["other"]), planted.ids["session_id"]
+    before = client.get(f"{API}/sessions/{key}").json()
+    for _twice in range(2):
+        opened = stranger.post(f"{API}/sessions", {**OTHERS, "session_id": key})
+        assert opened.json()["id"] == key
+    assert opened.status_code == 200, "the second call found it"
+    assert stranger.post(f"{API}/sessions/{key}/messages", {"role": "user", "content": "Mine"}).status_code == 201
+    listed = stranger.get(f"{API}/sessions/{key}/messages").json()["results"]
+    assert [each["content"] for each in listed] == ["Mine"]
+    own = client_with_key(agent_ids=[planted.agent_id], user_id=planted.user_id)
+    assert own.get(f"{API}/sessions/{key}").json() == before
+    assert "Mine" not in own.get(f"{API}/sessions/{key}/messages").content.decode()
+
+
+def test_a_named_conversation_cannot_be_occupied(client: APIClient, planted: Planted) -> None:
+    """The id that a name leads to is computed from public values."""
+    client.post(f"{API}/sessions", OTHERS)
+    occupied = uuid5(actor_id(planted.agent_id, planted.user_id), "session:standup")
+    stranger = client_with_key(agent_ids=["other"])
+    assert stranger.post(f"{API}/sessions", {**OTHERS, "session_id": str(occupied)}).status_code == 201
+    own = client_with_key(agent_ids=[planted.agent_id], user_id=planted.user_id)
+    body = {"agent_id": planted.agent_id, "user_id": planted.user_id, "session_id": str(occupied)}
+    assert own.post(f"{API}/sessions", body).status_code == 201
+    assert own.get(f"{API}/sessions/{occupied}").json()["user_id"] == planted.user_id
 
 
 def same_but_ids(body: dict[str, Any], planted: Planted) -> str:
@@ -372,7 +428,7 @@ def test_an_id_that_is_taken_tells_strangers_nothing(client: APIClient, planted:
     taken = {"agent_id": "kana", "user_id": "aoi", "session_id": planted.ids["session_id"]}
     assert client.post(f"{API}/sessions", taken).status_code == 409
     stranger = client_with_key(agent_ids=["other", "kana"], user_id="aoi")
-    assert stranger.post(f"{API}/sessions", {**taken}).status_code == 404
+    assert stranger.post(f"{API}/sessions", {**taken}).status_code == 201, "as a free one"
 
 
 def test_an_unknown_agent_is_made_only_by_a_key_for_all(db: None) -> None:

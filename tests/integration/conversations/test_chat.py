@@ -188,12 +188,15 @@ def test_counting_exactly_keeps_no_connection_from_others(client: APIClient, llm
     assert told(answer)["metadata"]["exact_tokens"] and held and not any(held)
 
 
-def test_a_session_of_another_user_is_unknown(client: APIClient, llm: LLMServer) -> None:
+def test_a_session_of_another_user_is_as_a_new_one(client: APIClient, llm: LLMServer) -> None:
     foreign = told(client_with_key().post(CHAT, {"agent_id": "kana", "user_id": "ann", "message": "Hello"}))
     bound = client_with_key(agent_ids=["kana"], user_id="hiroki")
     response = bound.post(CHAT, {"agent_id": "kana", "message": "Hello", "session_id": foreign["session_id"]})
-    assert response.status_code == 404
-    assert Message.objects.count() == 2
+    assert told(response)["session_id"] == foreign["session_id"], "the id that the client chose"
+    owners = Message.objects.values_list("actor__user_id", flat=True)
+    assert sorted(owners) == ["ann", "ann", "hiroki", "hiroki"]
+    keys = Message.objects.filter(actor__user_id="ann").values_list("session_id", flat=True)
+    assert set(map(str, keys)) == {foreign["session_id"]}
 
 
 @pytest.mark.django_db(transaction=True)
