@@ -27,8 +27,8 @@ TABLE, RESULTS, PAGE = (DOCS / name for name in ("promises.toml", "promises_meas
 HEAD: Final = """\
 # Promises
 
-What memoryhub guarantees, the tests, the latest measurement, and what is not covered. `docs/promises.py` generates this page from
-`docs/promises.toml` after it has run the tests and drills.
+What memoryhub guarantees, the tests, the latest measurement, and what is not covered. `docs/promises.py` generates this
+page from `docs/promises.toml` after it has run the tests and drills.
 """
 OUTCOMES: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
@@ -83,8 +83,7 @@ def page_of(rows: Sequence[Promise], results: Mapping[str, Any]) -> str:
         lines += [f"## To {to}", "", "| | promise | tests | measured | not covered |", "|---|---|---|---|---|"]
         for each in rows:
             if each.to == to:
-                split = [(Path(file).name, test) for file, _, test in (name.partition("::") for name in each.tests)]
-                tests = "<br>".join(f"`{test.rpartition('::')[2]}` ({file})" for file, test in split)
+                tests = "<br>".join(f"`{name.rpartition('::')[2]}`" for name in each.tests)
                 cells = (each.number, each.text, tests, figure_of(each, results), each.lacks)
                 lines.append(f"| {' | '.join(map(str, cells))} |")
         lines.append("")
