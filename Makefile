@@ -10,6 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PY := .venv/bin/python
 PYTEST = $(PY) -m pytest --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
+PROSE = $(shell find docs -name '*.md') bench/RESULTS.md
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
@@ -19,7 +20,7 @@ help:
 	@echo "make test   run unit, integration and browser tests (ARGS='-k supervisor -x' picks from all tests; CHROMIUM=/path/to/chromium)"
 	@echo "make test-slow  run the slow tests: kills, whole installations, upgrades, property tests with many examples"
 	@echo "make coverage   run the tests of make test and measure their coverage"
-	@echo "make lint   ruff, mypy, import-linter, missing migrations"
+	@echo "make lint   ruff, mypy, import-linter, missing migrations, wording"
 	@echo "make schema write docs/reference/openapi.yaml and the Python client's types"
 	@echo "make typescript  write the TypeScript client's types"
 	@echo "make translations  update and compile the Japanese translations (CHECK=1: only report)"
@@ -63,6 +64,7 @@ style: dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) .venv/bin/lint-imports
+	$(PY) scripts/wording.py --sort prose $(PROSE)
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
 types: dev

@@ -27,8 +27,8 @@ TABLE, RESULTS, PAGE = (DOCS / name for name in ("promises.toml", "promises_meas
 HEAD: Final = """\
 # Promises
 
-What memoryhub promises, the tests that hold it, the figure that was measured last, and what it does not cover.
-`docs/promises.py` writes this page when it has run the tests and drills; change `docs/promises.toml`, not the page.
+What memoryhub guarantees, the tests, the latest measurement, and what is not covered. `docs/promises.py` generates this
+page from `docs/promises.toml` after it has run the tests and drills.
 """
 OUTCOMES: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
@@ -80,11 +80,10 @@ def run_drill(name: str) -> dict[str, Any]:
 def page_of(rows: Sequence[Promise], results: Mapping[str, Any]) -> str:
     lines = [HEAD]
     for to in ("users", "operators", "curators"):
-        lines += [f"## To {to}", "", "| | promise | held by | measured | does not cover |", "|---|---|---|---|---|"]
+        lines += [f"## To {to}", "", "| | promise | tests | measured | not covered |", "|---|---|---|---|---|"]
         for each in rows:
             if each.to == to:
-                split = [(Path(file).name, test) for file, _, test in (name.partition("::") for name in each.tests)]
-                tests = "<br>".join(f"`{test.rpartition('::')[2]}` ({file})" for file, test in split)
+                tests = "<br>".join(f"`{name.rpartition('::')[2]}`" for name in each.tests)
                 cells = (each.number, each.text, tests, figure_of(each, results), each.lacks)
                 lines.append(f"| {' | '.join(map(str, cells))} |")
         lines.append("")

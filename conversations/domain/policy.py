@@ -88,7 +88,7 @@ class ContextPolicy(Policy):
             _("Earlier messages"), _("best earlier messages in a context"), _("messages")
         ),
         "profile_max_tokens": whole(0, 4_000).described(
-            _("Size of the profile"), _("tokens of the profile: what is standing about the user"), _("tokens")
+            _("Size of the profile"), _("tokens of the user's profile"), _("tokens")
         ),
         "semantic_relevance_floor": number(0, 1).described(
             _("Lowest relevance of memories"),
@@ -107,10 +107,7 @@ class ContextPolicy(Policy):
         ),
         "memory_placement": one_of(PLACEMENTS).described(
             _("Place of the remembered block"),
-            _(
-                "where the remembered block stands; `auto`: with the message where `cache` is on, else before "
-                "the history"
-            ),
+            _("position of the remembered block; `auto`: with the message if `cache` is on, else before the history"),
         ),
         "layer_budgets": Check(
             _are_valid_shares,
@@ -125,7 +122,7 @@ class ContextPolicy(Policy):
             _("Related memories in contexts"), _("related memories in contexts")
         ),
         "include_profile": switch().described(
-            _("Profile"), _("the user's preferences and key facts in contexts, whatever is asked")
+            _("Profile"), _("the user's preferences and key facts in contexts, for any message")
         ),
         "include_recall": switch().described(_("Earlier messages in contexts"), _("earlier messages in contexts")),
         "include_project": switch().described(_("Project memory"), _("project memory in contexts")),
@@ -223,7 +220,7 @@ class ChatPolicy(Policy):
         ),
         "chat_memory": switch().described(
             _("Answers with memory"),
-            _("whether messages go out in their context; without, each by itself beside the system prompt"),
+            _("whether messages are sent with their context; if not, with the system prompt only"),
         ),
         "chat_deadline_seconds": whole(5, 600).described(
             _("Deadline of an answer"),

@@ -165,8 +165,8 @@ class StrengthPolicy(Policy):
         ).described(
             _("Near-duplicates"),
             _(
-                "what sleep does with memories that say the same: propose to merge them, merge those about "
-                "which nobody has decided anything, or not look"
+                "what sleep does with near-duplicates: propose to merge them, merge those without a person's decision, "
+                "or ignore them"
             ),
         ),
         "archived_repeats": one_of({REVIEW: _("wait for a curator"), "reactivate": _("active again")}).described(
@@ -248,7 +248,7 @@ class ExtractionPolicy(Policy):
     CHECKS = {
         "extraction_max_tokens": whole(500, 100_000).described(
             _("Size of a call"),
-            _("how much of a conversation one call reads; a quarter of it shows what was said just before"),
+            _("how much of a conversation one call reads; a quarter of it shows the preceding messages"),
             _("tokens"),
         ),
         "reflection_after_episodes": whole(1, 20).described(
@@ -271,13 +271,13 @@ class ProfilePolicy(Policy):
         "write_profile": switch().described(
             _("Written by a model"),
             _(
-                "whether a language model shortens the profile to a text of its own; without, contexts hold the "
-                "memories themselves"
+                "whether a language model shortens the profile to a text; if not, contexts contain the memories "
+                "themselves"
             ),
         ),
         "write_profile_after": whole(1, 200).described(
             _("Changes until it is written anew"),
-            _("how many of the profile's memories must be new, rewritten or gone before a model writes it anew"),
+            _("how many of the profile's memories must be new, changed or removed before a model rewrites it"),
             _("memories"),
         ),
     }

@@ -1,4 +1,4 @@
-"""Strengths are stored once, with a mark of their actor's clock: see docs/adr/0021-one-clock.md."""
+"""Strengths are stored once, with a mark of their actor's clock: see docs/adr/0021-decay-by-a-clock-per-actor.md."""
 
 import django.contrib.postgres.fields
 import django.db.models.deletion

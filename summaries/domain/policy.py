@@ -33,7 +33,7 @@ class SummaryPolicy(Policy):
             _("Messages until a summary"), _("a summary is due after so many messages since the last"), _("messages")
         ),
         "summary_trigger_interval_seconds": whole(300, 31_536_000).described(
-            _("Time until a summary"), _("and after so long since the last, where something was said"), _("seconds")
+            _("Time until a summary"), _("and after this time since the last, if there are new messages"), _("seconds")
         ),
         "summary_max_messages": whole(10, 1_000).described(
             _("Messages in one question"), _("the most messages in one question to the model"), _("messages")

@@ -144,6 +144,50 @@ def test_the_command_that_installs_a_local_library_is_documented() -> None:
     assert f"\n{INSTALL} fastembed\n" in (REFERENCE / "providers.md").read_text()
 
 
+# Identifiers
+
+# A name of Python, SQL, a setting or a field: with an underscore or a dot, or in capitals.
+IDENTIFIER = re.compile(r"(?=\w*[_.]|[A-Z]{3})[A-Za-z_]\w*(?:\.\w+)*(?=\(|$)")
+SOURCES = re.compile(r"(?!docs/).*\.(?:py|sql|conf|html|m?js|ts|toml|ya?ml|jsonl?|sh|txt)|Makefile|Dockerfile")
+# What Django, Prometheus and the client add to a name.
+AFFIXES = re.compile(r"^(?:view|add|change|delete)_|_(?:total|bucket)$")
+OF_OTHERS = {
+    "actions_detail", "create_permissions", "pg_snapshot_xmin", "pg_trgm", "preload_app",  # rejected options
+    "api_base", "librechat.yaml", "claude_desktop_config.json",  # settings of other programs
+    "bpe_ranks", "semantic_memory_limt",  # a field of a vendor's file, a misspelling
+}  # fmt: skip
+"""Identifiers of the documentation that no code has, by intention."""
+
+
+def _identifiers(page: Path) -> set[str]:
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = (IDENTIFIER.match(span.rstrip("…")) for span in re.findall(r"`([^`\n]+)`", text))
+    return {match[0] for match in found if match}
+
+
+def _is_in(source: str, name: str) -> bool:
+    """Return whether a name occurs, at least each of its parts: `Model.objects`, `metadata.project`."""
+    return all(AFFIXES.sub("", part) in source for part in name.split("."))
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    files = filter(SOURCES.fullmatch, listed.split("\0"))
+    paths = [path for path in map(CHECKOUT.joinpath, files) if path.is_file() and path.name != Path(__file__).name]
+    return "\n".join([listed, *(path.read_text() for path in paths)])
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_every_identifier_exists_in_the_code(page: Path, source: str) -> None:
+    assert sorted(name for name in _identifiers(page) - OF_OTHERS if not _is_in(source, name)) == []
+
+
+def test_every_exception_is_needed(source: str) -> None:
+    documented = {name for page in DOCS.rglob("*.md") for name in _identifiers(page)}
+    assert sorted(name for name in OF_OTHERS if name not in documented or _is_in(source, name)) == []
+
+
 # Settings
 
 

@@ -1,6 +1,6 @@
 """Routing on the sets of `routing_sets.py`: by words, and by a model over HTTP that knows what it is shown.
 
-The figures are exact, and those of docs/howto/project-memory.md: change both.
+The figures are exact, and those of bench/RESULTS.md: change both.
 """
 
 import json
