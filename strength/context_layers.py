@@ -12,7 +12,6 @@ from conversations.domain.layers import PINNED, PROFILE, SEMANTIC, Candidate, La
 from memoryhub.auth.principals import PrincipalKind, Scope
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.zones import local_day
-from strength.actions.filters import MemorySelection
 from strength.actions.profiles import profile_entries
 from strength.actions.search import MIN_LINE_TOKENS, MemorySearch, pinned_memories, profile_memories, search_memories
 from strength.domain.memories import Kind
@@ -28,9 +27,7 @@ APPROVED = PreparedQuery(lambda: MemoryRevision.objects.order_by().values_list("
 def pinned(request: LayerRequest) -> LayerResult:
     if not request.policy.include_pinned:
         return LayerResult()
-    rows = pinned_memories(
-        tenant=request.tenant, project=request.project, by=request.by, now=request.now, limit=MAX_PINNED
-    )
+    rows = pinned_memories(tenant=request.tenant, project=request.project, now=request.now, limit=MAX_PINNED)
     return LayerResult(tuple(_candidate(PINNED, memory, request.zone) for memory in rows))
 
 
@@ -43,7 +40,7 @@ def semantic(request: LayerRequest) -> LayerResult:
         perspective=request.context.perspective,
         project=request.project,
         limit=policy.semantic_memory_limit,
-        filters=MemorySelection(pinned=False if policy.include_pinned else None),
+        excludes_pinned=policy.include_pinned,
         relevance_floor=policy.semantic_relevance_floor,
         only_informative=True,
         details=False,

@@ -124,7 +124,7 @@ def fetch(call: Call, id: str) -> dict[str, Any]:
 @resource("memoryhub://pinned", "Pinned memories")
 def pinned(call: Call) -> str:
     """Texts that are to be known in every conversation."""
-    rows = pinned_memories(tenant=call.reading(), project=None, by=call.principal, now=call.now, limit=MAX_PINNED)
+    rows = pinned_memories(tenant=call.reading(), project=None, now=call.now, limit=MAX_PINNED)
     return "\n".join(f"- {memory.content}" for memory in rows)
 
 

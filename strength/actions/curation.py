@@ -22,6 +22,7 @@ from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
+from strength.actions.drafts import is_shared
 from strength.actions.duplicates import text_likeness
 from strength.actions.memories import end_superseded
 from strength.actions.profiles import forget_in_profile
@@ -280,9 +281,15 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
         raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+    _check_reach(locked, by)
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
+
+
+def _check_reach(memory: Memory, by: Principal) -> None:
+    if is_shared(memory) and memory.status != Status.PENDING and not by.may_touch_all_agents:
+        raise Forbidden(_("A key of some agents may not change what other agents read; a curator can."))
 
 
 def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
@@ -310,6 +317,8 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
         raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
+    if memory.status == Status.ACTIVE:
+        _check_reach(memory, by)
     if memory.status == Status.ACTIVE != former_status:
         if not by.is_trusted:
             raise Forbidden(_("An untrusted key cannot bring a memory into contexts; a curator can."))

@@ -130,9 +130,16 @@ def build_draft(
     trusts |= {Trust(message.trust) for message in messages}
     draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
     is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
-    if draft.trust == Trust.UNTRUSTED or new.needs_approval or new.resembles or new.is_uncompared or is_unsure:
+    crosses = is_shared(draft) and not by.may_touch_all_agents
+    is_doubtful = draft.trust == Trust.UNTRUSTED or new.resembles or new.is_uncompared or is_unsure
+    if is_doubtful or new.needs_approval or crosses:
         draft.status, draft.pinned = Status.PENDING, False
     return draft, messages
+
+
+def is_shared(memory: Memory) -> bool:
+    """Return whether other agents may read a memory; only keys for all agents, and curators, decide about these."""
+    return memory.scope_level != ScopeLevel.PROJECT
 
 
 def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:

@@ -21,7 +21,15 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
-from strength.actions.drafts import Draft, NewMemory, build_draft, complete_memories, index_entry_of, sources_of
+from strength.actions.drafts import (
+    Draft,
+    NewMemory,
+    build_draft,
+    complete_memories,
+    index_entry_of,
+    is_shared,
+    sources_of,
+)
 from strength.actions.duplicates import near_duplicates
 from strength.actions.revisions import awaits_person, last_verb, snapshot, store_change
 from strength.actions.tombstones import (
@@ -359,6 +367,8 @@ def supersede_memory(
 
 
 def _check_endable(old: Memory, at: datetime, by: Principal) -> None:
+    if is_shared(old) and not by.may_touch_all_agents:
+        raise Forbidden(_("A key of some agents may not change what other agents read; a curator can."))
     if not by.is_trusted and old.trust == Trust.TRUSTED:
         raise Forbidden(_("An untrusted key may not end a trusted memory; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):

@@ -58,6 +58,8 @@ class MemorySearch:
     relevance_floor: float = 0.0
     only_informative: bool = False
     """Whether results that add nothing to better ones, or are much less relevant, are dropped; see `companions`."""
+    excludes_pinned: bool = False
+    """Whether pinned memories of the actor and its agent are left out; those of other agents are ordinary ones here."""
     details: bool = True
     """Whether numbers and sources are loaded as well; a context needs the text only."""
 
@@ -103,6 +105,8 @@ def search_memories(
     if all_users:
         actors = Actor.objects.filter(agent_id=tenant.agent_id).values_list("pk", flat=True)
         where |= Q(actor_id__in=list(actors)) & _matching(tenant, search, now)
+    if search.excludes_pinned:
+        where &= ~Q(pinned=True, actor_id__in=tenant.readable_actor_ids)
     found, candidate_count = _search_rows(where, search, policy, now)
     if mark:
         mark_candidates(memories=[hit.memory for hit in found], by_search=True)
@@ -154,8 +158,9 @@ def _strongest(rows: MemoryQuerySet, limit: int, policy: SearchPolicy, now: date
     ]
 
 
-def pinned_memories(*, tenant: Tenant, project: str | None, by: Principal, now: datetime, limit: int) -> list[Memory]:
-    where = _visible(tenant, by, project) & validity_filter(now) & Q(pinned=True, status=Status.ACTIVE)
+def pinned_memories(*, tenant: Tenant, project: str | None, now: datetime, limit: int) -> list[Memory]:
+    """Return the pinned memories of the actor and its agent. A pin does not cross to other agents."""
+    where = _own(tenant, project) & validity_filter(now) & Q(pinned=True, status=Status.ACTIVE)
     return STRONGEST_MEMORIES.rows(where, limit=limit)
 
 
@@ -244,10 +249,7 @@ def _matching(tenant: Tenant, search: MemorySearch, now: datetime) -> Q:
 
 def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     """Filter to memories of the actor and its agent, and to those that other readable agents share (SPEC M2)."""
-    agent = tenant.agent
-    own = Q(actor_id__in=tenant.readable_actor_ids)
-    if in_project := _current_project(tenant, project):
-        own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
+    agent, own = tenant.agent, _own(tenant, project)
     readable = tenant.agent_ids if by.agent_ids is None else by.agent_ids
     others = [actor_id(agent_id) for agent_id in readable if agent_id != tenant.agent_id]
     if not others:
@@ -256,6 +258,13 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     if agent and (domains := [domain for domain in [agent.domain, *agent.related_domains] if domain]):
         shared |= Q(scope_level=ScopeLevel.DOMAIN, scope_domain__in=domains)
     return own | (Q(actor_id__in=others) & shared)
+
+
+def _own(tenant: Tenant, project: str | None) -> Q:
+    own = Q(actor_id__in=tenant.readable_actor_ids)
+    if in_project := _current_project(tenant, project):
+        own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
+    return own
 
 
 def _current_project(tenant: Tenant, project: str | None) -> str:

@@ -441,3 +441,48 @@ def test_an_unknown_agent_is_made_only_by_a_key_for_all(db: None) -> None:
     assert everybody.get(f"{API}/agents/planned").status_code == 404, "a read makes nothing"
     assert everybody.post(f"{API}/memories", body).status_code == 201
     assert narrow.post(f"{API}/memories", {**body, "content": "second words"}).status_code == 201
+
+
+# What crosses agents (SPEC M2)
+
+
+def alpha(client: APIClient) -> APIClient:
+    for agent_id in ("alpha", "beta"):
+        assert client.post(f"{API}/agents", {"agent_id": agent_id, "domain": "tea"}).status_code == 201
+    return client_with_key(agent_ids=["alpha"])
+
+
+@pytest.mark.parametrize("level", ["domain", "universal"])
+def test_what_a_key_of_one_agent_shares_waits_for_a_curator(client: APIClient, level: str) -> None:
+    narrow = alpha(client)
+    shared = remember(narrow, "planted", agent_id="alpha", scope_level=level, pinned=True)
+    assert (shared["status"], shared["pinned"]) == ("pending", False)
+    own = remember(narrow, "own", agent_id="alpha")
+    assert own["status"] == "active"
+    assert narrow.patch(f"{API}/memories/{own['id']}", {"scope_level": level}).status_code == 403
+    assert narrow.post(f"{API}/memories/{shared['id']}/approve", {}).status_code == 403
+    assert seen(SEARCHES["context"](client, {"agent_id": "beta", "user_id": "hiroki"})) == set()
+
+
+def test_a_key_of_one_agent_changes_nothing_that_others_read(client: APIClient) -> None:
+    narrow = alpha(client)
+    shared = remember(client, "shared", agent_id="alpha", scope_level="universal")
+    address = f"{API}/memories/{shared['id']}"
+    body = {"content": "Something else", "tags": ["x"]}
+    assert narrow.patch(address, body).status_code == 403
+    assert narrow.delete(address).status_code == 403
+    for verb in ("pin", "archive", "supersede"):
+        assert narrow.post(f"{address}/{verb}", {"content": "Other"} if verb == "supersede" else {}).status_code == 403
+    assert client.get(address).json() == shared | {"strength": client.get(address).json()["strength"]}
+    assert client.patch(address, {"tags": ["x"]}).status_code == 200
+
+
+def test_a_pin_does_not_cross_to_other_agents(client: APIClient) -> None:
+    alpha(client)
+    remember(client, "pinned", agent_id="alpha", scope_level="universal", pinned=True)
+    about = {"user_id": "hiroki", "message": "Lorem ipsum dolor"}
+    for agent_id, entries in (("alpha", {"pinned"}), ("beta", set())):
+        items = receipt_items(client, answered(client.post(f"{API}/context", {"agent_id": agent_id, **about})))
+        assert {item["layer"] for item in items if item["layer"] == "pinned"} == entries, agent_id
+    found = SEARCHES["context"](client, {"agent_id": "beta", "user_id": "hiroki"})
+    assert seen(found) == {"pinned"}, "it is found as any other"
