@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from operator import itemgetter
 from typing import Any, Final
 
 from django.db.models import Q
@@ -23,6 +24,9 @@ from memoryhub.search.query_text import QueryText
 
 MAX_RECALLED_BYTES: Final = 400
 """Per recalled message, about 100 tokens."""
+
+MAX_QUOTED_BYTES: Final = 600
+"""Per message of an untrusted writer in a trusted session, about 150 tokens."""
 
 EARLIEST: Final = PreparedQuery(lambda: Message.objects.order_by("seq"))
 NEWEST: Final = PreparedQuery(lambda: Message.objects.order_by("-created_at", "-id"))
@@ -44,13 +48,36 @@ def working_memory(request: LayerRequest) -> LayerResult:
     earlier: list[Message] = []
     if not before and remaining > 0:
         before, earlier = _earlier_window(request, remaining)
-    candidates = _conversation(request, [*earlier, *own], before)
+    candidates = _with_quotes(request, _conversation(request, [*earlier, *own], before), own)
     if context.results is not None and context.stored_message is not None:
         rows = _branch_messages(request).filter(session_id=context.results.session_id)
         since = rows.filter(seq__gt=context.stored_message.seq, seq__lte=context.results.seq)
         current = _conversation(request, list(since.spoken().order_by("seq")), [])
         candidates += [replace(each, is_current=True) for each in current]
     return LayerResult(tuple(candidates))
+
+
+def _with_quotes(request: LayerRequest, turns: list[Candidate], own: Sequence[Message]) -> list[Candidate]:
+    """Return turns with the messages of untrusted writers since the session's first turn, in time order.
+
+    A trusted caller's model reads them as quotes, whatever role they were stored with.
+    """
+    first = own[0].seq if own else 0
+    rows = {str(row.pk): row.seq for row in own}
+    quotes = [
+        (row.seq, replace(_candidate(WORKING, row, request.zone, _beginning(row)), is_doubted=True))
+        for row in request.doubted
+        if row.seq > first and row.content
+    ]
+    placed, latest = [], -1
+    for turn in turns:
+        latest = max(latest, rows.get(turn.source_id or "", latest))
+        placed.append((latest, turn))
+    return [turn for _seq, turn in sorted([*placed, *quotes], key=itemgetter(0))]
+
+
+def _beginning(row: Message) -> str:
+    return passages(row.content, {}, limit=MAX_QUOTED_BYTES)
 
 
 def _branch_messages(request: LayerRequest) -> MessageQuerySet:
@@ -127,7 +154,7 @@ def recall(request: LayerRequest) -> LayerResult:
         actor_id=request.tenant.actor_id,
         query=query,
         limit=policy.recall_limit + policy.working_memory_limit,
-        session_id=context.session.pk if context.session else None,
+        session_id=context.session.pk if context.session and not request.trusts_session else None,
         floor=policy.recall_relevance_floor * SECONDARY_FLOOR_SHARE,
         conditions=among,
         payer=request.tenant.payer,

@@ -1,6 +1,6 @@
 """Sessions, messages and their search index, receipts of contexts, and chat turns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, ClassVar
 from uuid import UUID
@@ -310,3 +310,11 @@ class ChatTurn(ActorRow):
 
     def __str__(self) -> str:
         return f"{self.get_state_display()} {self.id}"
+
+
+def answers_to_trusted(actor_id: UUID, message_ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of some messages that are the server's own answers to trusted questions."""
+    if not message_ids:
+        return set()
+    turns = ChatTurn.objects.filter(actor_id=actor_id, answer__in=message_ids, question__trust=Trust.TRUSTED)
+    return set(turns.values_list("answer_id", flat=True))

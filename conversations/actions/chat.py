@@ -24,7 +24,7 @@ from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.domain.routing import UNNAMED
-from conversations.models import ChatTurn, Message, Session
+from conversations.models import ChatTurn, Message, Session, answers_to_trusted
 from memoryhub.auth.access import Tenant, lock_actor, visible_to
 from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
@@ -280,7 +280,7 @@ def _store_question(
         blocks=question.tool_results or question.blocks,
         client_message_id=question.client_message_id,
     )
-    stored = add_messages(session=session, batch=[*question.before, new], by=by, now=now)
+    stored = add_messages(session=session, batch=[*question.before, new], channel=question.channel, by=by, now=now)
     if question.shown is not None:
         show_branch(
             session=session, shown=question.shown, last_seq=question.last_seq, new=stored.messages, by=by, now=now
@@ -391,10 +391,9 @@ def store_answer(
 ) -> ChatTurn:
     """Store an answer at the end of the session, marked if it was cut. Raises TurnSuperseded, UnknownRow.
 
-    It is no more trusted than the messages of its session, which it may repeat.
+    It is no more trusted than the question and the messages of untrusted writers in its context, which it may repeat.
     """
-    session_messages = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id)
-    by = replace(by, is_trusted=by.is_trusted and not session_messages.filter(trust=Trust.UNTRUSTED).exists())
+    by = replace(by, is_trusted=by.is_trusted and not _may_repeat_untrusted(turn))
     flags = {"truncated": True} if truncated else {}
     sessions = Session.objects.select_related("actor__agent")
     stored = add_messages(
@@ -417,6 +416,20 @@ def store_answer(
     if not _close(turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage):
         raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
     return turn
+
+
+def _may_repeat_untrusted(turn: ChatTurn) -> bool:
+    """Return whether the question is untrusted, or a message of an untrusted writer was in the context.
+
+    An earlier answer that is untrusted for its own context does not count: otherwise one message of an untrusted writer
+    would keep all that a session answers out of memory.
+    """
+    rows = Message.objects.of([turn.actor_id]).filter(trust=Trust.UNTRUSTED)
+    if turn.receipt is None:
+        return rows.filter(session_id=turn.session_id).exists()
+    shown = [turn.question_id, *(item["source_id"] for item in turn.receipt.items if item["included"])]
+    untrusted = set(rows.filter(pk__in=filter(None, shown)).values_list("pk", flat=True))
+    return bool(untrusted - answers_to_trusted(turn.actor_id, list(untrusted)))
 
 
 def _is_abandoned(turn: ChatTurn) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, Final, cast
 
 from django.conf import settings
@@ -24,7 +25,7 @@ from conversations.domain.layers import BY_NAME, PROJECT, SESSION_SUMMARY, WORKI
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.domain.routing import AUTO, UNNAMED, Routing
-from conversations.models import SPOKEN, Message, Receipt, Session
+from conversations.models import SPOKEN, Message, Receipt, Session, answers_to_trusted
 from memoryhub.auth.access import Tenant, ensure_actor
 from memoryhub.auth.principals import Principal
 from memoryhub.db.pool import release_connection
@@ -36,6 +37,7 @@ from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.query import SearchQuery
 from memoryhub.search.query_text import MAX_EARLIER_TURNS
 from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.tenancy.policy import Trust, TrustPolicy
 from memoryhub.zones import local_time
 
 LATEST: Final = PreparedQuery(lambda: Message.objects.order_by("-seq"))
@@ -104,19 +106,26 @@ class ContextRequest:
 class LayerRequest:
     """The request as every layer gets it; in a dry run a layer must not record anything as used or read.
 
-    `latest` are the last that was said in the session before the message, oldest first.
+    `latest` are the last that was said in the session before the message, oldest first. `doubted` are those of
+    untrusted writers since the first of them, where the session is trusted: they are quoted.
     """
 
     context: ContextRequest
     tenant: Tenant
     by: Principal
     latest: Sequence[Message]
+    doubted: Sequence[Message]
     routing: Routing | None
     project: str | None
     query: SearchQuery
     policy: ContextPolicy
     now: datetime
     dry_run: bool
+
+    @cached_property
+    def trusts_session(self) -> bool:
+        """Return whether untrusted messages of the session are quoted, and not recalled, as the session is trusted."""
+        return self.context.session is not None and _is_trusted(self.context.session, self.tenant, self.by)
 
     @cached_property
     def zone(self) -> tzinfo:
@@ -158,10 +167,10 @@ def assemble_context(
         now=now,
     )
     started = time.perf_counter()  # a model that routes is no part of the assembly
-    latest = _latest(tenant, request, limit=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
+    latest, doubted = _latest(tenant, request, by, limit=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
     turns = [(message.role, message.content) for message in reversed(latest)]
     layer_request = LayerRequest(
-        context=request, tenant=tenant, by=by, latest=latest, routing=routing,
+        context=request, tenant=tenant, by=by, latest=latest, doubted=doubted, routing=routing,
         project=_project(tenant, request, routing), policy=policy, now=now, dry_run=dry_run,
         query=text_query(request.message, turns=turns, payer=tenant.payer),
     )  # fmt: skip
@@ -218,13 +227,27 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
     return metadata
 
 
-def _latest(tenant: Tenant, request: ContextRequest, *, limit: int) -> list[Message]:
+def _latest(
+    tenant: Tenant, request: ContextRequest, by: Principal, *, limit: int
+) -> tuple[list[Message], list[Message]]:
+    """Return the latest messages of the session, and those of untrusted writers among a trusted caller's."""
     if request.session is None:
-        return []
+        return [], []
     spoken = Q(actor_id=tenant.actor_id, session_id=request.session.pk) & SPOKEN
     if request.stored_message is not None:
         spoken &= Q(seq__lt=request.stored_message.seq)
-    return LATEST.rows(spoken, limit=limit)[::-1]
+    if not _is_trusted(request.session, tenant, by):
+        return LATEST.rows(spoken, limit=limit)[::-1], []
+    trusted = LATEST.rows(spoken & Q(trust=Trust.TRUSTED), limit=limit)[::-1]
+    since = Q(seq__gt=trusted[0].seq) if len(trusted) == limit else Q()
+    untrusted = LATEST.rows(spoken & since & Q(trust=Trust.UNTRUSTED), limit=limit)
+    answers = answers_to_trusted(tenant.actor_id, [row.pk for row in untrusted])
+    turns = sorted([*trusted, *(row for row in untrusted if row.pk in answers)], key=attrgetter("seq"))
+    return turns[-limit:], [row for row in untrusted[::-1] if row.pk not in answers]
+
+
+def _is_trusted(session: Session, tenant: Tenant, by: Principal) -> bool:
+    return by.is_trusted and not effective_policy(TrustPolicy, tenant.agent, tenant.actor).doubts(session.channel)
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:

@@ -74,6 +74,7 @@ def add_messages(
     batch: Sequence[NewMessage],
     by: Principal,
     now: datetime,
+    channel: str = "",
     triggers: Sequence[Event] = ("turn",),
 ) -> AddedMessages:
     """Store messages at the end of a session; a known `client_message_id` returns the first row.
@@ -81,14 +82,16 @@ def add_messages(
     Raises MessageIdReused where it came with another role or text, and stores nothing then: the caller's transaction
     is over.
     Reopens an ended session (SPEC C5). Text analysis and local embedding happen before the session's row is locked; a
-    remote embedder is called in the background. `triggers` names the events whose jobs are enqueued.
+    remote embedder is called in the background. `channel` is that of the call, which may be less trusted than the
+    session's: the more doubtful of both decides. `triggers` names the events whose jobs are enqueued.
     """
     spaces = writing_spaces()
     tokens = {id(message): count_raw(message.content) + _count_tool_tokens(message) for message in batch}
     zone = zone_of(session.actor.agent, session.actor)
     entries = message_index_entries(batch, spaces, now, zone)
     policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
-    trust = policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
+    is_trusted = by.is_trusted and not policy.doubts(channel)
+    trust = policy.trust(channel=session.channel, source_is_trusted=is_trusted)
     with transaction.atomic(savepoint=False):
         locked = _lock(session)
         stored_repeats = _stored_repeats(locked, batch)

@@ -42,6 +42,7 @@ from memoryhub.errors import DomainError
 
 
 class CutOrder(StrEnum):
+    DOUBTED = "quoted messages of untrusted writers, oldest first"
     ATTACHMENTS = "images and files become a word, oldest message first"
     RESULTS = "long results of tools keep their beginning and end, oldest first"
     SECTIONS = "last Markdown section of the last document first, its title and first section longest"
@@ -63,6 +64,7 @@ class CutStep:
 
 
 CUT_ORDER: Final = (
+    CutStep(WORKING, CutOrder.DOUBTED),
     CutStep(WORKING, CutOrder.ATTACHMENTS),
     CutStep(WORKING, CutOrder.RESULTS),
     CutStep(SESSION_SUMMARY, CutOrder.LAST),
@@ -225,13 +227,20 @@ def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[lis
         current = [place for place in places if candidates[place].is_current]
         # With caching, messages of earlier sessions are additional.
         limit = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
-        kept = [*places[: len(places) - len(current)][-limit:], *current]
+        kept = [*_latest_turns(places[: len(places) - len(current)], candidates, limit), *current]
     elif layer == PROFILE:
         kept = _select_within(policy.profile_max_tokens, places, writer)
     else:
         most = BY_NAME[layer].max_entries
         kept = places[: getattr(policy, most) if isinstance(most, str) else most]
     return kept, rejected | {place: Reason.LIMIT for place in places if place not in kept}
+
+
+def _latest_turns(places: Sequence[int], candidates: Sequence[Candidate], limit: int) -> list[int]:
+    """Return the latest `limit` turns, and as many quotes of untrusted writers since the first of them, in order."""
+    turns = [place for place in places if not candidates[place].is_doubted][-limit:]
+    quotes = [place for place in places if candidates[place].is_doubted and (not turns or place > turns[0])][-limit:]
+    return sorted([*turns, *quotes])
 
 
 def _select_within(limit: int, places: Sequence[int], writer: PromptWriter) -> list[int]:
@@ -383,9 +392,12 @@ def _cuts_of_step(step: CutStep, places: list[int], candidates: Sequence[Candida
             relevance = {place: candidates[place].relevance for place in places}
             places = sorted(places, key=lambda place: (-1.0 if relevance[place] is None else relevance[place], -place))
         going = places[: max(0, len(places) - step.floor)]
-        yield from (
-            Cut(place, None) for place in going if step.order != CutOrder.EARLIER or candidates[place].is_earlier
-        )
+        for place in going:
+            is_kept = (step.order == CutOrder.EARLIER and not candidates[place].is_earlier) or (
+                step.order == CutOrder.DOUBTED and not candidates[place].is_doubted
+            )
+            if not is_kept:
+                yield Cut(place, None)
 
 
 def apply_cuts(contents: Contents, cuts: Iterable[Cut]) -> dict[int, Content]:

@@ -138,6 +138,10 @@ def turns_of(
     frame: Frame, message: Candidate, content: Content, names_by_role: dict[str, list[str]] | None = None
 ) -> list[Turn]:
     """Return a message as turns: tool results are a turn of the user right after the calls."""
+    if message.is_doubted:
+        name = message.author or frame.phrases.unnamed.get(message.role, message.role)
+        quote = f"{frame.phrases.doubted.format(name=name)}\n{quoted(plain_text(content, frame.language))}"
+        return [Turn("user", (text_block(quote),))]
     with_calls = frame.policy.include_tools and message.role == "assistant"
     blocks, results = blocks_and_results(content, frame.language, with_calls=with_calls)
     if names_by_role and message.role in names_by_role:
@@ -182,7 +186,7 @@ def _renamed(blocks: Iterable[Block], new: dict[str, str]) -> Iterable[Block]:
 
 def _attributed_roles(frame: Frame, messages: Sequence[Candidate]) -> dict[str, list[str]]:
     """Return authors' names by role, of roles with several authors; their messages are attributed."""
-    speakers = dict.fromkeys((message.role, message.author) for message in messages)
+    speakers = dict.fromkeys((message.role, message.author) for message in messages if not message.is_doubted)
     speakers |= {("user", frame.author): None}
     counts = Counter(role for role, name in speakers if name)
     return {

@@ -30,6 +30,7 @@ def cuts_of(*candidates: Candidate) -> list[tuple[int, Content | None]]:
 
 def test_the_order_is_the_specs() -> None:
     assert [(step.layer, step.floor) for step in CUT_ORDER] == [
+        (WORKING, 0),  # quotes of untrusted writers
         (WORKING, 0),  # attachments only
         (WORKING, 0),  # long results of tools are shortened
         (SESSION_SUMMARY, 0),
@@ -59,7 +60,7 @@ def test_every_remembered_layer_has_a_heading_in_every_language() -> None:
 
 def test_a_share_never_breaks_a_floor() -> None:
     assert [step.floor for step in steps_within_share(SEMANTIC)] == [1]
-    assert [step.floor for step in steps_within_share(WORKING)] == [0, 0, 0, 2, 4, 2]
+    assert [step.floor for step in steps_within_share(WORKING)] == [0, 0, 0, 0, 2, 4, 2]
     assert [step.floor for step in steps_within_share(PINNED)] == [0]
 
 
