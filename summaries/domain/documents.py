@@ -26,7 +26,7 @@ MAX_DOCUMENT_LENGTH: Final = 1_000_000
 
 _DATE_PREFIX: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:: ?|、| (?=\S))")
 _DAY: Final = re.compile(r"- \d{4}-\d\d-\d\d: ")
-_BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
+_BULLET: Final = re.compile(r"\A\s*+(?:[-*+]\s+|\d++[.)]\s+)?")
 
 
 class DocumentKind(StrEnum):
