@@ -15,7 +15,8 @@ from memoryhub.errors import Message, _, format_lazy
 from memoryhub.zones import is_zone, zone_named
 
 ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
-AGENT_ID_PATTERN = re.compile(r"\A[-a-zA-Z0-9_]{1,255}\Z")
+MAX_AGENT_ID = 255
+AGENT_ID_PATTERN = re.compile(rf"\A[-a-zA-Z0-9_]{{1,{MAX_AGENT_ID}}}\Z")
 MAX_USER_ID = 255
 MAX_WORDS: Final = 200
 MAX_WORD_LENGTH: Final = 255

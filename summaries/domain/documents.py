@@ -22,6 +22,8 @@ _DETAIL: Final = re.compile(r"detail-([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
 PIN: Final = "[PINNED]"
 MAX_ENTRY_LENGTH: Final = 4_000
 MAX_DOCUMENT_LENGTH: Final = 1_000_000
+MAX_DOCUMENT_NAME_LENGTH: Final = 100
+"""Above all names; one is checked by `check_name`."""
 """Characters; contexts limit documents by tokens."""
 
 _DATE_PREFIX: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:: ?|、| (?=\S))")
