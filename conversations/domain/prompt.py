@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import chain
 from typing import Final
 
 from conversations.domain.content import (
-    MAX_LABEL_LENGTH,
     TOOL_RESULT,
     TOOL_USE,
     Block,
@@ -46,12 +46,17 @@ from conversations.domain.layers import (
     Phrases,
 )
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
+from memoryhub.look_alikes import BLANK, CONTROLS, IGNORABLE, JOINERS, looks
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _PHRASES_WITHOUT_SCORES: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
 _BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-_BRACKETS: Final = re.compile(rf"((?:^|[{_BREAKS}])[^\S{_BREAKS}]*+)\[([^\]{_BREAKS}]{{1,{MAX_LABEL_LENGTH}}})\]")
-"""A name in brackets at a line's start. Blanks exclude breaks, or a run of carriage returns takes quadratic time."""
+_OPENING, _CLOSING = r"\[［⁅⟦〚【〔❲", r"\]］⁆⟧〛】〕❳"
+_BRACKETS: Final = re.compile(
+    rf"((?:^|[{_BREAKS}])(?:[^\S{_BREAKS}]|[{CONTROLS}{IGNORABLE}{JOINERS}{BLANK}])*+)"
+    rf"[{_OPENING}]([^{_CLOSING}{_BREAKS}]++)[{_CLOSING}]"
+)
+"""A text in brackets at a line's start. Blanks exclude breaks, or a run of carriage returns takes quadratic time."""
 
 
 class NonceCollision(ValueError):
@@ -209,10 +214,12 @@ def _history(
 
 
 def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> tuple[Block, ...]:
-    """Return blocks with the author's name in brackets; names in brackets at other line starts lose these."""
+    """Return blocks with the author's name in brackets; what looks like one of the names loses them at line starts."""
+
+    known = frozenset(chain.from_iterable(map(looks, names)))
 
     def without_brackets(match: re.Match[str]) -> str:
-        return f"{match[1]}({match[2]})" if match[2] in names else match[0]
+        return f"{match[1]}({match[2]})" if looks(match[2]) & known else match[0]
 
     honest = [
         text_block(_BRACKETS.sub(without_brackets, text_of(block))) if is_text(block) else block for block in blocks

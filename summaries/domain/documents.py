@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from memoryhub.errors import DomainError, _, format_lazy
+from memoryhub.search.analysis import limit_combining_marks
 from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, one_line
 
 MEMORY: Final = "MEMORY.md"
@@ -122,7 +123,7 @@ def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
 
 def line_digest(line: str) -> bytes:
     """Return the digest that identifies an entry: of its line without indent and bullet, so that it may be moved."""
-    bare = _BULLET.sub("", unicodedata.normalize("NFC", line), count=1).strip()
+    bare = _BULLET.sub("", unicodedata.normalize("NFC", limit_combining_marks(line)), count=1).strip()
     return sha256(bare.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -27,6 +27,7 @@ LENGTH: Final = 50_000
 MAX_SECONDS: Final = 0.05
 MAX_RATIO: Final = 2.5
 MEASURABLE_SECONDS: Final = 0.002
+_CONFIRMING_RUNS: Final = 15
 ENDING: Final = "\x00!"
 """What no pattern ends with, so that each attempt fails at the end of the repeats."""
 
@@ -252,7 +253,8 @@ def growth_problem(call: Callable[[str], object], unit: str, *, seconds: float =
     if whole > seconds:
         return f"over {seconds * 1000:.0f} ms for {LENGTH} characters of {unit!r}: {whole * 1000:.0f} ms"
     if whole > MEASURABLE_SECONDS and whole > MAX_RATIO * half:
-        half, whole = (min(_time(call, unit, n) for _ in range(5)) for n in (LENGTH // 2, LENGTH))
+        runs = [(_time(call, unit, LENGTH // 2), _time(call, unit, LENGTH)) for _ in range(_CONFIRMING_RUNS)]
+        half, whole = map(min, zip(*runs, strict=True))
         if whole > MAX_RATIO * half:
             return f"{whole / half:.1f} times as long for twice the text of {unit!r}"
     return None

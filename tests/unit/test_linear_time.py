@@ -14,6 +14,7 @@ from memoryhub.embeddings.hashing import _vectors
 from memoryhub.importexport.foreign import json_stream
 from memoryhub.importexport.foreign.formats import coding_agents, markdown
 from memoryhub.llm import tokens
+from memoryhub.look_alikes import looks
 from memoryhub.search.analysis import analyse, fold
 from memoryhub.search.query_text import QueryText
 from memoryhub.validators import text_problem
@@ -45,6 +46,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "embedding": lambda text: _vectors([text], 256),
     "text_problem": text_problem,
     "visible": content.visible,
+    "looks": looks,
     "one_line": content.one_line,
     "quoted": content.quoted,
     "label": content.label.__wrapped__,
@@ -79,11 +81,12 @@ READERS: dict[str, Callable[[str], object]] = {
     "entry words": entries.EntryWords.of,
     "blocks": compaction.blocks_of,
     "title": documents.title_of,
+    "line digest": documents.line_digest,
 }
 """What reads texts that anybody may have written, by name."""
 
 UNITS = (
-    " ", "\r", "\n", "\r\n", "\t", "\u2028", "\x1c", "a", "A", "a ", "a1", "1", "1.", "1 ", "é", "a\u0301", "\u0301", "あ", "ア",
+    " ", "\r", "\n", "\r\n", "\t", "\u2028", "\x1c", "a", "A", "a ", "a1", "1", "1.", "1 ", "é", "a\u0301", "\u0301\u0323", "\u0301", "あ", "ア",
     "ー", "漢", "漢字", "かん漢", "っ", "한", "ก", "Ω", "👍", "👨\u200d", "\ufe0f", "\u200b", ".", "。", "?", ",", "-", "- a\n", "\n- ",
     "* ", "  - a\n", "> ", ">", "#", "# ", "\n# a\n", " #a", "(", ")", "[", "]", "![", "](", "[a](", "[a]: b\n", "[[", "<", "<a ",
     "<!--", "</", "&", "&#", "`", "``", "```\n", "~~~\n", "*", "**a", "*a_", "_", "a_", "\\", "|", "a|b\n", "|-|\n", '"', "'", "a'",
