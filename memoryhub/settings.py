@@ -98,7 +98,7 @@ def shared_cache(name: str) -> dict[str, Any]:
     folder = ENVIRONMENT.shared_folder
     if folder is None or not ENVIRONMENT.is_web:
         return {"BACKEND": LOCAL_MEMORY, "LOCATION": name}
-    return {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": folder / name}
+    return {"BACKEND": "memoryhub.json_cache.JSONFileCache", "LOCATION": folder / name}
 
 
 CACHES: dict[str, dict[str, Any]] = {

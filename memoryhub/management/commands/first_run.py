@@ -20,7 +20,7 @@ from memoryhub.auth.actions import issue_key
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import Scope, command
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.env import read_environment
+from memoryhub.env import data_folder, read_environment
 from memoryhub.importexport.demo import load_demo
 from memoryhub.llm.errors import ProviderError
 from memoryhub.runtime.supervisor import web_url
@@ -91,7 +91,7 @@ class Command(BaseCommand):
 
 def _append_private(path: Path, lines: Sequence[str]) -> None:
     """Append lines to a file that only its owner can read, whatever the umask."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    data_folder(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "a", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o600)
