@@ -19,6 +19,7 @@ COPY conversations conversations
 COPY strength strength
 COPY summaries summaries
 COPY templates templates
+COPY docs/reference/openapi.yaml docs/reference/openapi.yaml
 RUN python -m compileall -q .
 
 USER memoryhub

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from conversations.actions.context import ContextRequest, assemble_context
+from conversations.api.blocks import MAX_TEXT_LENGTH
 from conversations.api.serializers import ContextIn
 from conversations.domain.content import blocks_of, text_of
 from memoryhub.auth.principals import Scope
@@ -16,7 +17,9 @@ OPTIONS = {"include_clock": False, "cache": False}
 
 @tool(scope=Scope.READ, in_transaction=False)
 def context(
-    call: Call, message: Annotated[str, Field(description="What the user says now")], project: str | None = None
+    call: Call,
+    message: Annotated[str, Field(description="What the user says now", max_length=MAX_TEXT_LENGTH)],
+    project: Annotated[str | None, Field(max_length=255)] = None,
 ) -> dict[str, Any]:
     """Everything remembered that bears on a message: pinned memories, relevant ones, summaries, project files."""
     named = {"project": project} if project else {}

@@ -185,8 +185,9 @@ def serving() -> Iterator[Hub]:
 
 
 def _ready(url: str, server: subprocess.Popen[bytes], log: Path) -> Hub:
+    first = log.with_name("data") / "first-login.txt"
     for _ in range(PATIENCE_SECONDS):
-        told = log.read_text()
+        told = log.read_text() + (first.read_text() if first.exists() else "")
         login, key = re.search(r"Login +(\S+) / (\S+)", told), re.search(r"API key +(\S+)", told)
         if login and key:
             hub = Hub(url, (login[1], login[2]), key[1])

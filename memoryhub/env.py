@@ -107,7 +107,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
             "origins with their scheme and without a path, such as https://memory.example.org",
         ),
         tls_proxies=read_words(
-            source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.16.0.0/12"
+            source, "MEMORYHUB_TLS_PROXY", _is_network, "addresses or networks, such as 127.0.0.1 or 172.20.0.5"
         ),
         pool_min=pool_min,
         pool_max=_integer(
@@ -150,6 +150,24 @@ def read_data_dir(source: Mapping[str, str]) -> Path:
         raise EnvironmentProblem(f"MEMORYHUB_DATA_DIR cannot be used: {error}") from None
 
 
+def data_folder(path: Path) -> Path:
+    """Create the data folder, closed to others whatever the umask; return it.
+
+    Root's is passable, because its PostgreSQL is another user.
+    """
+    return private_folder(path, mode=0o711 if os.geteuid() == 0 else 0o700)
+
+
+def private_folder(path: Path, *, mode: int = 0o700) -> Path:
+    """Create a folder, or close one of this account's, whatever the umask; return it."""
+    is_new = not path.exists()
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    status = path.stat()
+    if is_new or (status.st_uid == os.geteuid() and status.st_mode & 0o777 & ~mode):
+        path.chmod(mode)
+    return path
+
+
 def secret_key(variables: Mapping[str, str], data_dir: Path) -> str:
     """Return `SECRET_KEY`, else the key stored in the data folder, created (0600) on first use."""
     if variables.get("SECRET_KEY"):
@@ -165,7 +183,7 @@ def secret_key(variables: Mapping[str, str], data_dir: Path) -> str:
 
 def _create_secret(path: Path) -> str:
     """Write a new key unless another process was quicker; either way return the one on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    data_folder(path.parent)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:

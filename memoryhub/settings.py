@@ -98,7 +98,7 @@ def shared_cache(name: str) -> dict[str, Any]:
     folder = ENVIRONMENT.shared_folder
     if folder is None or not ENVIRONMENT.is_web:
         return {"BACKEND": LOCAL_MEMORY, "LOCATION": name}
-    return {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": folder / name}
+    return {"BACKEND": "memoryhub.json_cache.JSONFileCache", "LOCATION": folder / name}
 
 
 CACHES: dict[str, dict[str, Any]] = {
@@ -218,6 +218,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "PATH_CONVERTER_OVERRIDES": {"str": {"type": "string", "maxLength": 255}},
     # Sets of choices that several fields share, or whose field is called like another's.
     "ENUM_NAME_OVERRIDES": {
         "MemoryKindEnum": "memoryhub.tenancy.namespaces.KINDS",

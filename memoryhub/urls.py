@@ -7,10 +7,10 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from memoryhub.admin import base, sign_in
-from memoryhub.api import agents, health, imports, usage
+from memoryhub.api import agents, health, imports, schema, usage
 from memoryhub.api.errors import OUTSIDE_VIEWS
 from memoryhub.api.problems import plain_problem
 
@@ -25,7 +25,7 @@ API: list[URLPattern | URLResolver] = [
     path("imports/<uuid:import_id>/orders", imports.ImportOrders.as_view(), name="import-orders"),
     path("jobs/<uuid:job_id>", usage.OneJob.as_view(), name="job"),
     path("usage", usage.Usage.as_view(), name="usage"),
-    path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("schema", schema.SchemaView.as_view(), name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("", include("conversations.api.urls")),
     path("", include("summaries.api.urls")),

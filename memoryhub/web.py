@@ -47,7 +47,8 @@ def configuration(environment: Environment) -> uvicorn.Config:
         http=LimitedProtocol,
         ws="none",
         lifespan="off",
-        forwarded_allow_ips=list(environment.tls_proxies) or "127.0.0.1",
+        proxy_headers=bool(environment.tls_proxies),
+        forwarded_allow_ips=list(environment.tls_proxies),
         server_header=False,
         access_log=False,  # it would hold people's search words; requests are logged by ourselves, with ids
         log_config=None,  # its lines go where all go, in the same form

@@ -15,12 +15,19 @@ from strength.actions.memories import supersede_memory, write_memory
 from strength.actions.search import MemorySearch, SearchResults, pinned_memories, search_memories, visible_memory
 from strength.api.memories import MemoryIn, MemoryPatch, SupersedeIn, new_memory
 from strength.api.search import SearchIn
+from strength.domain.memories import MAX_CONTENT_LENGTH
 from strength.models import Memory
 
 MAX_PINNED = 200
 TITLE_LENGTH = 80
 CONNECTOR_RESULTS = 10
+MAX_PROJECT_LENGTH = 255
+MAX_REASON_LENGTH = 1_000
+MAX_ID_LENGTH = 100
 Remembered = Literal["fact", "preference", "episode", "learning", "decision", "note"]
+Text = Annotated[str, Field(max_length=MAX_CONTENT_LENGTH)]
+Project = Annotated[str | None, Field(max_length=MAX_PROJECT_LENGTH)]
+Reason = Annotated[str, Field(max_length=MAX_REASON_LENGTH)]
 MemoryId = Annotated[UUID, Field(description="id from recall")]
 
 
@@ -31,10 +38,10 @@ class FetchIn(StrictSerializer):
 @tool(scope=Scope.WRITE)
 def remember(
     call: Call,
-    content: Annotated[str, Field(description="One self-contained statement")],
+    content: Annotated[Text, Field(description="One self-contained statement")],
     kind: Remembered = "fact",
     pinned: Annotated[bool, Field(description="Must be part of every context")] = False,
-    project: Annotated[str | None, Field(description="Valid in this project only")] = None,
+    project: Annotated[Project, Field(description="Valid in this project only")] = None,
 ) -> dict[str, Any]:
     """Store something worth knowing in later conversations. The same text again reinforces it."""
     given = {"content": content, "kind": kind, "pinned": pinned}
@@ -48,9 +55,9 @@ def remember(
 @tool(scope=Scope.READ, in_transaction=False)
 def recall(
     call: Call,
-    query: Annotated[str, Field(description="A question or keywords")],
+    query: Annotated[Text, Field(description="A question or keywords")],
     limit: Annotated[int, Field(ge=1, le=50)] = 8,
-    project: str | None = None,
+    project: Project = None,
     repeat: Annotated[bool, Field(description="Also what this session was given before")] = False,
 ) -> dict[str, Any]:
     """Search the memories, best first. Results given earlier in this session are only counted."""
@@ -68,9 +75,9 @@ def recall(
 def correct(
     call: Call,
     memory_id: MemoryId,
-    content: Annotated[str, Field(description="The whole new text")],
+    content: Annotated[Text, Field(description="The whole new text")],
     changed: Annotated[bool, Field(description="It was right before: keep the old text as history")] = False,
-    reason: str = "",
+    reason: Reason = "",
 ) -> dict[str, Any]:
     """Replace the text of a memory that is wrong, or that has changed."""
     memory = call.owned(Memory.objects.all(), memory_id)
@@ -93,7 +100,7 @@ def correct(
 
 
 @tool(scope=Scope.WRITE, destructive=True)
-def forget(call: Call, memory_id: MemoryId, reason: str = "") -> dict[str, Any]:
+def forget(call: Call, memory_id: MemoryId, reason: Reason = "") -> dict[str, Any]:
     """Archive a memory: it is found no more. People can bring it back."""
     reason = call.validated(ReasonSerializer, {"reason": reason})["reason"]
     memory = apply_transition(
@@ -107,14 +114,14 @@ def forget(call: Call, memory_id: MemoryId, reason: str = "") -> dict[str, Any]:
 
 
 @tool(scope=Scope.READ, in_transaction=False, profile="connector")
-def search(call: Call, query: str) -> dict[str, Any]:
+def search(call: Call, query: Text) -> dict[str, Any]:
     """Search the memories of this user."""
     found = _search(call, query, CONNECTOR_RESULTS, None).found
     return {"results": [_listed(each.memory) for each in found]}
 
 
 @tool(scope=Scope.READ, profile="connector")
-def fetch(call: Call, id: str) -> dict[str, Any]:
+def fetch(call: Call, id: Annotated[str, Field(max_length=MAX_ID_LENGTH)]) -> dict[str, Any]:
     """Return the whole text of a search result."""
     memory_id = call.validated(FetchIn, {"id": id})["id"]
     memory = visible_memory(tenant=call.reading(), memory_id=memory_id, by=call.principal)

@@ -13,20 +13,27 @@ from memoryhub.tenancy.policy import TrustPolicy
 from summaries.actions.documents import append_entry, find_document, put_document, read_document
 from summaries.actions.entries import trusted_text
 from summaries.actions.projects import catalog_of, create_project, documents_of, project_named
-from summaries.api.project_serializers import DocumentIn, EntryIn
+from summaries.api.project_serializers import MAX_REQUESTED_NAME_LENGTH, DocumentIn, EntryIn
+from summaries.domain.documents import MAX_DOCUMENT_LENGTH, MAX_DOCUMENT_NAME_LENGTH
 from summaries.models import Document, Project
+
+Text = Annotated[str, Field(max_length=MAX_DOCUMENT_LENGTH)]
 
 
 @tool(scope=Scope.READ, destructive=True)
 def project_file(
     call: Call,
     command: Literal["view", "write", "str_replace", "append"],
-    project: str = "",
+    project: Annotated[str, Field(max_length=MAX_REQUESTED_NAME_LENGTH)] = "",
     name: Annotated[
-        str, Field(description="MEMORY.md, pinned.md, decisions.md, timeline.md or detail-<topic>.md")
+        str,
+        Field(
+            description="MEMORY.md, pinned.md, decisions.md, timeline.md or detail-<topic>.md",
+            max_length=MAX_DOCUMENT_NAME_LENGTH,
+        ),
     ] = "",
-    text: Annotated[str, Field(description="The whole file, the replacement, or the line to append")] = "",
-    old_text: Annotated[str, Field(description="str_replace: stands in the file exactly once")] = "",
+    text: Annotated[Text, Field(description="The whole file, the replacement, or the line to append")] = "",
+    old_text: Annotated[Text, Field(description="str_replace: stands in the file exactly once")] = "",
 ) -> dict[str, Any]:
     """View or edit a project's notes. `view` without `name` lists its files, without `project` all projects.
     Editing creates what does not exist; former texts are kept.

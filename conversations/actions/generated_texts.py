@@ -68,6 +68,7 @@ class WrittenTexts(ABC, Generic[Row]):
         if not is_new_text and row.locked == was_locked:
             return row
         if is_new_text:
+            forget_answers(actor=row.actor, row_id=row.pk)
             row.generator, row.model = PERSON_GENERATOR, ""
             if by.kind is PrincipalKind.CURATOR:
                 row.trust = Trust.TRUSTED
@@ -91,11 +92,14 @@ class WrittenTexts(ABC, Generic[Row]):
         if version is None:
             raise UnknownRow(format_lazy(self.no_version, number=number))
         row = self._locked(row, expected_version, by)
+        former_text = row.text
         for name in self.versioned_fields:
             setattr(row, name, getattr(version, name))
         if not by.is_trusted:
             row.trust = Trust.UNTRUSTED
         row.locked = version.locked if with_lock else True
+        if row.text != former_text:
+            forget_answers(actor=row.actor, row_id=row.pk)
         return self.save_version(row, verb=TextVerb.RESTORE, by=by, reason=reason, now=now)
 
     @transaction.atomic

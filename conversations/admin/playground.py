@@ -7,7 +7,7 @@ Returning fills in the form: only a POST assembles a context.
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Timer
@@ -116,12 +116,19 @@ def _cache_key(request: HttpRequest, token: str) -> str:
 def cache_run(request: HttpRequest, run: Run) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
     key = _cache_key(request, token)
-    cache.set(key, run, CACHE_SECONDS)
+    cache.set(key, {**asdict(run), "actor_id": run.actor_id and str(run.actor_id)}, CACHE_SECONDS)
     # Where processes share runs as files, an expired one would stay until somebody asks for it.
     timer = Timer(CACHE_SECONDS, cache.delete, [key])
     timer.daemon = True
     timer.start()
     return token
+
+
+def _run_of(cached: Mapping[str, Any]) -> Run:
+    outcome = cached["outcome"]
+    items = {identity: tuple(item) for identity, item in outcome["items"].items()}
+    actor_id = cached["actor_id"]
+    return Run(cached["settings"], RunOutcome(**{**outcome, "items": items}), actor_id and UUID(actor_id))
 
 
 def cached_files(actor_id: UUID) -> Iterable[Path]:
@@ -132,7 +139,8 @@ def cached_files(actor_id: UUID) -> Iterable[Path]:
 def load_run(request: HttpRequest, token: str) -> Run | None:
     """Return a cached run of this person; None where it expired or its actor was erased."""
     is_token = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
-    run: Run | None = cache.get(_cache_key(request, token)) if is_token else None
+    cached: dict[str, Any] | None = cache.get(_cache_key(request, token)) if is_token else None
+    run = None if cached is None else _run_of(cached)
     if run is None or run.actor_id is None or Actor.objects.filter(pk=run.actor_id).exists():
         return run
     cache.delete(_cache_key(request, token))

@@ -58,7 +58,7 @@ class PlaygroundForm(forms.Form):
     agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
     user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
     # Whatever was asked for is checked with its user; the choices are what the page offers.
-    session = forms.CharField(required=False, label=_("Session"), widget=UnfoldAdminSelectWidget())
+    session = forms.CharField(required=False, max_length=100, label=_("Session"), widget=UnfoldAdminSelectWidget())
     project = _text(
         _("Project"),
         _("A name; empty: as in the policy; auto: found by the message, which may call a model; -: none."),

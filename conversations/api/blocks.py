@@ -47,7 +47,7 @@ class ToolNameField(PatternField):
     """Name of a tool, as both vendors allow it."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(TOOL_NAME, allowed="1 to 128 letters a-z or A-Z, digits, - or _", **kwargs)
+        super().__init__(TOOL_NAME, allowed="1 to 128 letters a-z or A-Z, digits, - or _", max_length=128, **kwargs)
 
 
 class BlockIn(StrictSerializer):

@@ -37,6 +37,7 @@ from memoryhub.zones import stated_offset
 
 MAX_MESSAGES = 500
 MAX_TOOLS = 128
+MAX_CHANNEL_LENGTH = 100
 
 
 class ChannelField(PatternField):
@@ -44,7 +45,7 @@ class ChannelField(PatternField):
 
     def __init__(self, **kwargs: Any) -> None:
         allowed = "1 to 100 letters a-z or A-Z, digits, ., - or _"
-        super().__init__(r"^[-a-zA-Z0-9_.]{1,100}$", allowed=allowed, **kwargs)
+        super().__init__(r"^[-a-zA-Z0-9_.]{1,100}$", allowed=allowed, max_length=MAX_CHANNEL_LENGTH, **kwargs)
 
 
 class SessionIn(TenantSerializer):

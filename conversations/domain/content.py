@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+from memoryhub.look_alikes import without_hidden
+
 Language = Literal["en", "ja"]
 
 Block = Mapping[str, Any]
@@ -25,37 +27,17 @@ Block = Mapping[str, Any]
 
 Content = str | tuple[Block, ...]
 
-_INVISIBLE_CHARACTERS: Final = (
-    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f"  # controls, apart from tab and the line breaks
-    "\u00ad\u180e\u200b\u2060-\u2064\ufeff"  # soft hyphen, zero-width spaces, invisible operators
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction marks, overrides, isolates
-    "\ufff9-\ufffb"  # annotations
-    "\U000e0000-\U000e007f"  # tags: a whole hidden alphabet
-)
-_INVISIBLE: Final = re.compile(f"[{_INVISIBLE_CHARACTERS}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_SELECTOR: Final = re.compile(f"[{_SELECTORS}]")
-_JOINER: Final = f"\u200c\u200d{_SELECTORS}"
-"""Joiners and variation selectors. Emoji, Persian and kanji need them, two in a row at most."""
-
-_JOINERS: Final = re.compile(f"([{_JOINER}]{{2}})[{_JOINER}]+")
-_VISIBLE: Final = re.compile(rf"[^\s{_INVISIBLE_CHARACTERS}{_JOINER}]")
 
 
 def visible(text: str) -> str:
-    """Return text without controls and invisible characters; line breaks stay, lone surrogates become U+FFFD.
-
-    A run of joiners is cut after the second: longer ones are hidden messages. Printable text, the common case, is told
-    apart first: of what goes, only variation selectors are printable.
-    """
-    if text.replace("\n", " ").isprintable() and (text.isascii() or not _SELECTOR.search(text)):
-        return text
-    return _JOINERS.sub(r"\1", _SURROGATE.sub("\ufffd", _INVISIBLE.sub("", text)))
+    """Return text without controls and what renders as nothing; line breaks stay, lone surrogates become U+FFFD."""
+    shown = without_hidden(text)
+    return shown if shown.isascii() else _SURROGATE.sub("\ufffd", shown)
 
 
 def is_blank(text: str) -> bool:
-    return _VISIBLE.search(text) is None
+    return not visible(text).strip()
 
 
 def one_line(text: str) -> str:

@@ -12,7 +12,13 @@ from enum import StrEnum
 from typing import Any, Final
 
 from conversations.domain.layers import ENGLISH_MONTHS
-from memoryhub.search.analysis import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS, UNSPACED, is_unspaced
+from memoryhub.search.analysis import (
+    ENGLISH_STOP_WORDS,
+    JAPANESE_STOP_GRAMS,
+    UNSPACED,
+    is_unspaced,
+    limit_combining_marks,
+)
 
 
 class Role(StrEnum):
@@ -141,7 +147,7 @@ def past_days_asked(content: str, *, today: date) -> tuple[date, ...]:
 
     Empty for statements: what was done yesterday says nothing of what was said yesterday.
     """
-    text = unicodedata.normalize("NFKC", content)
+    text = unicodedata.normalize("NFKC", limit_combining_marks(content))
     if not (is_question(text) or _ASKS.search(text)):
         return ()
     return tuple(dict.fromkeys(day for match in _PAST_DAYS.finditer(text) for day in _days_of(match, today)))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import chain
 from typing import Final
 
 from conversations.domain.content import (
@@ -45,10 +46,17 @@ from conversations.domain.layers import (
     Phrases,
 )
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
+from memoryhub.look_alikes import BLANK, CONTROLS, IGNORABLE, JOINERS, looks
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _PHRASES_WITHOUT_SCORES: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
-_LINE_START: Final = r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*)"
+_BREAKS: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_OPENING, _CLOSING = r"\[［⁅⟦〚【〔❲", r"\]］⁆⟧〛】〕❳"
+_BRACKETS: Final = re.compile(
+    rf"((?:^|[{_BREAKS}])(?:[^\S{_BREAKS}]|[{CONTROLS}{IGNORABLE}{JOINERS}{BLANK}])*+)"
+    rf"[{_OPENING}]([^{_CLOSING}{_BREAKS}]++)[{_CLOSING}]"
+)
+"""A text in brackets at a line's start. Blanks exclude breaks, or a run of carriage returns takes quadratic time."""
 
 
 class NonceCollision(ValueError):
@@ -210,9 +218,16 @@ def _history(
 
 
 def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> tuple[Block, ...]:
-    """Return blocks with the author's name in brackets; names in brackets at other line starts lose these."""
-    forged = re.compile(rf"{_LINE_START}\[({'|'.join(map(re.escape, names))})\]")
-    honest = [text_block(forged.sub(r"\1\2(\3)", text_of(block))) if is_text(block) else block for block in blocks]
+    """Return blocks with the author's name in brackets; what looks like one of the names loses them at line starts."""
+
+    known = frozenset(chain.from_iterable(map(looks, names)))
+
+    def without_brackets(match: re.Match[str]) -> str:
+        return f"{match[1]}({match[2]})" if looks(match[2]) & known else match[0]
+
+    honest = [
+        text_block(_BRACKETS.sub(without_brackets, text_of(block))) if is_text(block) else block for block in blocks
+    ]
     first = next((place for place, block in enumerate(honest) if is_text(block)), None)
     if first is not None and (first == 0 or has_tools(blocks)):
         honest[first] = text_block(f"[{name}] {text_of(honest[first])}")

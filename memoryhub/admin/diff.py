@@ -11,7 +11,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Final
 
 from diff_match_patch import diff_match_patch  # type: ignore[import-untyped]
@@ -64,7 +65,7 @@ class Marked:
 def shared_words(text: str, other: str) -> list[Marked]:
     """Return a text in parts, marking the content words that the other text has too."""
     terms = analyse(other)
-    parts: list[Marked] = []
+    parts: list[tuple[str, bool]] = []
     for match in _PARTS.finditer(text):
         unspaced = match[1]
         if unspaced is None:
@@ -80,12 +81,9 @@ def shared_words(text: str, other: str) -> list[Marked]:
                 (char, here or (before and char in NON_INITIAL_KANA))
                 for char, here, before in zip(unspaced, shared, [False, *shared], strict=False)
             ]
-        for piece, is_shared in pieces:
-            if parts and parts[-1].is_shared == is_shared:
-                parts[-1] = Marked(parts[-1].text + piece, is_shared)
-            else:
-                parts.append(Marked(piece, is_shared))
-    return parts
+        parts += pieces
+    runs = groupby(parts, itemgetter(1))
+    return [Marked("".join(piece for piece, _ in run), is_shared) for is_shared, run in runs]
 
 
 NON_INITIAL_KANA: Final = "んンーゃゅょャュョ"

@@ -19,6 +19,7 @@ from memoryhub.validators import UnusableJSON, parse_json
 
 MAX_JSON_BYTES = 64_000
 MAX_REASON_LENGTH = 1000
+MAX_PROSE_LENGTH = 100_000
 MAX_NAMES = 50
 MAX_FIELD_NAME_LENGTH = 100
 
@@ -40,7 +41,7 @@ class ProseField(forms.CharField):
 
     def __init__(self, *, rows: int = 8, **kwargs: Any) -> None:
         widget = UnfoldAdminTextareaWidget(attrs={"rows": rows, "dir": "auto"})
-        super().__init__(**{"strip": False, "widget": widget, **kwargs})
+        super().__init__(**{"strip": False, "widget": widget, "max_length": MAX_PROSE_LENGTH, **kwargs})
 
     def to_python(self, value: Any) -> str:
         return with_plain_line_ends(super().to_python(value) or "")
@@ -75,7 +76,9 @@ class LinesField(forms.CharField):
     def __init__(self, *, max_lines: int, max_line_length: int, **kwargs: Any) -> None:
         self.max_lines, self.max_line_length = max_lines, max_line_length
         widget = UnfoldAdminTextareaWidget(attrs={"rows": 3, "dir": "auto"})
-        super().__init__(**{"required": False, "widget": widget, "help_text": _("One per line."), **kwargs})
+        longest = 2 * max_lines * max_line_length  # with blanks and empty lines
+        defaults = {"required": False, "widget": widget, "help_text": _("One per line."), "max_length": longest}
+        super().__init__(**{**defaults, **kwargs})
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(value) if isinstance(value, list | tuple) else value

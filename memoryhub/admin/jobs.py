@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.html import format_html
@@ -36,7 +36,7 @@ from memoryhub.errors import DomainError
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.registry import KINDS, schedules
 from memoryhub.jobs.retries import ENDED_BADLY, State
-from memoryhub.jobs.status import ALIVE_WITHIN, jobs_status
+from memoryhub.jobs.status import is_alive, jobs_status
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.unfold import in_brackets
 
@@ -290,9 +290,13 @@ class WorkerAdmin(ReadOnlyAdmin):
     ordering = ("-seen_at",)
     search_fields = ("host",)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
+        rows: QuerySet[Worker] = super().get_queryset(request)
+        return rows.annotate(is_alive=ExpressionWrapper(is_alive(), BooleanField()))
+
     shown_state = column(
         _("state"),
-        lambda worker: ("alive", _("alive")) if clock() - worker.seen_at < ALIVE_WITHIN else ("lost", _("lost")),
+        lambda worker: ("alive", _("alive")) if worker.is_alive else ("lost", _("lost")),
         colours={"alive": "success", "lost": "danger"},
     )
 

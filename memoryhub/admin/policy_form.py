@@ -117,7 +117,7 @@ def field_of(check: Check, **kwargs: Any) -> forms.Field:
         return PartsField(check, **kwargs)
     if check.input is Input.PROSE:
         return ProseField(rows=4, **kwargs)
-    return forms.CharField(widget=UnfoldAdminTextInputWidget(), **kwargs)
+    return forms.CharField(widget=UnfoldAdminTextInputWidget(), max_length=1_000, **kwargs)
 
 
 def shown_value(check: Check, value: Any) -> str:

@@ -33,7 +33,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.access import Tenant, UnknownRow
 from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.auth.erasure import erase_user
-from memoryhub.auth.principals import Scope
+from memoryhub.auth.principals import Principal, Scope
 from memoryhub.importexport.native.exporter import CHUNK_BYTES, Selection, export
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import namespace_queries
@@ -96,6 +96,17 @@ class AgentOut(serializers.ModelSerializer):
         return {name: agent.strategies.get(name, True) for name in STRATEGIES}
 
 
+class AgentOfUserOut(AgentOut):
+    """An agent as a key bound to one user sees it: without what the operator wrote for the model."""
+
+    def to_representation(self, agent: Agent) -> dict[str, Any]:
+        return {**super().to_representation(agent), "system_prompt": "", "policy": {}}
+
+
+def agent_serializer(by: Principal) -> type[AgentOut]:
+    return AgentOut if by.user_id is None else AgentOfUserOut
+
+
 class ActorPatch(StrictSerializer):
     """Policy overrides of a user."""
 
@@ -132,7 +143,9 @@ class Agents(ApiView):
     @operation("agents_list", Scope.READ, parameters=[PageQuery], responses=page_of(AgentOut))
     def get(self, request: Request) -> Response:
         """List the agents that the key may touch."""
-        return self.page(Agent.objects.among(self.principal.agent_ids), AgentOut, ordering=("agent_id",))
+        return self.page(
+            Agent.objects.among(self.principal.agent_ids), agent_serializer(self.principal), ordering=("agent_id",)
+        )
 
     @operation("agents_create", Scope.ADMIN, request=AgentIn, responses={201: AgentOut})
     def post(self, request: Request) -> Response:
@@ -149,7 +162,7 @@ class OneAgent(ApiView):
         agent = Agent.objects.among(self.principal.agent_ids).filter(agent_id=agent_id).first()
         if agent is None:
             raise UnknownRow(f"No agent {agent_id!r}.")
-        return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
+        return Response(agent_serializer(self.principal)(agent).data, headers={"ETag": etag(agent.version)})
 
     @operation("agent_update", Scope.ADMIN, request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)
     def patch(self, request: Request, agent_id: str) -> Response:

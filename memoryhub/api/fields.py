@@ -23,7 +23,7 @@ from rest_framework.parsers import BaseParser
 
 from memoryhub.api.problems import payload_too_large
 from memoryhub.tenancy.namespaces import MAX_OWNER_LENGTH, namespace_owner
-from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.tenancy.policy import AGENT_ID_PATTERN, MAX_AGENT_ID, MAX_USER_ID
 from memoryhub.validators import UnusableJSON, parse_json
 from memoryhub.zones import day_end
 
@@ -119,13 +119,18 @@ class MomentField(serializers.DateTimeField):
         return moment
 
 
-@extend_schema_field(OpenApiTypes.STR)
+MAX_MOMENT_LENGTH = 40
+
+
+@extend_schema_field({"type": "string", "maxLength": MAX_MOMENT_LENGTH})
 class MomentOrDayField(MomentField):
     """ISO 8601 datetime with an offset, or a day, whose end in the user's time zone is meant."""
 
     default_error_messages = {"invalid": "must be a time with its offset, such as 2026-03-01T09:00:00+09:00, or a day."}
 
     def to_internal_value(self, value: Any) -> datetime | date:  # type: ignore[override]
+        if isinstance(value, str) and len(value) > MAX_MOMENT_LENGTH:
+            self.fail("invalid")
         try:
             if isinstance(value, str) and len(value) == 10:
                 return date.fromisoformat(value)
@@ -144,6 +149,9 @@ class AgentIdField(StringField):
     """Agent id: a slug of at most 255 characters."""
 
     default_error_messages = {"slug": "must be 1 to 255 letters, digits, - or _."}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"max_length": MAX_AGENT_ID, **kwargs})
 
     def to_internal_value(self, data: Any) -> str:
         value = super().to_internal_value(data)

@@ -214,7 +214,7 @@ def _record(call: Call, response: Response, about: UUID | None, now: datetime, *
 
 
 def forget_answers(*, actor: Actor, row_id: UUID) -> None:
-    """Delete recorded responses that may contain the text of a deleted row.
+    """Delete recorded responses that may contain the text of a row that is deleted, or whose text is taken away.
 
     These are the responses with the row's id, and all recorded searches and contexts: of the row's user, or of all
     users for an agent's own rows. A repeat of such a call is computed again.

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema_field
@@ -40,11 +40,15 @@ class ImportIn(StrictSerializer):
     format = OneOf(choices=[(name, name) for name in FORMATS], required=False, help_text="Recognised if left out.")
 
 
+MAX_CHUNK_LENGTH: Final = 1_000_000_000
+"""The highest MEMORYHUB_MAX_BODY_BYTES, which is what limits a chunk."""
+
+
 class ChunkIn(StrictSerializer):
     """Some bytes of the file."""
 
     offset = serializers.IntegerField(min_value=0, max_value=MAX_UPLOAD_BYTES)
-    content = StringField(help_text="The bytes in base64.")
+    content = StringField(max_length=MAX_CHUNK_LENGTH, help_text="The bytes in base64.")
 
     def validate_content(self, value: str) -> bytes:
         try:

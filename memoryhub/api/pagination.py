@@ -28,13 +28,15 @@ from memoryhub.api.problems import Problem
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
+MAX_CURSOR_LENGTH = 8_000
+"""A name of 255 characters takes 2,000, and a cursor has at most three."""
 
 
 class PageQuery(serializers.Serializer):
     """Query parameters of a page, for the schema; `CursorPagination` reads them itself."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
-    cursor = StringField(required=False)
+    cursor = StringField(required=False, max_length=MAX_CURSOR_LENGTH)
 
 
 @cache  # one component in the schema for all lists of the same item
@@ -62,6 +64,8 @@ class Cursor:
     @classmethod
     def decoded(cls, text: str, *, columns: int, of_list: int) -> "Cursor":
         """Decode a cursor. Raises ValueError for an invalid one, and for one of another list."""
+        if len(text) > MAX_CURSOR_LENGTH:
+            raise ValueError("longer than any cursor")
         backwards, belongs_to, *values = json.loads(urlsafe_b64decode(text.encode("ascii")))
         if belongs_to != of_list:
             raise ValueError("a cursor counts for the list and the filters that it was given for")

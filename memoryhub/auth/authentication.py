@@ -24,6 +24,7 @@ from rest_framework.throttling import SimpleRateThrottle
 from memoryhub.auth.models import ApiKey, usable_at
 from memoryhub.auth.principals import Principal, Scope, key_digest
 from memoryhub.db.prepared import PreparedQuery
+from memoryhub.env import private_folder
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -126,7 +127,7 @@ class CallCounter:
         self._folder, self._lock = folder, Lock()
         self._windows = defaultdict[str, Window](Window)
         if folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(private_folder(folder.parent) / folder.name)
 
     def count(self, caller: str, *, now: float, limit: int) -> float:
         """As `Window.count`. `caller` is the name of a file where there is a folder."""

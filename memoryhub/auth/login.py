@@ -5,6 +5,7 @@ first is counted. Wrong codes of a second factor count as wrong passwords. The o
 """
 
 import fcntl
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from memoryhub.auth import audit
 from memoryhub.auth.models import FailedLogin
 from memoryhub.auth.principals import Principal, command
+from memoryhub.env import private_folder
 
 LOGIN: Final = command("login")
 """Principal of audit entries before anybody is logged in."""
@@ -137,8 +139,9 @@ def serialize_logins(get_response: Callable[[HttpRequest], HttpResponse]) -> Cal
         folder = environment.shared_folder if environment.is_web else None
         with _LOGIN_LOCK, ExitStack() as stack:  # of all threads, and of all processes of the web server
             if folder is not None:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock = stack.enter_context((folder / LOCK_FILE).open("w"))
+                # Private: whoever may open it could hold up every login.
+                path = private_folder(folder) / LOCK_FILE
+                lock = stack.enter_context(os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w"))
                 fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
             return get_response(request)
 

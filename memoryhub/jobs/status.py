@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.db import Error
-from django.db.models import Count, Min
+from django.db.models import Count, Max, Min, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
@@ -105,13 +106,18 @@ class JobsStatus:
         return ""
 
 
+def is_alive() -> Q:
+    """Return whether a worker lives, by the database's clock, as heartbeats are: this machine's may be wrong."""
+    return Q(seen_at__gt=Now() - ALIVE_WITHIN)
+
+
 def jobs_status(now: datetime) -> JobsStatus:
-    seen_times = list(Worker.objects.order_by("-seen_at").values_list("seen_at", flat=True))
+    workers = Worker.objects.aggregate(alive=Count("pk", filter=is_alive()), last_seen_at=Max("seen_at"))
     counts = Job.objects.exclude(state=State.DONE).order_by().values_list("state").annotate(Count("pk"))
     due = Job.objects.filter(state=State.QUEUED, due_at__lte=now).aggregate(oldest=Min("due_at"))
     return JobsStatus(
-        workers=sum(moment > now - ALIVE_WITHIN for moment in seen_times),
-        last_seen_at=seen_times[0] if seen_times else None,
+        workers=workers["alive"],
+        last_seen_at=workers["last_seen_at"],
         jobs=dict(counts),
         oldest_due_at=due["oldest"],
         now=now,

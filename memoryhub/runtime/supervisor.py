@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, read_environment
+from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, data_folder, private_folder, read_environment
 from memoryhub.runtime.database import database_settings
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, listen, wait_until
@@ -210,7 +210,7 @@ class Supervisor:
         path = self.environment.data_dir / LOCK
         lock = FileLock(path, timeout_seconds=1)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            data_folder(path.parent)
             lock.acquire()
             lock.note(json.dumps({"pid": os.getpid(), "url": web_url(self.environment)}))
         except PermissionError:
@@ -248,7 +248,7 @@ class Supervisor:
         # What former processes of the web server shared is deleted: metrics count from the start.
         shutil.rmtree(self.environment.web_folder, ignore_errors=True)
         if self.environment.shared_folder:
-            (self.environment.shared_folder / METRICS).mkdir(mode=0o700, parents=True)
+            private_folder(private_folder(self.environment.shared_folder) / METRICS)
         self.say("Bringing the database up to date …")
         self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
         self._step("manage.py", "first_run")

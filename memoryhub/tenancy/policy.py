@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -12,10 +11,12 @@ from typing import Any, Final, Self
 from uuid import UUID, uuid5
 
 from memoryhub.errors import Message, _, format_lazy
+from memoryhub.look_alikes import looks
 from memoryhub.zones import is_zone, zone_named
 
 ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
-AGENT_ID_PATTERN = re.compile(r"[-a-zA-Z0-9_]{1,255}\Z")
+MAX_AGENT_ID = 255
+AGENT_ID_PATTERN = re.compile(rf"\A[-a-zA-Z0-9_]{{1,{MAX_AGENT_ID}}}\Z")
 MAX_USER_ID = 255
 MAX_WORDS: Final = 200
 MAX_WORD_LENGTH: Final = 255
@@ -228,10 +229,6 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _normalised(channel: str) -> str:
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", channel).casefold()).strip()
-
-
 @dataclass(frozen=True)
 class TrustPolicy(Policy):
     """Sources that need a curator's approval (SPEC M10)."""
@@ -260,8 +257,8 @@ class TrustPolicy(Policy):
         return Trust.TRUSTED if is_trusted else Trust.UNTRUSTED
 
     def doubts(self, channel: str) -> bool:
-        """Return whether a channel is untrusted in any case and compatibility form of its name."""
-        return _normalised(channel) in map(_normalised, self.untrusted_channels)
+        """Return whether a channel is untrusted, or looks like one that is."""
+        return any(looks(channel) & looks(each) for each in self.untrusted_channels)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 
+from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.principals import Forbidden, Principal
 from memoryhub.db.copy import copy_models
@@ -26,6 +27,7 @@ from strength.domain.memories import (
     CURATED_FIELDS,
     RETURN_VERB,
     DuplicateMemory,
+    Status,
     WrongState,
     changed_values,
     content_digest,
@@ -58,6 +60,9 @@ MARK: Final = "mark"
 TOMBSTONES: Final = "decisions"
 RESEMBLES: Final = "resembles"
 UNCOMPARED: Final = "uncompared"
+
+LISTED: Final = frozenset({Status.ACTIVE, Status.PENDING})
+"""States in which a memory is offered, or waits to be."""
 
 
 class ChangedSince(WrongState):
@@ -111,10 +116,18 @@ def store_change(
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
     sync_facets(memory)
+    if takes_away(before, memory):
+        forget_answers(actor=memory.actor, row_id=memory.pk)
     revision = new_revision(memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch)
     revision.save(force_insert=True)
     details = {"fields": sorted(revision.changed_after)}
     audit.record(by=by, verb=verb, row=memory, reason=reason, details=details, now=now)
+
+
+def takes_away(before: Mapping[str, Any], memory: Memory) -> bool:
+    """Return whether a change takes away a text that may have been in answers."""
+    has_left = before["status"] in LISTED and memory.status not in LISTED
+    return has_left or before["content"] != memory.content
 
 
 def write_archivings(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:

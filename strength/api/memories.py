@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.db.models import Q, Value
 from django.db.models.functions import Coalesce
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers, status
 from rest_framework.request import Request
@@ -17,6 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from memoryhub.api.fields import (
+    MAX_JSON_BYTES,
     ChangedByOut,
     EntriesField,
     IdField,
@@ -227,12 +227,16 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
         }
 
 
-@extend_schema_field(OpenApiTypes.STR)
+@extend_schema_field({"type": "string", "maxLength": MAX_JSON_BYTES})
 class ObjectTextField(ObjectField):
     """A JSON object as text, in a query string."""
 
+    default_error_messages = {"text": "must have at most {longest} characters."}
+
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if isinstance(data, str):
+            if len(data) > MAX_JSON_BYTES:
+                self.fail("text", longest=MAX_JSON_BYTES)
             try:
                 data = parse_json(data.encode("utf-8", "surrogatepass"))
             except UnusableJSON:

@@ -34,7 +34,7 @@ from strength.domain.memories import MAX_CONTENT_LENGTH, Kind, Status
 MAX_OTHERS = 20
 
 
-class KindsField(serializers.ListField):
+class KindsField(ItemsField):
     """One kind, or a list of kinds."""
 
     child = OneOf(choices=_choices(Kind))
@@ -44,7 +44,7 @@ class KindsField(serializers.ListField):
 
 
 class FiltersIn(StrictSerializer):
-    kind = KindsField(required=False)
+    kind = KindsField(required=False, max_length=50)
     namespace = StringField(required=False, max_length=500)
     tags = TagsField(required=False)
     status = OneOf(choices=_choices(Status), required=False)

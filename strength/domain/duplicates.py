@@ -178,7 +178,7 @@ _REWRITES: Final = [
         (f"(?<=[{_HAN}])っ(?=[{_HAN}])", ""),
         ("曜日", "曜"),
         (r"(?<=\d)[ヶケヵカか箇个]月", "箇月"),
-        (r"(\d+)時(\d+)分", r"\1:\2時"),
+        (r"(?<!\d)(\d++)時(\d++)分", r"\1:\2時"),
         (r"(?<=\d):00(?!\d|:)", ""),
         (_REPORTED, ""),
         (r"\bused to\b", "formerly"),
@@ -439,9 +439,11 @@ def _expression(run: str, before: str) -> Iterator[_Piece]:
     if before == "number" and (match := _COUNTER.match(run)):
         yield _Kind.TERM, match[0]
         run = run[match.end() :]
-    while match := _TIME.match(run):
+    position = 0
+    while match := _TIME.match(run, position):
         yield _Kind.TERM, match[0]
-        run = run[match.end() :]
+        position = match.end()
+    run = run[position:]
     if run in _SELF_JAPANESE:
         yield _Kind.SELF, _SELF_WORD
     elif run and run not in _JAPANESE_FILLERS:

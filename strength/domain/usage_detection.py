@@ -66,7 +66,7 @@ MIN_SIMILARITY_GAIN: Final = 0.05
 """Of cosines scaled from 0 (unrelated) to 1 (paraphrase). Not tuned; models differ."""
 
 _CLAUSE_END: Final = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？])|[\r\n]+")
-_DECIMAL: Final = re.compile(r"\d+(?:\.\d+)+")
+_DECIMAL: Final = re.compile(r"(?<!\d)\d++(?:\.\d++)++")
 _MEASURE: Final = re.compile(rf"(?<![a-z0-9_.])(\d+(?:\.\d+)*+) ?(%|[a-z]+)|(?<![\d.])(\d+(?:\.\d+)++)([{UNSPACED}])")
 _HAS_FIGURE: Final = re.compile(r"\d.")
 _HIRAGANA: Final = re.compile("[\u3041-\u3096]")

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.access import UnknownRow
 from memoryhub.auth.actions import VersionMismatch
@@ -302,6 +303,8 @@ def _write(
     else:
         if kind in TRUSTED_KINDS:
             trust_new_lines(document, text)
+        if not text.startswith(document.text):
+            forget_answers(actor=project.actor, row_id=document.pk)
         replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
     description = description_in(text) if name == MEMORY else ""
     if description and description != project.description:

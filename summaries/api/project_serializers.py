@@ -21,7 +21,7 @@ from memoryhub.api.fields import (
     TextField,
 )
 from summaries.actions.projects import MAX_DAYS
-from summaries.domain.documents import MAX_DOCUMENT_LENGTH, MAX_ENTRY_LENGTH, title_of
+from summaries.domain.documents import MAX_DOCUMENT_LENGTH, MAX_DOCUMENT_NAME_LENGTH, MAX_ENTRY_LENGTH, title_of
 from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, EventKind, ProjectStatus
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
@@ -40,7 +40,7 @@ ACTIVE, PENDING = "active", "pending"
 class EventListQuery(TenantQuery):
     """Filter of a list of events."""
 
-    project = StringField(required=False)
+    project = StringField(required=False, max_length=MAX_REQUESTED_NAME_LENGTH)
     kind = OneOf(choices=[item.value for item in EventKind], required=False)
 
 
@@ -63,7 +63,7 @@ class DocumentQuery(TenantQuery):
 class DailyQuery(TenantQuery):
     """Days and project of daily sums."""
 
-    project = StringField(required=False)
+    project = StringField(required=False, max_length=MAX_REQUESTED_NAME_LENGTH)
     days = serializers.IntegerField(required=False, min_value=1, max_value=MAX_DAYS, default=30)
 
 
@@ -115,7 +115,11 @@ class MoveIn(MergeIn):
         help_text="Lines as they stand in the document.",
     )
     new_project = serializers.BooleanField(default=False, help_text="`into` is the name of a new project.")
-    document = StringField(required=False, help_text="The document they go to; by default that of the same name.")
+    document = StringField(
+        required=False,
+        max_length=MAX_DOCUMENT_NAME_LENGTH,
+        help_text="The document they go to; by default that of the same name.",
+    )
 
 
 class MisplacedIn(ReasonSerializer):

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from memoryhub.errors import DomainError, _, format_lazy
+from memoryhub.search.analysis import limit_combining_marks
 from summaries.domain.projects import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, one_line
 
 MEMORY: Final = "MEMORY.md"
@@ -22,11 +23,13 @@ _DETAIL: Final = re.compile(r"detail-([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
 PIN: Final = "[PINNED]"
 MAX_ENTRY_LENGTH: Final = 4_000
 MAX_DOCUMENT_LENGTH: Final = 1_000_000
+MAX_DOCUMENT_NAME_LENGTH: Final = 100
+"""Above all names; one is checked by `check_name`."""
 """Characters; contexts limit documents by tokens."""
 
 _DATE_PREFIX: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:: ?|、| (?=\S))")
 _DAY: Final = re.compile(r"- \d{4}-\d\d-\d\d: ")
-_BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
+_BULLET: Final = re.compile(r"\A\s*+(?:[-*+]\s+|\d++[.)]\s+)?")
 
 
 class DocumentKind(StrEnum):
@@ -120,7 +123,7 @@ def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
 
 def line_digest(line: str) -> bytes:
     """Return the digest that identifies an entry: of its line without indent and bullet, so that it may be moved."""
-    bare = _BULLET.sub("", unicodedata.normalize("NFC", line), count=1).strip()
+    bare = _BULLET.sub("", unicodedata.normalize("NFC", limit_combining_marks(line)), count=1).strip()
     return sha256(bare.encode("utf-8", "surrogatepass")).digest()
 
 

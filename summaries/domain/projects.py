@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from memoryhub.errors import DomainError, Message, _, format_lazy, ngettext_lazy
+from memoryhub.search.analysis import limit_combining_marks
 
 MAX_NAME_LENGTH: Final = 64
 MAX_DESCRIPTION_LENGTH: Final = 300
@@ -123,11 +124,11 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 # Hiragana beside kanji are endings and particles: 引っ越し計画 is no "shi".
-_OKURIGANA: Final = re.compile("(?<=[\u3005\u3400-\u9fff])[ぁ-ゖ]+|[ぁ-ゖ]+(?=[\u3005\u3400-\u9fff])")
+_OKURIGANA: Final = re.compile("(?<=[\u3005\u3400-\u9fff])[ぁ-ゖ]++|(?<![ぁ-ゖ])[ぁ-ゖ]++(?=[\u3005\u3400-\u9fff])")
 
 
 def _latin(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = unicodedata.normalize("NFKC", limit_combining_marks(text)).casefold()
     katakana = "".join(chr(ord(each) + 0x60) if "ぁ" <= each <= "ゖ" else each for each in _OKURIGANA.sub(" ", folded))
     spelt = _KANA.sub(lambda match: _HEPBURN[match[0]], katakana).replace("ー", "")
     spelt = re.sub(r"ッ([a-z])", lambda match: ("t" if match[1] == "c" else match[1]) + match[1], spelt)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final
 
 from memoryhub.errors import gettext_noop
@@ -66,11 +67,17 @@ def action_of(prediction: Prediction) -> Action:
     return Action.PROPOSE if prediction.proposed_name else Action.ASK
 
 
+@cache
+def _pattern_of(sentence: str) -> re.Pattern[str]:
+    """Return a pattern for a sentence of ours; what is named has no blanks, apart from another reason at the end."""
+    pattern = re.escape(sentence).replace(r"\{reason\}", "(?P<reason>.+)")
+    return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>\\S+)", pattern), re.DOTALL)
+
+
 def reason_parts(reason: str) -> tuple[str, dict[str, str]] | None:
     """Return which of our sentences a reason is, and what is named in it; None for a model's own words."""
     for sentence in REASONS:
-        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(sentence))
-        if found := re.fullmatch(pattern, reason, re.DOTALL):
+        if found := _pattern_of(sentence).fullmatch(reason):
             return sentence, found.groupdict()
     return None
 

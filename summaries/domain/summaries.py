@@ -14,6 +14,7 @@ from typing import Final
 from conversations.domain.content import label, one_line, visible
 from memoryhub.errors import DomainError
 from memoryhub.llm.prompts import fenced
+from memoryhub.look_alikes import BLANK, CONTROLS, IGNORABLE, JOINERS
 from memoryhub.tenancy.policy import Trust
 from summaries.domain.policy import SummaryPolicy
 
@@ -24,11 +25,7 @@ MAX_TEXT_LENGTH: Final = 20_000
 """Characters of a summary that a person writes; no policy lets a model write so much."""
 
 _SPACES: Final = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_UNSEEN: Final = (
-    r"\u0001-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
-    r"\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-)
-VISIBLE_CHARACTER: Final = f"[^{_SPACES}{_UNSEEN}]"
+VISIBLE_CHARACTER: Final = f"[^{_SPACES}{CONTROLS}{IGNORABLE}{JOINERS}{BLANK}]"
 """Regular expression for PostgreSQL, so that blank messages are excluded in the database.
 
 Spelt out, since the classes of PostgreSQL depend on the database's locale."""

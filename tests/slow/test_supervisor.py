@@ -76,7 +76,9 @@ class Serving:
         )
 
     def said(self) -> str:
-        return self.output.read_text(errors="replace")
+        """Return the output, and the first login and key, which stand in a file of their own."""
+        first = Path(self.environment["MEMORYHUB_DATA_DIR"]) / "first-login.txt"
+        return self.output.read_text(errors="replace") + (first.read_text() if first.exists() else "")
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait, but not for a supervisor that is gone."""

@@ -23,8 +23,9 @@ WRAPPERS: Final = ("results", "memories", "conversations")
 Pieces = Iterator[tuple[int, bytes | str]]
 """Pieces or error messages, each with its line."""
 
-# A string that is whole within the chunk is skipped by one match: exports are mostly strings.
-_MARK = re.compile(rb'("[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")|["\[\]{},\n]')
+# A string is skipped by one match, up to where the chunk ends: exports are mostly strings.
+_MARK = re.compile(rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+("?)|[\[\]{},\n]')
+_OUTER_MARK = re.compile(rb"[\[\]{},\n]")
 _TEXT_MARK = re.compile(rb'\\[^\n]|["\n]')
 _WRAPPED = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%s)"\s*:\s*(?=\[)' % "|".join(WRAPPERS).encode())
 _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
@@ -112,13 +113,11 @@ class _Splitter:
         position = 0
         for chunk in chunks:
             self.buffer += chunk
-            while mark := (_TEXT_MARK if self.in_text else _MARK).search(self.buffer, position):
+            while mark := self._pattern().search(self.buffer, position):
                 begin, position = mark.span()
                 char = self.buffer[begin : begin + 1]
                 if char == b'"':
-                    if self.depth == 0:
-                        position = begin + 1
-                    elif position == begin + 1:  # not a whole string
+                    if self.in_text or not mark[1]:  # the end of a string, or not a whole one
                         self.in_text = not self.in_text
                 elif char == b"\n":
                     if self.depth == 0:
@@ -138,6 +137,9 @@ class _Splitter:
             yield self.start_line, "the file ends in the middle of this."
         else:
             yield from self._report_stray(len(self.buffer))
+
+    def _pattern(self) -> re.Pattern[bytes]:
+        return _TEXT_MARK if self.in_text else _MARK if self.depth else _OUTER_MARK
 
     def _handle_bracket(self, char: bytearray, begin: int) -> Generator[tuple[int, bytes | str], None, int]:
         """Handle a bracket or comma; return where to go on in the buffer, -1 where nothing follows."""

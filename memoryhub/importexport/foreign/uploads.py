@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.auth import audit
 from memoryhub.auth.orders import job_principal, order_of
 from memoryhub.auth.principals import Forbidden, Principal
+from memoryhub.env import private_folder
 from memoryhub.errors import DomainError
 from memoryhub.importexport.foreign.archives import Archive, open_archive
 from memoryhub.importexport.foreign.imports import (
@@ -82,7 +83,7 @@ def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Imp
     if row.size + len(data) > MAX_UPLOAD_BYTES:
         raise CannotImport(format_lazy(_("A file has at most {most} bytes."), most=MAX_UPLOAD_BYTES))
     path = upload_path(row)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
         file.truncate(row.size)  # remove bytes of a chunk whose transaction was rolled back
         file.seek(row.size)

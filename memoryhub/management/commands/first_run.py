@@ -3,8 +3,9 @@
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 from unicodedata import east_asian_width
 
@@ -19,7 +20,7 @@ from memoryhub.auth.actions import issue_key
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.principals import Scope, command
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.env import read_environment
+from memoryhub.env import data_folder, read_environment
 from memoryhub.importexport.demo import load_demo
 from memoryhub.llm.errors import ProviderError
 from memoryhub.runtime.supervisor import web_url
@@ -28,6 +29,8 @@ from memoryhub.tenancy.models import Agent
 ADMIN = "admin"
 CHANGE: Final = ".venv/bin/python manage.py changepassword"
 FIRST_KEY = "first run"
+FIRST_LOGIN: Final = "first-login.txt"
+"""File of the data folder with the first login and key, where the output is no terminal."""
 FIRST = command("first_run")
 FIRST_WITH_DEMO = command("first_run_with_demo")
 """Principals of the first key; they record whether a demo was to follow, in case the setup is interrupted."""
@@ -58,28 +61,41 @@ class Command(BaseCommand):
                 by = FIRST_WITH_DEMO if environment.demo else FIRST
                 key = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=now)[1].text
         # At once, for they are shown only here; the demo takes seconds, in which somebody may end us.
-        self._print(url, password, key)
+        self._print(url, password, key, environment.data_dir)
         trail = AuditEntry.objects
         is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()
         has_agents = Agent.objects.exists() or trail.exclude(agent_id="").exists()
         if environment.demo and is_promised and not has_agents:
             load_demo(by=command("demo"), now=datetime.now(UTC))
 
-    def _print(self, url: str, password: str | None, key: str | None) -> None:
+    def _print(self, url: str, password: str | None, key: str | None, folder: Path) -> None:
         with translation.override(terminal_language(os.environ)):
             lines = ["", _line(_("Admin"), f"{url}/admin/"), _line(_("API docs"), f"{url}/api/v1/docs")]
-            once = _("(shown once)")
+            once, secret = _("(shown once)"), list[str]()
             if password:
-                lines.append(_line(_("Login"), f"{ADMIN} / {password}   {once}"))
+                secret.append(_line(_("Login"), f"{ADMIN} / {password}   {once}"))
             else:
                 lost = _("as before; lost it? {command}").format(command=f"{CHANGE} {ADMIN}")
                 lines.append(_line(_("Login"), lost))
             if key:
-                lines += [_line(_("API key"), f"{key}   {once}"), f"  {_('Try it:')}", f"  {_try(url, key)}"]
+                secret += [_line(_("API key"), f"{key}   {once}"), f"  {_('Try it:')}", f"  {_try(url, key)}"]
             else:
                 lines.append(_line(_("API key"), _("as before; a new one: admin, API keys, Add")))
-        self.stdout.write("\n".join([*lines, ""]))
+            if secret and not self.stdout.isatty():  # a journal or a log keeps what is printed
+                path = folder / FIRST_LOGIN
+                _append_private(path, secret)
+                secret = [_line(_("Login"), _("in the file {path}; delete it once you have read it").format(path=path))]
+        self.stdout.write("\n".join([*lines, *secret, ""]))
         self.stdout.flush()
+
+
+def _append_private(path: Path, lines: Sequence[str]) -> None:
+    """Append lines to a file that only its owner can read, whatever the umask."""
+    data_folder(path.parent)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write("\n".join([*lines, ""]))
 
 
 def terminal_language(environment: Mapping[str, str]) -> str:

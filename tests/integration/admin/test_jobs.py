@@ -190,6 +190,13 @@ def test_health_of_the_queue(waits: timedelta | None, runs: bool, health: QueueH
     assert jobs_status(now).health is health
 
 
+@pytest.mark.parametrize("wrong_by", [timedelta(days=-9_000), timedelta(days=9_000)])
+def test_workers_are_counted_at_any_clock_of_the_web_server(boss: Client, wrong_by: timedelta) -> None:
+    worker(timedelta(0))
+    worker(timedelta(minutes=2))
+    assert jobs_status(timezone.now() + wrong_by).workers == 1
+
+
 def test_first_page_shows_what_ended_badly_before_what_waits(boss: Client) -> None:
     job("dead", error="One that is dead")
     job("failed", error="One that failed")

@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.cache.backends.filebased import FileBasedCache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -27,6 +26,7 @@ from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
 from memoryhub.embeddings import spaces
 from memoryhub.env import read_environment
+from memoryhub.json_cache import JSONFileCache
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.runtime.processes import wait_until
 from memoryhub.tenancy.models import Actor
@@ -460,7 +460,7 @@ def test_runs_that_processes_share_as_files_go_with_any_user(
     hub: Hub, settings: Any, tmp_path: Path, django_capture_on_commit_callbacks: Any
 ) -> None:
     settings.ENVIRONMENT = read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path), "MEMORYHUB_WEB_PROCESSES": "2"})
-    shared = FileBasedCache(tmp_path / "web" / "default", {})
+    shared = JSONFileCache(tmp_path / "web" / "default", {})
     shared.set("playground:1:token", f"{SECRET_USER} said something")
     with django_capture_on_commit_callbacks(execute=True):
         erase_user(agent_id=hub.actor.agent_id, user_id=hub.actor.user_id, by=BY, now=NOW)
@@ -470,7 +470,7 @@ def test_runs_that_processes_share_as_files_go_with_any_user(
 def test_files_of_runs_are_deleted_when_they_expire(
     boss: Client, hub: Hub, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = "django.core.cache.backends.filebased.FileBasedCache"
+    backend = "memoryhub.json_cache.JSONFileCache"
     settings.CACHES = settings.CACHES | {"default": {"BACKEND": backend, "LOCATION": str(tmp_path)}}
     run(boss, hub)
     assert len(kept := set(tmp_path.iterdir())) == 1

@@ -13,7 +13,7 @@ from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
 
 from memoryhub_client import Memoryhub
-from memoryhub_client.memory_tool import AsyncMemoryTool, MemoryTool, readable
+from memoryhub_client.memory_tool import AsyncMemoryTool, MemoryTool, checked, readable
 from tests.integration.clients.conftest import new_key
 from tests.integration.mcp.test_story import left_behind
 from tests.serving import Web
@@ -152,3 +152,9 @@ def test_story_is_told_recalled_corrected_forgotten_and_erased(tool: MemoryTool,
         assert "called" not in str(hub.context_assemble(message="What is the cat named?", project="memories"))
         hub.actor_erase(user_id="hiroki")
     assert left_behind() == {}
+
+
+@pytest.mark.parametrize("path", ["/memoriesX/a", "/memories-old/a", "/memorie", "memories/a"])
+def test_a_path_beside_memories_is_none_of_it(path: str) -> None:
+    with pytest.raises(ToolError, match="must start with"):
+        checked(path)

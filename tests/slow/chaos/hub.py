@@ -88,7 +88,8 @@ class Hub:
         return self.process is None or self.process.poll() is not None
 
     def said(self) -> str:
-        return self.log.read_text(errors="replace")
+        first = Path(self.environment["MEMORYHUB_DATA_DIR"]) / "first-login.txt"
+        return self.log.read_text(errors="replace") + (first.read_text() if first.exists() else "")
 
     def destroy(self) -> None:
         """End whatever is left of it, and its database."""

@@ -54,7 +54,7 @@ def heading(path: str) -> str:
 
 def checked(path: str) -> str:
     """Return a path without `.`, `..` and doubled slashes. Raises ToolError for one outside of /memories."""
-    if not path.startswith(ROOT):
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path must start with /memories, got: {path}")
     found = normpath(f"{ROOT}/{path[len(ROOT) :].lstrip('/')}")
     if found != ROOT and not found.startswith(f"{ROOT}/"):

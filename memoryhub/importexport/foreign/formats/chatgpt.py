@@ -30,7 +30,7 @@ from memoryhub.importexport.foreign.records import (
 )
 
 _SHARD: Final = re.compile(r"conversations(-\d+)?\.json")
-_SNAPSHOT_ENTRY: Final = re.compile(r"^\s*\d+\.\s*\[[\d-]*\]\.?\s*", re.MULTILINE)
+_SNAPSHOT_ENTRY: Final = re.compile(r"^[^\S\n]*+\d++\.\s*+\[[\d-]*+\]\.?\s*+", re.MULTILINE)
 
 
 def recognises(archive: Archive) -> bool:

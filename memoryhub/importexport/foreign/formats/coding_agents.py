@@ -4,7 +4,6 @@ A transcript is a session: what the user typed and what the agent answered, with
 files that people write for their agents become documents of a project that is called like the working folder.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -39,7 +38,7 @@ MEMORY_FOLDERS: Final = ("memory", "memories", "memory-bank", ".memory")
 MAX_FILE_BYTES: Final = 4 * MAX_MESSAGE_LENGTH
 TITLE_LENGTH: Final = 80
 
-_NOISE: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_NOISE_START, _NOISE_END = "<system-reminder>", "</system-reminder>"
 _COMMANDS: Final = ("<command-", "<local-command-", "<bash-", "<task-notification")
 _TITLES: Final = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 
@@ -135,10 +134,20 @@ def _read_message(value: Mapping[str, Any]) -> ImportedMessage | None:
         return None
     content = message.get("content")
     texts = [content] if isinstance(content, str) else block_texts(content)
-    cleaned = [_NOISE.sub("", raw).strip() for raw in texts]
+    cleaned = [_without_noise(raw).strip() for raw in texts]
     text = "\n\n".join(part for part in cleaned if part and not part.startswith(_COMMANDS))
     if not text:
         return None
     text = checked_text(text, MAX_MESSAGE_LENGTH)
     created_at = parse_time(value.get("timestamp"))
     return ImportedMessage(role, text, checked_id(value.get("uuid"), "uuid"), created_at)
+
+
+def _without_noise(text: str) -> str:
+    """Remove reminders; by searching, as a pattern reads to the end again for each one that is not closed."""
+    kept: list[str] = []
+    position = 0
+    while (start := text.find(_NOISE_START, position)) >= 0 and (end := text.find(_NOISE_END, start)) >= 0:
+        kept.append(text[position:start])
+        position = end + len(_NOISE_END)
+    return "".join([*kept, text[position:]])

@@ -42,7 +42,8 @@ _FRONTMATTER: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*$\r?\n?", re.D
 # Neither a check box, nor a wiki link, nor a link to an address.
 _OBSERVATION: Final = re.compile(r"[-*] \[(?![ xX/>-]\]|\[)([^\[\]\n]{1,60})\](?!\() (.*)")
 _ID_MARK: Final = re.compile(r"\s\^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-v(\d{1,9})[ \t]*\Z")
-_TAGS: Final = re.compile(r"((?:\s#[^\s#]+)+)(?:\s+\(([^()]*)\))?[ \t]*\Z")
+_TAGS: Final = re.compile(r"(?:\s#[^\s#]++)++")
+_AFTER_TAGS: Final = re.compile(r"(?:\s++\(([^()]*+)\))?[ \t]*+\Z")
 _UNESCAPED: Final = re.compile(r"(\A|\s)(\\*)(?=[#^])")
 _ESCAPED: Final = re.compile(r"(\A|\s)\\(\\*)(?=[#^])")
 _NOT_IN_TAG: Final = re.compile(r"[\s#]+")
@@ -98,7 +99,7 @@ def _note(
     name_in_project = "/".join(parts[1:] if len(parts) > 1 else parts).removesuffix(".md")
     yield LocatedRecord(ImportedDocument(project, name_in_project, checked_text(text, MAX_MESSAGE_LENGTH)), file=name)
     tags = metadata.get("tags")
-    note_tags = usable_tags(tags if isinstance(tags, list) else str(tags).split(",") if tags else [])
+    note_tags = usable_tags(str(tags).split(",") if isinstance(tags, str | int) else tags)
     yield from _observations(text, body_at, name, note_tags)
 
 
@@ -157,15 +158,15 @@ class Line:
     def parsed(cls, category: str, text: str) -> "Line":
         id_match = _ID_MARK.search(text)
         text = text[: id_match.start()] if id_match else text
-        tag_match = _TAGS.search(text)
-        tags = tag_match[1].split() if tag_match else []
+        tag_match, context = next(_final_tags(text), (None, None))
+        tags = tag_match[0].split() if tag_match else []
         head, newline, last = (text[: tag_match.start()] if tag_match else text).rpartition("\n")
         content = head + newline + _ESCAPED.sub(r"\1\2", last)
         return cls(
             category.strip(),
             content.strip(),
             usable_tags([tag[1:] for tag in tags]),
-            (tag_match[2] or "") if tag_match else "",
+            (context[1] or "") if context else "",
             id_match[1] if id_match else "",
             int(id_match[2]) if id_match else 0,
         )
@@ -192,6 +193,13 @@ class Line:
             id=self.id,
             version=self.version,
         )
+
+
+def _final_tags(text: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """Yield runs of tags with the context behind them, up to the text's end."""
+    for tags in _TAGS.finditer(text):
+        if context := _AFTER_TAGS.match(text, tags.end()):
+            yield tags, context
 
 
 def tag_in_line(tag: str) -> str:

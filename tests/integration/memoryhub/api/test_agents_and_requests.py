@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.authentication import KeyRateThrottle
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.principals import Scope
 from strength.models import Memory
 from summaries.domain.projects import EventKind
 from summaries.models import ProjectEvent
@@ -371,3 +372,15 @@ def test_page_of_the_interface_needs_no_network(client: APIClient) -> None:
     addresses = re.findall(r"""(?:src|href|action)=["']([^"']+)|url\(["']?([^"')]+)""", page.content.decode())
     assert addresses, "a page that loads nothing shows nothing"
     assert all(re.match("(/(?!/)|data:)", source or style) for source, style in addresses), addresses
+
+
+def test_a_key_of_one_user_reads_no_system_prompt(client: APIClient) -> None:
+    values = {"system_prompt": "The vault's code is 4711.", "topics_include": ["tea"]}
+    assert client.post("/api/v1/agents", {"agent_id": "kana", **values}).status_code == 201
+    bound = client_with_key(user_id="ann", scopes=[Scope.READ])
+
+    for path in ("/api/v1/agents", "/api/v1/agents/kana"):
+        answer = bound.get(path)
+        assert answer.status_code == 200 and "kana" in answer.content.decode()
+        assert "4711" not in answer.content.decode()
+        assert "4711" in client.get(path).content.decode()

@@ -1,7 +1,9 @@
 """Health, metrics, doctor and first run (SPEC O1, O3, O4)."""
 
 import json
+import os
 from io import StringIO
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -166,8 +168,13 @@ def test_a_server_that_is_too_old_is_not_migrated(
         call_command("migrate", verbosity=0)
 
 
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def first_run(settings: Any) -> str:
-    out = StringIO()
+    out = Terminal()
     call_command("first_run", "--url", "http://127.0.0.1:9", stdout=out)
     return out.getvalue()
 
@@ -203,7 +210,7 @@ def test_a_first_run_that_is_cut_short_has_told_login_and_key_and_the_next_tells
 ) -> None:
     monkeypatch.setenv("DEMO", "1")
     monkeypatch.setattr(first_run_command, "load_demo", Mock(side_effect=KeyboardInterrupt))
-    out = StringIO()
+    out = Terminal()
     with pytest.raises(KeyboardInterrupt):
         call_command("first_run", stdout=out)
     monkeypatch.undo()
@@ -213,6 +220,24 @@ def test_a_first_run_that_is_cut_short_has_told_login_and_key_and_the_next_tells
     monkeypatch.setenv("DEMO", "1")
     assert "as before" in first_run(settings)
     assert Session.objects.exists(), "the demo was told"
+
+
+def test_a_first_run_without_a_terminal_writes_login_and_key_into_a_file(
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEMO", "0")
+    monkeypatch.setenv("MEMORYHUB_DATA_DIR", str(tmp_path / "data"))
+    out = StringIO()
+    before = os.umask(0)
+    try:
+        call_command("first_run", stdout=out)
+    finally:
+        os.umask(before)
+
+    path = tmp_path / "data" / "first-login.txt"
+    assert str(path) in out.getvalue() and "mh_" not in out.getvalue() and "admin / " not in out.getvalue()
+    assert "Login      admin / " in path.read_text() and "API key    mh_" in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600 and not path.parent.stat().st_mode & 0o066
 
 
 def test_a_demo_that_was_left_out_or_deleted_is_not_told_later(

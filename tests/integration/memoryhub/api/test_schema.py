@@ -1,13 +1,17 @@
 """The OpenAPI schema: no warning, every operation and enum named by us, and equal to the committed file."""
 
+import json
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
 from django.conf import settings
 from django.core.management import call_command
+from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 
 COMMITTED = Path(settings.BASE_DIR) / "docs" / "reference" / "openapi.yaml"
 
@@ -38,3 +42,12 @@ def test_no_enum_is_named_by_its_hash(schema: str) -> None:
 
 def _paths(schema: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load(schema)["paths"].values())
+
+
+@pytest.mark.parametrize(("address", "is_json"), [("", False), ("?format=json", True)])
+def test_schema_is_served_from_its_file(address: str, is_json: bool, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SchemaGenerator, "get_schema", Mock(side_effect=AssertionError("generated")))
+    answer = Client().get(f"/api/v1/schema{address}")
+    assert answer.status_code == 200 and ("json" in answer["Content-Type"]) is is_json
+    read = json.loads if is_json else yaml.safe_load
+    assert read(answer.content)["paths"].keys() == yaml.safe_load(COMMITTED.read_text("utf-8"))["paths"].keys()

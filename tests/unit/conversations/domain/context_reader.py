@@ -143,6 +143,12 @@ def essence(text: str) -> str:
 
 
 def _is_seen(character: str) -> bool:
-    if "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef" or character == "\ufffd":
+    if (
+        "\ufe00" <= character <= "\ufe0f"
+        or "\ufff0" <= character <= "\ufffd"
+        or "\U000e0000" <= character <= "\U000e0fff"
+    ):
+        return False
+    if character in "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0\U0001d159":
         return False
     return unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"}

@@ -30,14 +30,35 @@ def test_invisible_characters_and_overrides_of_direction_go(hidden: str) -> None
 
 
 @pytest.mark.parametrize(
-    "kept", ["👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "葛\U000e0100城", "می\u200cخواهم", "a  b", "é"]
+    "kept", ["👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "می\u200cخواهم", "ක්\u200dෂ", "a  b", "é", "⠓⠊"]
 )
 def test_what_scripts_need_stays(kept: str) -> None:
     assert one_line(kept) == kept
 
 
-def test_hidden_messages_in_joiners_are_cut() -> None:
-    assert visible("a" + "\ufe00\U000e0101\u200d" * 50 + "b") == "a\ufe00\U000e0101b"
+def test_hidden_messages_in_joiners_and_selectors_go() -> None:
+    assert visible("a" + "\ufe00\U000e0101\u200d" * 50 + "b") == "ab"
+    assert visible("p\ufe0fa\u200ds\u200cs") == "pass"
+    assert visible("👍" + "\ufe0f\u200d" * 50 + "b") == "👍\ufe0fb"
+    assert visible("葛\U000e0100城") == "葛城"
+
+
+# DerivedCoreProperties.txt of Unicode 16
+DEFAULT_IGNORABLE = """
+00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFF8
+1BCA0-1BCA3 1D173-1D17A E0000-E0FFF
+"""
+
+
+def ignorable() -> list[str]:
+    ranges = [each.split("-") for each in DEFAULT_IGNORABLE.split()]
+    return [chr(code) for each in ranges for code in range(int(each[0], 16), int(each[-1], 16) + 1)]
+
+
+def test_what_renders_as_nothing_goes() -> None:
+    for each in [*ignorable(), "\u2800", "\ufff9", "\U0001d159"]:
+        assert is_blank(each * 3), hex(ord(each))
+        assert one_line(f"pass{each}word").replace(" ", "") == "password", hex(ord(each))
 
 
 def test_lone_surrogates_become_something_that_can_be_sent() -> None:

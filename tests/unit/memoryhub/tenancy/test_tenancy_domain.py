@@ -119,6 +119,10 @@ def test_policy_names_values_outside_their_recommended_range() -> None:
         ("slack", False, Trust.UNTRUSTED),
         ("Slack", True, Trust.UNTRUSTED),
         ("ＳＬＡＣＫ ", True, Trust.UNTRUSTED),
+        ("sIack", True, Trust.UNTRUSTED),
+        ("s1ack", True, Trust.UNTRUSTED),
+        ("ѕlасk", True, Trust.UNTRUSTED),
+        ("sl\u200back", True, Trust.UNTRUSTED),
         ("slack2", True, Trust.TRUSTED),
     ],
 )
