@@ -1,7 +1,7 @@
 """Context layers of conversations: the latest messages, and past messages relevant to the user's (SPEC C3, C4)."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from operator import itemgetter
@@ -13,9 +13,9 @@ from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
 from conversations.domain.content import Block, Content, StoredMessage, calls_in, is_reference, is_text, pair_calls
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
-from conversations.domain.messages import Role, day_words, past_days_asked
+from conversations.domain.messages import Role, ShownMessage, day_words, past_days_asked
 from conversations.domain.passages import passages
-from conversations.models import SPOKEN, Message, MessageQuerySet, believed_in
+from conversations.models import SPOKEN, Message, MessageQuerySet, Session, believed_in
 from memoryhub.db.prepared import PreparedQuery
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.analysis import is_unspaced
@@ -40,9 +40,12 @@ def working_memory(request: LayerRequest) -> LayerResult:
 
     From the session, if there is one, filled up from the actor's earlier sessions while it is short; otherwise from all
     sessions of the actor. With caching, the window moves in steps, and the messages of earlier sessions stay until the
-    first of them, so that the prompt's beginning is the same from turn to turn.
+    first of them, so that the prompt's beginning is the same from turn to turn. Where the client shows the
+    conversation, that is it.
     """
     context, policy = request.context, request.policy
+    if context.shown is not None:
+        return LayerResult(tuple(_shown_candidates(context.shown, context.session)))
     before, own = _session_window(request)
     remaining = policy.working_memory_limit - (0 if policy.cache else len(own))
     earlier: list[Message] = []
@@ -55,6 +58,27 @@ def working_memory(request: LayerRequest) -> LayerResult:
         current = _conversation(request, list(since.spoken().order_by("seq")), [])
         candidates += [replace(each, is_current=True) for each in current]
     return LayerResult(tuple(candidates))
+
+
+def _shown_candidates(shown: Sequence[ShownMessage], session: Session | None) -> Iterator[Candidate]:
+    """Yield what the client shows, in its order, each tool call with its results."""
+    key = str(session.pk) if session else ""
+    messages = [StoredMessage(key, each.message.role, tuple(each.message.blocks or ())) for each in shown]
+    has_question = False
+    for place, blocks in pair_calls(messages):
+        message = shown[place].message
+        yield Candidate(
+            layer=WORKING,
+            content=blocks or message.content,
+            source_id=shown[place].source_id,
+            role=message.role,
+            author=message.author,
+            session_id=key,
+            is_answer=message.role == Role.ASSISTANT and has_question,
+            is_current=shown[place].is_current,
+            is_shown=True,
+        )
+        has_question = has_question or message.role == Role.USER
 
 
 def _with_quotes(request: LayerRequest, turns: list[Candidate], own: Sequence[Message]) -> list[Candidate]:
@@ -87,7 +111,7 @@ def _branch_messages(request: LayerRequest) -> MessageQuerySet:
 def _session_window(request: LayerRequest) -> tuple[list[Message], list[Message]]:
     """Return the session's messages before its window, and those in it."""
     policy, limit = request.policy, request.policy.working_memory_limit
-    latest = request.latest[-(policy.most_turns + 1) :]
+    latest = [row for row in request.latest if isinstance(row, Message)][-(policy.most_turns + 1) :]
     first = policy.window_start(latest[-limit].seq) if len(latest) >= limit else 0
     return [row for row in latest if row.seq < first], [row for row in latest if row.seq >= first]
 

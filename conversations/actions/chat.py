@@ -9,21 +9,20 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 from django.db import DatabaseError, OperationalError, connection, transaction
 
 from conversations.actions.context import ContextRequest, assemble_context, with_instructions
 from conversations.actions.messages import abandon, add_messages, show_branch
+from conversations.actions.questions import NoSuchCall, Question, shown_messages, user_message_of
 from conversations.actions.sessions import open_session
 from conversations.domain.content import Block, calls_in, references_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
-from conversations.domain.routing import UNNAMED
 from conversations.models import ChatTurn, Message, Session, answers_to_trusted
 from memoryhub.auth.access import Tenant, lock_actor, visible_to
 from memoryhub.auth.principals import Principal
@@ -32,7 +31,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Constraints, Delta, Operation, Tool
+from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tenancy.policy import Trust
@@ -65,12 +64,6 @@ class TurnSuperseded(DomainError):
     code = "idempotency_in_progress"
 
 
-class NoSuchCall(DomainError):
-    """A result answers no call of the assistant's last message."""
-
-    field = "tool_results"
-
-
 class ChatFailed(Exception):
     """The model gave no answer; the question is kept. `error` has the code and whether a retry may help."""
 
@@ -78,58 +71,6 @@ class ChatFailed(Exception):
         super().__init__(str(error))
         self.turn = turn
         self.error = error
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """A message to answer, or results of the tools that the last answer called.
-
-    `blocks` are the message's, where it has images. `options` are context policy values for this call alone; `key` is
-    the idempotency key.
-
-    For programs that keep the conversation themselves (ADR 51): `before` is what they show and the session does not
-    have yet, stored with the question; `shown` are the `seq` of what it shows of the session, None where that is not
-    known, and `last_seq` the session's last then; `instructions` are those of a ContextRequest. A repeated
-    `client_message_id` is the same question asked again. `body` is what a repeat under the key must equal, in place of
-    these fields. With `keeps_truncated` an answer that was cut at its greatest length is stored, as a streamed one is.
-    """
-
-    message: str = field(default="", repr=False)
-    blocks: tuple[Block, ...] | None = field(default=None, repr=False)
-    tool_results: tuple[Block, ...] = field(default=(), repr=False)
-    tools: tuple[Tool, ...] = ()
-    author: str = field(default="", repr=False)
-    session_id: UUID | None = None
-    channel: str = "api"
-    project: str | None = UNNAMED
-    perspective: str | None = None
-    with_memory: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
-    key: str | None = None
-    before: tuple[NewMessage, ...] = field(default=(), repr=False)
-    shown: frozenset[int] | None = None
-    last_seq: int = 0
-    instructions: str = field(default="", repr=False)
-    client_message_id: str | None = None
-    max_output_tokens: int | None = None
-    keeps_truncated: bool = False
-    constraints: Constraints = field(default_factory=Constraints)
-    body: str = field(default="", repr=False)
-
-    @property
-    def digest(self) -> str:
-        if self.body:
-            return body_digest(self.body)
-        return body_digest(
-            self.message,
-            self.session_id,
-            self.channel,
-            self.project,
-            self.perspective,
-            self.with_memory,
-            sorted(self.options.items()),
-            *(value for value in (self.author, self.blocks, self.tool_results, self.tools) if value),
-        )
 
 
 @dataclass(frozen=True)
@@ -307,17 +248,6 @@ def _check_calls(session: Session, results: Sequence[Block]) -> None:
         raise NoSuchCall(f"The last answer of this session calls no tool under the id {unknown[0]}.")
 
 
-def _user_message(turn: ChatTurn) -> Message:
-    """Return the user's message that a turn answers; for results of tools, the last one before them."""
-    if turn.question.role == Role.USER:
-        return turn.question
-    rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lt=turn.question.seq)
-    message = rows.spoken().filter(role=Role.USER).exclude(content="").order_by("-seq").first()
-    if message is None:
-        raise NoSuchCall("Nobody has asked anything in this session.")
-    return message
-
-
 def _turn_with_key(actor: Actor, key: str, question: Question, by: Principal, now: datetime) -> ChatTurn | None:
     """Return the turn with a key, of any actor. Raises KeyReused where it is of another question or actor."""
     turns = visible_to(ChatTurn.objects.filter(key=key), by)
@@ -356,14 +286,15 @@ def _request(turn: ChatTurn, question: Question, policy: ChatPolicy, by: Princip
     system: str | Sequence[Mapping[str, Any]] = with_instructions(agent.system_prompt, question.instructions)
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
     provider_format = llm_provider().form
-    user_message = _user_message(turn)
     remembers = question.with_memory and policy.chat_memory
-    if remembers or question.blocks or question.tool_results:
+    if remembers or question.blocks or question.tool_results or question.history:
+        user_message, shown = user_message_of(turn, question), shown_messages(turn, question)
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
                 message=user_message.content, attachments=references_in(user_message.blocks),
-                author=user_message.author, stored_message=user_message,
+                author=user_message.author, shown=shown,
+                stored_message=None if user_message._state.adding else user_message,
                 results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=provider_format,
                 discloses_project=True, has_tools=bool(question.tools), remembers=remembers,
@@ -464,11 +395,6 @@ def _close(turn: ChatTurn, state: TurnState, now: datetime, **values: Any) -> bo
     for name, value in values.items():
         setattr(turn, name, value)
     return True
-
-
-def body_digest(*parts: object) -> str:
-    """Return a digest of a question; a repeat under the same idempotency key must have the same."""
-    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def key_digest(principal: str, key: str) -> str:

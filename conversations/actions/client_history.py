@@ -6,14 +6,14 @@ answers may come back cut, cleaned or edited, but people's own words come back a
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID, uuid5
 
 from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q
 
-from conversations.actions.chat import Question
+from conversations.actions.questions import Question
 from conversations.domain.content import calls_in, results_in
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.models import ChatTurn, Message, Session
@@ -48,6 +48,7 @@ def place_question(
     own = Session.objects.filter(Session.has_id([session_id]), actor=actor).first() if session_id else None
     rows = _latest(actor, own.pk) if own else []
     known = _align(rows, history)
+    question = replace(question, history=_with_ids(history, known))
     last = max(known, default=None)
     if last is None and rows:
         questions = [_fingerprint(row) for row in rows if row.role == Role.USER]
@@ -62,6 +63,18 @@ def place_question(
     own_id = _chained_id(parent, asked)
     shown, last_seq = frozenset(row.seq for row in known.values()), rows[-1].seq if rows else 0
     return replace(question, before=tuple(before), client_message_id=own_id, shown=shown, last_seq=last_seq)
+
+
+def _with_ids(
+    history: Sequence[NewMessage], known: Mapping[int, Message]
+) -> tuple[tuple[NewMessage, UUID | None], ...]:
+    """Return a history with the ids of stored messages; the others get those under which they would be stored."""
+    placed, parent = [], ""
+    for place, message in enumerate(history):
+        row = known.get(place)
+        parent = (row.client_message_id or str(row.pk)) if row else _chained_id(parent, message)
+        placed.append((replace(message, client_message_id=parent), row.pk if row else None))
+    return tuple(placed)
 
 
 def _align(rows: Sequence[Message], history: Sequence[NewMessage]) -> dict[int, Message]:

@@ -22,6 +22,7 @@ from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
 from conversations.domain.content import Block, Language
 from conversations.domain.formats import Format
 from conversations.domain.layers import BY_NAME, PROJECT, SESSION_SUMMARY, WORKING, LayerResult
+from conversations.domain.messages import SPOKEN_ROLES, NewMessage, ShownMessage
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.domain.routing import AUTO, UNNAMED, Routing
@@ -76,7 +77,8 @@ class ContextRequest:
     told to name the project, or to ask for it, where the router was not sure. With `counts_exactly` the provider is
     asked for the exact size. Without `has_tools` a call of a tool is a line of text, for vendors refuse calls where no
     tool is described. One that does not remember holds the message and what was said since. `instructions` are the
-    client's, for this call.
+    client's, for this call. `shown` is the conversation as the client shows it, without the message; None where what is
+    stored is the conversation.
     """
 
     message: str
@@ -93,6 +95,7 @@ class ContextRequest:
     has_tools: bool = True
     remembers: bool = True
     instructions: str = field(default="", repr=False)
+    shown: tuple[ShownMessage, ...] | None = field(default=None, repr=False)
     options: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -106,14 +109,14 @@ class ContextRequest:
 class LayerRequest:
     """The request as every layer gets it; in a dry run a layer must not record anything as used or read.
 
-    `latest` are the last that was said in the session before the message, oldest first. `doubted` are those of
-    untrusted writers since the first of them, where the session is trusted: they are quoted.
+    `latest` are the last that was said in the session before the message, or that the client shows, oldest first.
+    `doubted` are those of untrusted writers since the first of them, where the session is trusted: they are quoted.
     """
 
     context: ContextRequest
     tenant: Tenant
     by: Principal
-    latest: Sequence[Message]
+    latest: Sequence[Message | NewMessage]
     doubted: Sequence[Message]
     routing: Routing | None
     project: str | None
@@ -176,7 +179,10 @@ def assemble_context(
     )  # fmt: skip
     layers = [_offer(layer, layer_request) for layer in context_layers()]
     if not request.remembers:
-        layers = [LayerResult(tuple(item for item in layer.candidates if item.is_current)) for layer in layers]
+        layers = [
+            LayerResult(tuple(item for item in layer.candidates if item.is_current or item.is_shown))
+            for layer in layers
+        ]
     layers.append(LayerResult(degraded=_gaps(layer_request, layers)))
     assembly = _assemble(layer_request, tuple(layers))
     latency_ms = (time.perf_counter() - started) * 1000
@@ -222,6 +228,8 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
     }
     if assembly.layer_budgets:
         metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
+    if trimmed := sum(item.layer == WORKING and not item.included for item in assembly.items if request.shown):
+        metadata["trimmed_messages"] = trimmed
     if request.counts_exactly:
         metadata["exact_tokens"] = _exact_tokens(assembly, request.format)
     return metadata
@@ -229,8 +237,11 @@ def _metadata(request: ContextRequest, assembly: Assembly, latency_ms: float) ->
 
 def _latest(
     tenant: Tenant, request: ContextRequest, by: Principal, *, limit: int
-) -> tuple[list[Message], list[Message]]:
+) -> tuple[Sequence[Message | NewMessage], list[Message]]:
     """Return the latest messages of the session, and those of untrusted writers among a trusted caller's."""
+    if request.shown is not None:
+        said = [each.message for each in request.shown if not each.is_current and each.message.role in SPOKEN_ROLES]
+        return said[-limit:], []
     if request.session is None:
         return [], []
     spoken = Q(actor_id=tenant.actor_id, session_id=request.session.pk) & SPOKEN

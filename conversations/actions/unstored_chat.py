@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
-from conversations.actions.chat import Question, TurnSuperseded
+from conversations.actions.chat import TurnSuperseded
+from conversations.actions.questions import Question
 from conversations.domain.content import Language, blocks_of
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import NewMessage, Role

@@ -19,12 +19,12 @@ from conversations.actions.chat import (
     ChatFailed,
     KeyReused,
     PreparedTurn,
-    Question,
     chat,
     key_is_used,
     prepare_turn,
     stream_answer,
 )
+from conversations.actions.questions import Question
 from conversations.api.blocks import MAX_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
 from conversations.api.serializers import (
     MAX_TOOLS,

@@ -15,9 +15,10 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.chat import ChatFailed, Question
+from conversations.actions.chat import ChatFailed
 from conversations.actions.client_history import place_question
 from conversations.actions.context import with_instructions
+from conversations.actions.questions import Question
 from conversations.actions.unstored_chat import answer_unstored, stream_unstored
 from conversations.api.blocks import ToolIn
 from conversations.api.chat import KEEP_ALIVE, ChatView, problem_of, turn_as_json, with_keep_alive
@@ -325,8 +326,12 @@ class Completions(OpenAIView, ChatView):
         return None if named is None else str(named)
 
     def headers_of(self, turn: ChatTurn) -> dict[str, str]:
-        receipt = {"X-Memoryhub-Receipt-Id": str(turn.receipt_id)} if turn.receipt_id else {}
-        return {"X-Memoryhub-Session-Id": str(turn.public_session_id), **receipt}
+        headers = {"X-Memoryhub-Session-Id": str(turn.public_session_id)}
+        if turn.receipt_id:
+            headers["X-Memoryhub-Receipt-Id"] = str(turn.receipt_id)
+        if trimmed := (turn.context_metadata or {}).get("trimmed_messages"):
+            headers["X-Memoryhub-Trimmed-Messages"] = str(trimmed)
+        return headers
 
     def response_body(self, turn: ChatTurn) -> dict[str, Any]:
         turn_json = turn_as_json(turn)

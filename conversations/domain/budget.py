@@ -237,7 +237,12 @@ def _admit(layer: str, known: frozenset[str], writer: PromptWriter) -> tuple[lis
 
 
 def _latest_turns(places: Sequence[int], candidates: Sequence[Candidate], limit: int) -> list[int]:
-    """Return the latest `limit` turns, and as many quotes of untrusted writers since the first of them, in order."""
+    """Return the latest `limit` turns, and as many quotes of untrusted writers since the first of them, in order.
+
+    What the client shows is the conversation, whatever the limit.
+    """
+    if any(candidates[place].is_shown for place in places):
+        return list(places)
     turns = [place for place in places if not candidates[place].is_doubted][-limit:]
     quotes = [place for place in places if candidates[place].is_doubted and (not turns or place > turns[0])][-limit:]
     return sorted([*turns, *quotes])

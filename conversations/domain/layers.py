@@ -116,6 +116,7 @@ class Candidate:
     (working, recall) or the same memory (pinned, semantic, profile). `is_wish`: a memory that the model must honour.
     `is_earlier`: from an earlier session than the request's. `is_answer`: an answer to an earlier message of its
     session. `is_doubted`: a message by an untrusted writer in a trusted session, quoted with its author.
+    `is_shown`: one that the client shows with its question, which no limit but that of tokens leaves out.
     `is_current`: later than the request's message, whose answer awaits tool results. `memory_ids`: source memories of
     a line of the written profile `source_id`, otherwise None.
     """
@@ -134,6 +135,7 @@ class Candidate:
     is_answer: bool = False
     is_current: bool = False
     is_doubted: bool = False
+    is_shown: bool = False
     relevance: float | None = None
     final_score: float | None = None
     score_breakdown: Mapping[str, float] | None = None

@@ -50,6 +50,18 @@ class NewMessage:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message that the client shows with its question; `source_id` is that of the stored one, where it is stored.
+
+    `is_current`: later than the user's message, whose answer awaits tool results.
+    """
+
+    message: NewMessage
+    source_id: str | None = None
+    is_current: bool = False
+
+
 def role_and_author(role: str, author: str) -> tuple[Role, str]:
     """Return role and author of a message type: a role, or the name of an assistant."""
     if role in ASSISTANT_NAMES:

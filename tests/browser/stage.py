@@ -8,7 +8,8 @@ from uuid import uuid4
 from django.contrib.auth.models import Group, User
 from django.urls import reverse
 
-from conversations.actions.chat import Question, prepare_turn
+from conversations.actions.chat import prepare_turn
+from conversations.actions.questions import Question
 from conversations.models import Session
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.access import tenant_for_reading

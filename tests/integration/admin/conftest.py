@@ -11,9 +11,10 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from conversations.actions.chat import Question, prepare_turn
+from conversations.actions.chat import prepare_turn
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
+from conversations.actions.questions import Question
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Receipt, Session

@@ -8,7 +8,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from conversations.actions.chat import Question, prepare_turn
+from conversations.actions.chat import prepare_turn
+from conversations.actions.questions import Question
 from conversations.actions.sessions import open_session
 from conversations.models import ChatTurn
 from memoryhub.auth.access import actor_for_writing

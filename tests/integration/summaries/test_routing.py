@@ -14,7 +14,8 @@ from django.core.cache import cache
 from django.db import connection
 from rest_framework.test import APIClient
 
-from conversations.actions.chat import Question, chat
+from conversations.actions.chat import chat
+from conversations.actions.questions import Question
 from conversations.actions.sessions import open_session
 from conversations.models import Session
 from memoryhub.auth.access import UnknownRow, actor_for_writing

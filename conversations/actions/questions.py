@@ -1,0 +1,127 @@
+"""Questions to the chat, and the conversation that a client shows with one."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from conversations.domain.content import Block
+from conversations.domain.messages import NewMessage, Role, ShownMessage
+from conversations.domain.routing import UNNAMED
+from conversations.models import ChatTurn, Message
+from memoryhub.errors import DomainError
+from memoryhub.llm.types import Constraints, Tool
+
+
+class NoSuchCall(DomainError):
+    """A result answers no call of the assistant's last message."""
+
+    field = "tool_results"
+
+
+def body_digest(*parts: object) -> str:
+    """Return a digest of a question; a repeat under the same idempotency key must have the same."""
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A message to answer, or results of the tools that the last answer called.
+
+    `blocks` are the message's, where it has images. `options` are context policy values for this call alone; `key` is
+    the idempotency key.
+
+    For programs that keep the conversation themselves (ADR 51): `history` is the conversation before the message as
+    they show it, which the model reads, each with the id of the stored message, if known; `before` is what they show
+    and the session does not have yet, stored with the question; `shown` are the `seq` of what it shows of the session,
+    None where that is not known, and `last_seq` the session's last then; `instructions` are those of a ContextRequest.
+    A repeated `client_message_id` is the same question asked again. `body` is what a repeat under the key must equal,
+    in place of these fields. With `keeps_truncated` an answer that was cut at its greatest length is stored,
+    as a streamed one is.
+    """
+
+    message: str = field(default="", repr=False)
+    blocks: tuple[Block, ...] | None = field(default=None, repr=False)
+    tool_results: tuple[Block, ...] = field(default=(), repr=False)
+    tools: tuple[Tool, ...] = ()
+    author: str = field(default="", repr=False)
+    session_id: UUID | None = None
+    channel: str = "api"
+    project: str | None = UNNAMED
+    perspective: str | None = None
+    with_memory: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    history: tuple[tuple[NewMessage, UUID | None], ...] = field(default=(), repr=False)
+    before: tuple[NewMessage, ...] = field(default=(), repr=False)
+    shown: frozenset[int] | None = None
+    last_seq: int = 0
+    instructions: str = field(default="", repr=False)
+    client_message_id: str | None = None
+    max_output_tokens: int | None = None
+    keeps_truncated: bool = False
+    constraints: Constraints = field(default_factory=Constraints)
+    body: str = field(default="", repr=False)
+
+    @property
+    def digest(self) -> str:
+        if self.body:
+            return body_digest(self.body)
+        return body_digest(
+            self.message,
+            self.session_id,
+            self.channel,
+            self.project,
+            self.perspective,
+            self.with_memory,
+            sorted(self.options.items()),
+            *(value for value in (self.author, self.blocks, self.tool_results, self.tools) if value),
+        )
+
+
+def user_message_of(turn: ChatTurn, question: Question) -> Message:
+    """Return the user's message that a turn answers; for results of tools, the last one before them.
+
+    Unsaved where only the client has it.
+    """
+    if turn.question.role == Role.USER:
+        return turn.question
+    if (place := _last_question(question)) >= 0:
+        shown, key = question.history[place]
+        stored = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id)
+        same = Q(pk=key) if key else Q(client_message_id=shown.client_message_id)
+        found = stored.filter(same).first()
+        return found or Message(content=shown.content, blocks=shown.blocks, author=shown.author)
+    rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lt=turn.question.seq)
+    message = rows.spoken().filter(role=Role.USER).exclude(content="").order_by("-seq").first()
+    if message is None:
+        raise NoSuchCall("Nobody has asked anything in this session.")
+    return message
+
+
+def shown_messages(turn: ChatTurn, question: Question) -> tuple[ShownMessage, ...] | None:
+    """Return the conversation as the client shows it, without the user's message; None where it shows none."""
+    if not question.history:
+        return None
+    ids = [message.client_message_id for message, key in question.history if key is None]
+    rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, client_message_id__in=ids)
+    keys = dict(rows.values_list("client_message_id", "pk")) if ids else {}
+    shown = [
+        ShownMessage(message, str(found) if (found := key or keys.get(message.client_message_id)) else None)
+        for message, key in question.history
+    ]
+    if not question.tool_results:
+        return tuple(shown)
+    place = _last_question(question)
+    results = NewMessage(role=Role.TOOL, content="", blocks=question.tool_results)
+    current = [*shown[place + 1 :], ShownMessage(results, str(turn.question_id))]
+    return (*shown[: max(0, place)], *(replace(each, is_current=True) for each in current))
+
+
+def _last_question(question: Question) -> int:
+    """Return the place of the user's last message in a history; -1 where there is none."""
+    places = [place for place, (each, _key) in enumerate(question.history) if each.role == Role.USER]
+    return places[-1] if places else -1
