@@ -150,6 +150,10 @@ def read_data_dir(source: Mapping[str, str]) -> Path:
         raise EnvironmentProblem(f"MEMORYHUB_DATA_DIR cannot be used: {error}") from None
 
 
+REPLACED = "replaced"
+"""File of the web folder with the number of web processes that were replaced since the start."""
+
+
 def data_folder(path: Path) -> Path:
     """Create the data folder, closed to others whatever the umask; return it.
 

@@ -4,10 +4,13 @@ They are forked from one that has loaded the application, and share its memory. 
 each, which takes twice the memory for two.
 """
 
+import logging
 import os
 import signal
 import sys
 from multiprocessing.context import ForkProcess
+from pathlib import Path
+from socket import socket
 from types import SimpleNamespace
 
 import uvicorn
@@ -16,8 +19,10 @@ from uvicorn.supervisors.multiprocess import SIGNALS, Multiprocess
 
 from memoryhub.api.protocol import LimitedProtocol
 from memoryhub.asgi import application
-from memoryhub.env import Environment, read_environment
+from memoryhub.env import REPLACED, Environment, private_folder, read_environment
 from memoryhub.runtime.processes import die_with_parent, listen
+
+log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 10
 """For running requests at shutdown; the supervisor waits longer."""
@@ -35,9 +40,26 @@ def run(environment: Environment) -> None:
     config = configuration(environment)
     if environment.web_processes > 1:
         _subprocess.spawn = SimpleNamespace(Process=forked_of(os.getpid()))  # type: ignore[assignment]
-        Multiprocess(config, sockets).run()
+        WebProcesses(config, sockets, environment.web_folder).run()
     else:
         uvicorn.Server(config).run(sockets)
+
+
+class WebProcesses(Multiprocess):
+    """uvicorn's processes; one that died or fell silent is replaced, logged and counted."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket], folder: Path) -> None:
+        super().__init__(config, sockets)
+        self.folder, self.replaced = folder, 0
+
+    def keep_subprocess_alive(self) -> None:
+        before = [process.pid for process in self.processes]
+        super().keep_subprocess_alive()
+        for pid, process in zip(before, self.processes, strict=True):
+            if process.pid != pid:
+                self.replaced += 1
+                log.warning("a web process was replaced", extra={"pid": pid, "by": process.pid})
+                (private_folder(self.folder) / REPLACED).write_text(str(self.replaced))
 
 
 def configuration(environment: Environment) -> uvicorn.Config:

@@ -1,6 +1,6 @@
 """`Idempotency-Key` on POST: the response of the first call is recorded and replayed (SPEC H2).
 
-A concurrent repeat waits for the first on a PostgreSQL advisory lock. The change and the recorded response commit
+A concurrent repeat waits for the first, without a database connection. The change and the recorded response commit
 together, so a crash between the two cannot make a repeat do the work again.
 
 Views that call a provider hold neither transaction nor connection meanwhile (`idempotent_in_transaction = False`).
@@ -9,14 +9,15 @@ Their repeats wait within one process only: two servers may do the work twice, a
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
-from django.db import IntegrityError, OperationalError, connection, models, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 from psycopg.types.json import Jsonb
@@ -26,7 +27,7 @@ from rest_framework.response import Response
 
 from memoryhub.api.problems import Problem
 from memoryhub.auth.models import ApiKey
-from memoryhub.db.pool import process_lock
+from memoryhub.db.pool import process_lock, return_connection
 from memoryhub.db.prepared import PreparedQuery, prepared_cursor
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
@@ -61,6 +62,9 @@ RECORDS: Final = PreparedQuery(lambda: IdempotencyRecord.objects.order_by())
 RETENTION = timedelta(hours=24)
 MAX_KEY_LENGTH = 255
 MAX_WAIT_MS = 30_000
+MAX_WAITING = 8
+"""Repeats of one key that wait in a process, each in a thread; others are answered at once."""
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.02, 0.25
 MAX_ROUTE_LENGTH = 200
 PURGE_BATCH_SIZE = 100
 RECORDED_HEADERS = ("ETag", "Location")
@@ -146,30 +150,42 @@ def check_key(key: str) -> None:
 
 @contextmanager
 def _database_lock(call: Call) -> Iterator[None]:
-    """Hold a session-level advisory lock, so that no transaction has to stay open while waiting."""
+    """Hold a session-level advisory lock, so that no transaction has to stay open.
+
+    One call of a key in each process asks for it, and gives its connection back in between: repeats that wait would
+    otherwise take all connections from the others.
+    """
     number = int.from_bytes(hashlib.sha256(str(call).encode()).digest()[:8], "big", signed=True)
+    deadline = time.monotonic() + MAX_WAIT_MS / 1000
+    with _process_lock(call):
+        pause = MIN_PAUSE_SECONDS
+        while not _ask("SELECT pg_try_advisory_lock(%s)", number):
+            if time.monotonic() > deadline:
+                raise _in_progress()
+            return_connection()
+            time.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+        try:
+            yield
+        finally:
+            _ask("SELECT pg_advisory_unlock(%s)", number)
+
+
+def _ask(statement: LiteralString, number: int) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
-        if not cursor.fetchone()[0]:
-            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(MAX_WAIT_MS)])
-            try:
-                cursor.execute("SELECT pg_advisory_lock(%s)", [number])
-            except OperationalError:
-                raise Problem(409, "idempotency_in_progress", IN_PROGRESS) from None
-            finally:
-                cursor.execute("SELECT set_config('lock_timeout', '0', false)")
-    try:
-        yield
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+        cursor.execute(statement, [number])
+        return bool(cursor.fetchone()[0])
+
+
+def _in_progress() -> Problem:
+    return Problem(409, "idempotency_in_progress", IN_PROGRESS, wait_seconds=1)
 
 
 @contextmanager
 def _process_lock(call: Call) -> Iterator[None]:
-    with process_lock(str(call), seconds=MAX_WAIT_MS / 1000) as is_acquired:
+    with process_lock(str(call), seconds=MAX_WAIT_MS / 1000, max_waiting=MAX_WAITING) as is_acquired:
         if not is_acquired:
-            raise Problem(409, "idempotency_in_progress", IN_PROGRESS)
+            raise _in_progress()
         yield
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -48,15 +48,21 @@ def own_connection() -> Iterator[None]:
 
 
 @contextmanager
-def process_lock(name: str, *, seconds: float) -> Iterator[bool]:
+def process_lock(name: str, *, seconds: float, max_waiting: int) -> Iterator[bool]:
     """Hold a lock by name within this process; wait without a database connection.
 
-    Yields whether the lock was acquired in time. Other processes do not share it.
+    Yields whether the lock was acquired in time; at once, where `max_waiting` wait for it already. Other processes do
+    not share it.
     """
     with _released:
-        if name in _busy:
+        is_acquired = name not in _busy
+        if not is_acquired and _waiting[name] < max_waiting:
             return_connection()
-        is_acquired = _released.wait_for(lambda: name not in _busy, seconds)
+            _waiting[name] += 1
+            is_acquired = _released.wait_for(lambda: name not in _busy, seconds)
+            _waiting[name] -= 1
+        if not _waiting[name]:
+            del _waiting[name]
         if is_acquired:
             _busy.add(name)
     try:
@@ -69,6 +75,7 @@ def process_lock(name: str, *, seconds: float) -> Iterator[bool]:
 
 
 _busy: set[str] = set()
+_waiting = Counter[str]()
 _released = threading.Condition()
 
 

@@ -20,6 +20,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from memoryhub.env import REPLACED
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.retries import State
 from memoryhub.runtime.postgres import disk_space
@@ -132,6 +133,8 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     disk = GaugeMetricFamily("memoryhub_disk_free_bytes", "Free space where the embedded database lies.")
     if (space := disk_space(settings.ENVIRONMENT)) is not None:
         disk.add_metric([], space.free_mb << 20)
+    replaced = GaugeMetricFamily("memoryhub_web_replaced", "Web processes replaced since the start.")
+    replaced.add_metric([], _replaced())
     # Reported during an outage too, as the disk is; the other metrics are absent then.
     up = GaugeMetricFamily("memoryhub_database_up", "Whether the database answers.", value=state is not None)
     if state is not None:
@@ -140,7 +143,15 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
                 jobs.add_metric([job_state.value], state.jobs.get(job_state, 0))
         wait.add_metric([], state.waited.total_seconds())
         workers.add_metric([], state.workers)
-    yield from (jobs, wait, workers, disk, up)
+    yield from (jobs, wait, workers, disk, replaced, up)
+
+
+def _replaced() -> int:
+    """Return how many web processes died or fell silent, and were replaced."""
+    try:
+        return int((settings.ENVIRONMENT.web_folder / REPLACED).read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 class DatabaseCollector(Collector):

@@ -22,6 +22,7 @@ from memoryhub.auth.accounts import sign_in
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.oidc import Identity
 from memoryhub.auth.principals import command
+from memoryhub.db import pool
 from memoryhub.runtime.processes import wait_until
 from memoryhub.search import maintenance
 from memoryhub.search.bm25 import WORDS_VERSION
@@ -369,3 +370,38 @@ def test_one_person_who_signs_in_twice_at_once_for_the_first_time_gets_one_accou
 
     assert {person.pk for person in people} == set(User.objects.values_list("pk", flat=True))
     assert len(set(people)) == 1
+
+
+def test_repeats_of_a_key_wait_without_a_connection_and_are_bounded(
+    many: Sequence[APIClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of repeats, one asks for the lock; the others hold no connection, and those above the limit are refused."""
+    may_finish, is_working = threading.Event(), threading.Event()
+    record, released, refused = idempotency._record, list[int](), list[int]()
+    monkeypatch.setattr(idempotency, "MAX_WAITING", len(many) - 3)
+
+    def slow(*args: Any, **kwargs: Any) -> None:
+        is_working.set()
+        assert may_finish.wait(60)
+        record(*args, **kwargs)
+
+    monkeypatch.setattr(idempotency, "_record", slow)
+    return_connection = pool.return_connection
+    monkeypatch.setattr(pool, "return_connection", lambda: (released.append(1), return_connection()))
+    body = {"agent_id": "kana", "content": "only once"}
+
+    def work(number: int) -> int:
+        if number:
+            assert is_working.wait(60)
+        answer = many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"})
+        if answer.status_code == 409:
+            assert answer.headers["Retry-After"] == "1"
+            refused.append(number)
+            if len(refused) == 2:
+                may_finish.set()
+        return int(answer.status_code)
+
+    statuses = at_once(work, threads=len(many))
+    assert sorted(statuses) == [201] * (len(many) - 2) + [409] * 2
+    assert len(released) >= len(many) - 3
+    assert Memory.objects.count() == 1

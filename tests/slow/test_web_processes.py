@@ -82,6 +82,8 @@ def test_processes_of_the_web_server_share_limits_and_metrics_and_end_together(
         serving.wait_for(lambda gone=killed: len(forked(serving) - {gone}) == PROCESSES)
         assert serving.answers()
         assert len(forked(serving) & former) == PROCESSES - 1
+        assert f'"pid": {killed}' in serving.said() or f"pid={killed}" in serving.said()
+    assert "memoryhub_web_replaced 2.0" in call(serving, "/metrics")[1]
 
     served = forked(serving)
     for parent in serving.web_pids() - served:
