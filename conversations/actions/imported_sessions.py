@@ -122,7 +122,7 @@ def _insert_rows(actor: Actor, new: Mapping[UUID, _Conversation], context: Impor
     keys = [session.pk for session in sessions]
     audit.record_each(by=context.by, verb="open", object_kind="session", object_ids=keys, actor=actor, now=context.now)
     spoken = [session.pk for session in sessions if session.message_count]
-    enqueue_triggered("turn", actor_id=actor.pk, session_ids=spoken)
+    enqueue_triggered("turn", actor_id=actor.pk, session_ids=spoken, lane=context.by.id)
     for session in sessions:
         context.note_row(actor, SESSION_KIND, session.pk, first_seq=1, last_seq=session.message_count)
 

@@ -103,7 +103,7 @@ def add_messages(
         rows = insert_messages(values, [entries.get(id(numbered.message)) for numbered in placement.new], spaces)
         _extend(locked, rows, now)
         if rows:
-            enqueue_triggered(*triggers, actor_id=locked.actor_id, session_ids=[locked.pk])
+            enqueue_triggered(*triggers, actor_id=locked.actor_id, session_ids=[locked.pk], lane=by.id)
     for name in CHANGED_FIELDS:
         setattr(session, name, getattr(locked, name))
     return AddedMessages(_in_order(placement, rows, stored_repeats), len(rows))

@@ -75,7 +75,7 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
         rows = rows.filter(message_count=session.message_count)
     if rows.update(ended_at=now):
         audit.record(by=by, verb="end", row=session, now=now)
-        enqueue_triggered("session", actor_id=session.actor_id, session_ids=[session.pk])
+        enqueue_triggered("session", actor_id=session.actor_id, session_ids=[session.pk], lane=by.id)
     session.refresh_from_db(fields=["ended_at", "message_count", "last_message_at"])
     return session
 

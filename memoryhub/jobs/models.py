@@ -34,6 +34,7 @@ class Job(models.Model):
     key = models.CharField(max_length=255, blank=True, help_text="One of a key waits and one runs; empty: any number.")
     payload = models.JSONField(default=dict, blank=True)
     order = models.JSONField(null=True, blank=True, help_text="The caller that ordered it; empty: the server.")
+    lane = models.CharField(max_length=64, db_default="", help_text="Caller or user by whom jobs take turns.")
     state = models.CharField(max_length=7, choices=STATES, default=State.QUEUED)
     attempts = models.PositiveIntegerField(default=0)
     excused = models.PositiveIntegerField(default=0, help_text="Attempts that do not count against it.")
@@ -75,7 +76,7 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["due_at"], name="job_due", condition=Q(state=State.QUEUED)),
+            models.Index(fields=["lane", "due_at"], name="job_due", condition=Q(state=State.QUEUED)),
             models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
             # Done jobs are many, and never counted.
             models.Index(fields=["kind", "state"], name="job_by_kind", condition=~Q(state=State.DONE)),

@@ -32,13 +32,15 @@ def enqueue(
     payload: Mapping[str, Any] | None = None,
     delay_seconds: float = 0.0,
     order: Mapping[str, Any] | None = None,
+    lane: str = "",
 ) -> UUID:
     """Put a job into the queue and return its id; call it in the transaction of the change that causes it.
 
     With a `key`, at most one job of this actor, kind and key is queued: if there is one, its id is returned, it starts
     after the caller's transaction, and its delay is unchanged. A running job does not count, as it may have read its
     input before the change. `payload` holds ids and numbers, never a text. `order` is the caller's `order_of`; orders
-    of different callers have different keys. Raises UnknownKind, OrderRefused.
+    of different callers have different keys. `lane` names the caller whose change causes the job: callers take turns,
+    and where none is known, actors. Raises UnknownKind, OrderRefused.
     """
     kind = job_kind(name)
     if order is not None and (
@@ -50,6 +52,7 @@ def enqueue(
         "actor": actor_id,
         "kind": kind.name,
         "order": None if order is None else json.dumps(dict(order)),
+        "lane": _lane(lane or (order or {}).get("id", ""), actor_id),
         "key": key,
         "payload": json.dumps(dict(payload or {})),
         "delay_seconds": delay_seconds,
@@ -63,6 +66,10 @@ def enqueue(
     return UUID(str(rows[0][0]))
 
 
+def _lane(caller: str, actor_id: UUID | None) -> str:
+    return (caller or str(actor_id or ""))[:64]
+
+
 @dataclass(frozen=True)
 class Order:
     """Arguments of `enqueue` for a job of an actor."""
@@ -73,12 +80,13 @@ class Order:
     delay_seconds: float = 0.0
 
 
-def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
+def enqueue_all(orders: Sequence[Order], *, actor_id: UUID, lane: str = "") -> None:
     """Enqueue several jobs of one actor by two statements; else as `enqueue`."""
     if not orders:
         return
     values: dict[str, Any] = {
         "actor": actor_id,
+        "lane": _lane(lane, actor_id),
         "ids": [new_id() for _ in orders],
         "kinds": [job_kind(order.kind).name for order in orders],
         "keys": [order.key for order in orders],
@@ -90,8 +98,8 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
         query("enqueue_all", server_prepared=True, **values)
 
 
-def enqueue_triggered(*events: Event, actor_id: UUID, session_ids: Sequence[UUID]) -> None:
-    """Enqueue the jobs that events of sessions of one actor trigger."""
+def enqueue_triggered(*events: Event, actor_id: UUID, session_ids: Sequence[UUID], lane: str = "") -> None:
+    """Enqueue the jobs that events of sessions of one actor trigger; `lane` as in `enqueue`."""
     has_model = settings.LLM.provider != "none"
     orders = {
         (kind.name, key): Order(kind.name, key, {"session_id": str(session_id)}, after.delay_seconds)
@@ -102,7 +110,7 @@ def enqueue_triggered(*events: Event, actor_id: UUID, session_ids: Sequence[UUID
         if after.event == event and (has_model or not after.needs_model)
         for key in [str(session_id) if after.key == "session" else "actor"]
     }
-    enqueue_all(list(orders.values()), actor_id=actor_id)
+    enqueue_all(list(orders.values()), actor_id=actor_id, lane=lane)
 
 
 @dataclass(frozen=True)

@@ -132,13 +132,14 @@ def test_doubtful_words_reinforce_nothing(client: APIClient) -> None:
     assert remember(client, "likes green tea", confidence=0.1)["strength"] == 1.0
 
 
-def test_a_trusted_source_brings_in_what_a_stranger_said_first(client: APIClient) -> None:
+def test_a_trusted_source_writes_its_own_in_place_of_what_a_stranger_said_first(client: APIClient) -> None:
     waiting = remember(client_with_key(is_trusted=False), "likes green tea")
     assert waiting["status"] == "pending"
-    confirmed = remember(client, "likes green tea")
-    assert (confirmed["id"], confirmed["status"], confirmed["trust"]) == (waiting["id"], "active", "trusted")
+    own = remember(client, "likes green tea")
+    assert own["id"] != waiting["id"] and (own["status"], own["trust"]) == ("active", "trusted")
+    assert client.get(f"{API}/memories/{waiting['id']}").json()["status"] == "archived"
     revisions = client.get(f"{API}/memories/{waiting['id']}/revisions").json()["results"]
-    assert [revision["verb"] for revision in revisions] == ["confirm", "create"]
+    assert [revision["verb"] for revision in revisions] == ["archive", "create"]
 
 
 def test_what_was_true_once_can_become_true_again(client: APIClient) -> None:

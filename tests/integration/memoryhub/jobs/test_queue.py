@@ -246,3 +246,21 @@ def test_a_bounded_kind_is_offered_and_claimed_no_more_often_than_allowed() -> N
     assert sum(job is not None for job in in_threads(8, take)) == 1
     assert Job.objects.filter(state="running").count() == 1
     assert offer(10) == []
+
+
+def test_callers_take_turns() -> None:
+    first = [enqueue("nothing", key=str(place), lane="busy") for place in range(300)]
+    other = enqueue("nothing", key="other", lane="calm")
+    offered = [each.job_id for each in offer(4)]
+    assert other in offered and offered.count(first[0]) == 1, "a thousand jobs of one caller delay another's by one"
+    assert [each.job_id for each in offer(2)] == first[3:5], "alone, a lane is served in order"
+
+
+def test_what_runs_counts_as_a_turn() -> None:
+    for place in range(5):
+        enqueue("nothing", key=str(place), lane="busy")
+    Job.objects.filter(pk__in=[each.job_id for each in offer(3)]).update(
+        state="running", lease_until=timezone.now() + timedelta(minutes=1)
+    )
+    other = enqueue("nothing", key="other", lane="calm")
+    assert [each.job_id for each in offer(1)] == [other]
