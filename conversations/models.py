@@ -256,7 +256,7 @@ class Receipt(ActorRow):
         indexes = [
             models.Index(fields=["actor", "-created_at", "-id"], name="receipt_newest_first"),
             GinIndex(fields=["source_ids"], name="receipt_by_source"),
-            # Retention finds them by age alone.
+            # For retention, which selects by age alone.
             BrinIndex(fields=["created_at"], name="receipt_by_age"),
         ]
 

@@ -405,7 +405,7 @@ def _suggested(form: PlaygroundForm) -> Mapping[str, Any]:
     suggestions = list(rows)
     form.offer_sessions([row for row in suggestions if row[0] is not None])
     names = [row[1] for row in suggestions if row[0] is None]
-    if len(names) < MAX_SUGGESTIONS:  # of more, any can be typed
+    if len(names) < MAX_SUGGESTIONS:  # longer lists are not offered: the name is typed
         form.offer_users(names)
     return {"projects": [AUTO, NO_PROJECT], "users": names, "is_whole": len(names) < MAX_SUGGESTIONS}
 

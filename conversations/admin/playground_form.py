@@ -76,7 +76,7 @@ class PlaygroundForm(forms.Form):
         agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
 
     def clean_session(self) -> UUID | None:
-        # Whether it is of this user is checked where the user is resolved.
+        # Its owner is checked where the user is resolved.
         text = self.cleaned_data["session"].strip()
         key = as_uuid(text)
         if text and key is None:
