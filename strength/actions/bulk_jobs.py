@@ -122,7 +122,7 @@ def count_changed(job: Job, batch: UUID) -> int:
 
 def latest_job(batch: UUID) -> Any:
     """Return the job that applies or undoes a batch, annotated with its `verb`; None for an unknown batch."""
-    rows = Job.objects.filter(kind=JOB_KIND, key=str(batch)).defer("payload")  # a batch's ids may be megabytes
+    rows = Job.objects.filter(kind=JOB_KIND, key=str(batch)).defer("payload")  # ids may be megabytes
     return rows.annotate(verb=KeyTextTransform("verb", "payload")).order_by("-created_at", "-id").first()
 
 
@@ -130,7 +130,7 @@ def run_batch(job: JobContext) -> None:
     """Apply or undo a batch from where the last attempt stopped, a slice in a transaction."""
     batch, verb = UUID(job.payload["batch"]), job.payload["verb"]
     by = caller_of(job.order or {})
-    # The reason is a person's words, which no job's row holds.
+    # The reason is a person's words, which must not be stored in a job.
     reason = AuditEntry.objects.get(object_kind=OBJECT_KIND, object_id=job.payload["order"]).reason
     revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id", "number")
     memory_ids = job.payload.get("memory_ids", [])

@@ -258,7 +258,7 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
         return
     if memory.status == Status.REJECTED != before["status"]:
         leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.REJECTED, by=by, now=now)
-    # The tombstone of a near duplicate would match the new text as well.
+    # A tombstone of a near-duplicate would also match the new text.
     if is_rewritten and text_likeness(memory.content, before["content"]) < DUPLICATE_THRESHOLD:
         leave_tombstone(
             memory=memory,
@@ -274,7 +274,7 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
 
 def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory:
     lock_shared(memory.actor_id)
-    # With those that it would end: who locks more than one does it in the order of keys.
+    # Include those that it would invalidate, as locks are taken in the order of keys.
     keys = [memory.pk, *(memory.supersedes or [])]
     locked = Memory.objects.of([memory.actor_id]).locked(keys).get(memory.pk)
     if locked is None:

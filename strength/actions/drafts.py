@@ -218,7 +218,7 @@ def _add_numbers(drafts: Sequence[Draft], now: datetime) -> dict[UUID, dict[str,
     if rows[0][2]:
         begin_clock(actor.pk, policy, now)
     for memory in (draft.memory for draft in drafts):
-        # The memory's `numbers`, which need not be read: it is new.
+        # Sets `memory.numbers` without a query.
         MemoryNumbers(
             memory=memory, actor_id=actor.pk, strength=strengths[memory.pk], mark=marks[memory.pk], began_at=now
         )

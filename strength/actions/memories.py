@@ -373,7 +373,7 @@ def _check_endable(old: Memory, at: datetime, by: Principal) -> None:
         raise Forbidden(_("An untrusted key may not end a trusted memory; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
         raise WrongState(_("Only a memory that is active and still holds can be superseded."))
-    # Several statements of one moment may replace each other: the former then held for no time at all.
+    # Equal times are allowed: the superseded memory was then valid for no time.
     if old.valid_from and at < old.valid_from:
         raise MemoryRefused("valid_from", _("A memory cannot end before it begins."))
 

@@ -144,7 +144,7 @@ def _reopen_other_proposals(decided: Merge) -> None:
     withdrawn.update(state=MergeState.PROPOSED, decided_at=None)
     pair = Memory.objects.of([decided.actor_id]).filter(pk__in=[decided.kept_id, decided.absorbed_id])
     versions = dict(pair.values_list("pk", "version"))
-    # Merge and undo changed neither text, but each made a new version.
+    # Merge and undo kept both texts, but each created a version.
     former = {decided.kept_id: versions[decided.kept_id] - 1, decided.absorbed_id: versions[decided.absorbed_id] - 2}
     open_ = others.filter(state=MergeState.PROPOSED)
     for memory_id, version in former.items():
@@ -259,7 +259,7 @@ def _remaining_share(kept: Memory, undo: dict[str, Any]) -> float:
 
 def _restore_numbers(kept: Memory, undo: dict[str, Any], now: datetime) -> None:
     row, policy = kept.numbers, effective_policy(StrengthPolicy, kept.agent, kept.actor)
-    # The gain has faded since, like the rest. A strength that somebody has set since stays.
+    # The gain has decayed like the rest. A strength that was set since is kept.
     share = _remaining_share(kept, undo)
     remaining = max(kept.strength - undo["strength"] * share, min(kept.strength, undo["before"] * share))
     removed = {
@@ -422,7 +422,7 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merge_automatically: b
             continue
         try:
             merge(proposal=proposal, by=run.sleeper, reason=f"sleep {run.number}", now=run.now)
-        except CannotMerge:  # it was merged with another of this very batch, and is compared anew
+        except CannotMerge:  # already merged within this batch; compared again later
             proposal.delete()
         else:
             merged += 1
@@ -447,7 +447,7 @@ def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResu
     decided = Merge.objects.filter(batch=batch, state__in=[MergeState.MERGED, MergeState.DISMISSED])
     with transaction.atomic():
         result = undo_revisions(revisions=revisions, batch=batch, by=by, reason=reason, now=now)
-        # A memory that was merged into another is separated before that one is.
+        # Undo in reverse: separate a memory before the one that it was merged into.
         for proposal in decided.select_related("actor").order_by("-id"):
             with result.collect(proposal):
                 reopen_merge(proposal=proposal, by=by, reason=reason, now=now)

@@ -52,7 +52,7 @@ UNDOABLE: Final = frozenset(
 )
 """Verbs of single undoable revisions; merges and sleeps are undone as a whole."""
 
-# Keys of `MemoryRevision.beside`.
+# Keys in `MemoryRevision.beside`.
 TRUST: Final = "trust"
 SUPERSEDES: Final = "supersedes"
 STRENGTH: Final = "strength"
@@ -108,7 +108,7 @@ def store_change(
     batch: UUID | None = None,
 ) -> None:
     """Save a locked memory's next version and its revision; `before` and `beside` are from before the change."""
-    if before.get("valid_from") or before.get("valid_to"):  # it may have begun or ended since the last night
+    if before.get("valid_from") or before.get("valid_to"):  # its validity may have begun or ended since the last sleep
         update_fading(memory.actor_id, [memory.pk], now=now)
     if memory.archived_why:
         write_archivings(memory.actor_id, [memory.pk])
@@ -242,7 +242,7 @@ def _superseded(revision: Revision) -> list[UUID]:
 
 def _revert(memory: Memory, revision: Revision, *, by: Principal, reason: str, now: datetime) -> None:
     before, values = snapshot(memory), parsed_dates(revision.changed_before)
-    if TRUST in revision.beside:  # revisions older than `beside` hold curated values alone
+    if TRUST in revision.beside:  # older revisions, without `beside`, have curated values only
         values |= {"trust": revision.beside[TRUST], "supersedes": _superseded(revision) or None}
     if revision.verb == "supersede":
         values["superseded_by"] = None

@@ -60,7 +60,7 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
     """
     SleepRun.objects.filter(actor=actor, dry_run=True, now__lt=request.now - PREVIEW_RETENTION).delete()
     with _rolled_back():
-        # So that it neither continues an interrupted run nor returns one that has just ended.
+        # Otherwise it would continue an interrupted run, or return one that has just ended.
         SleepRun.objects.filter(actor=actor, number=F("actor__sleep_state__runs")).update(state=RunState.UNDONE)
         run = sleep(actor=actor, request=replace(request, now=request.at or request.now), max_compared=0)
         changes, archived_ids = changes_of(run), _archived_ids(run)
@@ -199,7 +199,7 @@ def sleep_many(*, actor: Actor, request: SleepRequest, all_users: bool, dry_run:
     actors = _actors_to_sleep(actor, request, all_users=all_users)
     runs = []
     for each in actors:
-        with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased meanwhile
+        with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased concurrently
             if dry_run:
                 run = preview_sleep(actor=each, request=request)
             else:
@@ -271,10 +271,10 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     )
     _check_undoable(run, state)
     run.merges.filter(state=MergeState.PROPOSED).update(state=MergeState.WITHDRAWN, decided_at=run.now)
-    # A merge that a person decided on since has another time.
+    # Excludes merges decided by a person since, which have another time.
     merges = list(run.merges.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
     values = {**_undo_values(run), "now": now, "clock": state.clock, "memory_ids": _memory_ids(merges)}
-    # In the common order: memories, then numbers, each by their keys.
+    # Lock order: memories, then numbers, each by key.
     Memory.objects.of([run.actor_id]).locked(values["memory_ids"])
     run_query(SLEEP_QUERIES["lock_for_undo"], values)
     merge_problems = _undo_merges(merges, by, reason, now)

@@ -188,7 +188,7 @@ def batch_view(model_admin: Any, request: HttpRequest, batch: UUID) -> HttpRespo
         raise Http404
     is_undo, is_deletion = job.verb == UNDO_BATCH, job.verb == DELETE_BATCH
     title = gettext("Undo") if is_undo else LABELS[DELETE if is_deletion else job.verb]
-    # A deletion leaves no revisions; reading its job's ids costs what other batches need not pay.
+    # Deletions leave no revisions, so count by the job's ids; for other batches that would be slow.
     changed = count_changed(job, batch) if is_deletion else MemoryRevision.objects.filter(batch=batch).count()
     return render_page(
         request, "admin/strength/memory/batch.html",

@@ -179,7 +179,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         def act(proposal: Merge) -> None:
             ACTIONS[verb](proposal=proposal, batch=batch, **change)
 
-        rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
+        rows.sort(key=lambda row: row.pk)  # undo in reverse order of merging, independent of the list's order
         count = act_on_each(self, request, rows, act, logged=verb)
         if count:
             text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", count)

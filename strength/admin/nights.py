@@ -89,7 +89,7 @@ class Night:
 
     @property
     def href(self) -> str:
-        # The list's own filter of a period.
+        # Query string of the list's filter by period.
         day = self.day.isoformat()
         return f"{reverse(LIST)}?dry_run__exact=0&now_from_0={day}&now_from_1=00:00:00&now_to_0={day}&now_to_1=23:59:59"
 

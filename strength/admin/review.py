@@ -328,7 +328,7 @@ def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None
     skipped = still_pending(round_.skipped, queue_filter, now=now)
     requested = still_pending([params.at], QueueFilter(), now=now) if params.at else []
     item, held_by_others = _reserve_item(request, requested, skipped, queue_filter, now)
-    # The typed text belongs to the requested item only.
+    # The typed text is kept for the requested item only.
     item_values = item_context(request, item, text if requested else None) if item else {}
     if item_values is None:
         messages.warning(request, str(_already_decided(None)))
@@ -337,7 +337,7 @@ def _page(request: HttpRequest, params: ReviewParams, *, text: str | None = None
     is_outside_filter = bool(requested and params.filter_query) and not still_pending(requested, queue_filter, now=now)
     place = None if is_outside_filter else round_.count + 1
     total_count = count_pending(QueueFilter(), now=now) if params.filter_query else pending_count
-    if item in skipped:  # these come last
+    if item in skipped:  # skipped items are shown last
         place_of_skipped = round_.count + pending_count - len(skipped) + skipped.index(item) + 1
         place = place_of_skipped if pending_count <= MAX_COUNTED else None
     context = {
