@@ -415,7 +415,7 @@ def _undo_transfer(event: ProjectEvent, by: Principal, reason: str, now: datetim
         _set_archived(project, None, EventKind.REACTIVATE, by, reason, now)
     entries = DocumentEntry.objects.filter(actor_id=event.actor_id)
     entries.filter(pk__in=undo["trusted"]).update(trust=Trust.UNTRUSTED)
-    # What waits goes on waiting, should its line come back.
+    # Keep pending entries, in case their line is restored.
     entries.filter(pk__in=undo["entries"], trust=Trust.TRUSTED).delete()
     for change in undo["documents"]:
         _revert(event.actor_id, change, by, reason, now)

@@ -160,7 +160,7 @@ def due_sessions(now: datetime) -> QuerySet[Session]:
     seconds = policy_value("summary_trigger_interval_seconds", IntegerField())
     allowed = ExpressionWrapper(seconds * Value(timedelta(seconds=1)), DurationField())
     own = Summary.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk"))
-    # PostgreSQL's greatest passes over the end that an open session does not have.
+    # PostgreSQL's GREATEST ignores NULL, the `ended_at` of an open session.
     since = Greatest(Coalesce(Subquery(own.values("written_at")), "started_at"), "ended_at")
     age = ExpressionWrapper(Value(now, DateTimeField()) - since, DurationField())
     rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKBACK), message_count__gt=0)

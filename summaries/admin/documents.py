@@ -171,7 +171,7 @@ class DocumentAdmin(HistoryAdmin):
             self.offer_undo(request, words, undo)
         return saved
 
-    # The buttons.
+    # Buttons
 
     @object_action()
     def believe_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
@@ -231,7 +231,7 @@ class DocumentAdmin(HistoryAdmin):
     def lines_to_move(self, request: HttpRequest, document: Document) -> HttpResponse:
         return lines_page(self, request, document)
 
-    # What the page loads.
+    # Fragments that the page loads
 
     @row_page
     @method_decorator(require_POST)
@@ -261,7 +261,7 @@ class DocumentAdmin(HistoryAdmin):
             request, document, "summaries/document/protected", title=title, kept=blocks, left_out=left_out
         )
 
-    # Versions.
+    # Versions
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         """Return the versions; a row of the table holds a former text and describes the change to the next one."""
@@ -298,7 +298,7 @@ class DocumentAdmin(HistoryAdmin):
             return Done(gettext("The text is already the same as version %(number)d.") % {"number": number})
         return restored_version(restored, number, row.version)
 
-    # What the page tells besides the fields.
+    # Context of the page
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Document.objects.select_related("project__actor__agent").get(pk=row.pk, actor_id=row.actor_id)
@@ -338,7 +338,7 @@ class DocumentAdmin(HistoryAdmin):
 
 @cache
 def _markdown() -> MarkdownIt:
-    # No HTML of the text's own; images are left out, since they would be asked for from wherever they lie.
+    # Raw HTML is disabled, and images are omitted, as browsers would request them from any host.
     return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 

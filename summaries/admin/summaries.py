@@ -82,7 +82,7 @@ class SummaryAdmin(OfSessionMixin, WrittenTextAdmin):
         row.session.actor = row.actor
         enqueue_summary(session=row.session, anew=True, **values)
 
-    # What the page tells besides the fields.
+    # Context of the page
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Summary.objects.get(pk=row.pk, actor_id=row.actor_id)

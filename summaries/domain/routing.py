@@ -124,7 +124,7 @@ def usable_prediction(prediction: Prediction, projects: Sequence[str], *, curren
     if wanted and wanted not in projects:
         proposed = free_name(wanted if is_name(wanted) else propose_name(wanted), projects)
     is_new = proposed is not None and prediction.project is None and prediction.confidence is not Confidence.LOW
-    # Nothing is sure before the user agreed to a new project.
+    # Never high confidence before the user agreed to a new project.
     confidence = Confidence.MEDIUM if is_new else Confidence.LOW
     return Prediction(None, proposed, confidence, prediction.reason[:MAX_REASON_LENGTH])
 
