@@ -142,7 +142,7 @@ def chunk_view(request: HttpRequest, import_id: UUID) -> HttpResponse:
     try:
         if (piece := request.FILES.get("piece")) is not None:
             row = _append(row, piece, principal(request), offset or 0)
-        # The answer to the same piece may have been lost.
+        # The client may repeat a piece because the answer to it was lost.
         if "is_last" in request.POST and state_of(with_jobs([row])[0]) == "uploading":
             enqueue_import_step(row=row, verb=PREVIEW, by=principal(request), now=clock())
     except DomainError as error:

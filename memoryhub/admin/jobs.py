@@ -40,7 +40,7 @@ from memoryhub.jobs.status import is_alive, jobs_status
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.unfold import in_brackets
 
-# django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
+# Hide django-q2's screens: a row in its schedules would execute code, and its tables are unused here.
 for unused in (Success, Failure, Schedule, OrmQ):
     if admin.site.is_registered(unused):
         admin.site.unregister(unused)
@@ -126,7 +126,7 @@ DECISIONS: dict[str, Decision] = {
 }
 OPPOSITE = {"retry": "cancel", "cancel": "retry"}
 
-# What a person looks at first: a name, the states behind it, and the list's query.
+# Shortcuts above the list: label, states, query string.
 PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
     (_("Failed or dead"), ENDED_BADLY, "state__in=failed,dead"),
     (_("Dead letters"), (State.DEAD,), "state__exact=dead"),

@@ -270,7 +270,7 @@ def snippets(
         **({"user_id": user_id} if user_id else {}),
         "message": "What do you remember?",
     }
-    # ASCII alone, and no quote that would end the shell's: ids of agents are slugs, a user's may hold anything.
+    # For a shell command: ASCII only, without quotes. Agent ids are slugs, but a user's id may be any text.
     text = json.dumps(body).replace("'", "\\u0027")
     values = {"address": request.build_absolute_uri(reverse("context")), "key": key, "body": text}
     folder = "admin/memoryhub/apikey/snippets"

@@ -31,7 +31,7 @@ def label_models() -> None:
     Migrations are made from what a field was declared with (`Field.deconstruct` reads `_verbose_name`; options are read
     from `original_attrs`; a lazy choice equals its English text), so none follows from this.
     """
-    with translation.override(None):  # Django makes plurals of what a model was declared with, lazily
+    with translation.override(None):  # Django derives the lazy plural from the declared name
         for config in map(apps.get_app_config, APP_LABELS):
             config.verbose_name = _translated(config.verbose_name)
             for model in config.get_models():
@@ -117,7 +117,7 @@ KINDS_WITHOUT_PAGE: Final[Mapping[str, Any]] = {
 }
 """Kinds of rows that have no page of their own."""
 
-# The kinds whose name is not that of the model behind them.
+# Kinds that are not named after their model.
 MODEL_NAMES: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecision", "compaction": "document"}
 
 
@@ -147,7 +147,7 @@ def row_labels(request: Any, objects: Iterable[tuple[type[Model], object]]) -> d
     """
     keys_by_model: dict[type[Model], set[Any]] = {}
     for model, key in objects:
-        with suppress(ValidationError):  # an audit entry's object id may be no key
+        with suppress(ValidationError):  # an audit entry's object id need not be a primary key
             keys_by_model.setdefault(model, set()).add(model._meta.pk.to_python(key))
     labels: dict[tuple[type[Model], str], str] = {}
     for model, keys in keys_by_model.items():

@@ -217,7 +217,7 @@ def _change(request: HttpRequest, person: User, form: CodeForm, *, has_one: bool
         return None
     code = form.cleaned_data["code"]
     if not has_one:
-        # Somebody at an unattended browser must not lock its owner out.
+        # A stranger at an unattended browser must not be able to lock the owner out.
         password = request.POST.get("password", "")
         if person.has_usable_password() and not authenticate(
             request, username=person.get_username(), password=password

@@ -165,7 +165,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):  # type: ignore[misc]
         rows: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
         return rows
 
-    # Nobody grants himself permissions, or changes an account with more permissions.
+    # Prevents privilege escalation: own permissions, and accounts with more permissions, cannot be changed.
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         may = bool(super().has_change_permission(request, obj))

@@ -24,7 +24,7 @@ from memoryhub.llm.usage.caps import Payer
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policy import actor_id
 
-# The weakest lock that prevents deletion; the ORM does not offer it.
+# The weakest lock that prevents deletion; the ORM has no option for it.
 LOCK_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
 
 ACTORS = PreparedQuery(lambda: Actor.objects.order_by().select_related("agent"))

@@ -140,7 +140,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["-at", "-id"], name="audit_newest_first"),
             models.Index(fields=["agent_id", "user_id"], name="audit_of_user"),
             models.Index(fields=["object_kind", "object_id"], name="audit_of_object"),
-            # Few entries are of people: their latest ones are read without those of keys and jobs.
+            # Few entries are by people; the index skips those of keys and jobs.
             models.Index(fields=["-at", "-id"], name="audit_of_people", condition=Q(who_kind="curator")),
         ]
 

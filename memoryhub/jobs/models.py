@@ -77,7 +77,7 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["due_at"], name="job_due", condition=Q(state=State.QUEUED)),
             models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
-            # Done jobs are many, and never counted.
+            # Excludes done jobs, which are many and are never counted.
             models.Index(fields=["kind", "state"], name="job_by_kind", condition=~Q(state=State.DONE)),
             models.Index(
                 fields=["actor", "kind", "key"], name="job_waiting_by_key", condition=Q(state=State.QUEUED) & ~Q(key="")

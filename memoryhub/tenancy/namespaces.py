@@ -34,7 +34,7 @@ class Kind(StrEnum):
 KINDS = tuple(Kind)
 
 ACTOR_PLACEHOLDER = "{actorId}"
-# An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.
+# An index entry has 2,704 bytes at most; a user id of 255 Japanese characters takes 2,295 when encoded.
 MAX_NAMESPACE_LENGTH = 2_500
 MAX_OWNER_LENGTH = 2_300
 MAX_NAMESPACES = 20

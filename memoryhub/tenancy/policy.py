@@ -172,9 +172,9 @@ class Policy:
 
     TITLE: Message = ""
     CHECKS: Mapping[str, Check] = {}
-    # Values that a user's client must not change: they decide about trust and prompts.
+    # Values that decide trust and prompts; a user's client must not change them.
     OPERATOR_ONLY: frozenset[str] = frozenset()
-    # Whether users may override the agent's values.
+    # True if users may override the agent's values.
     FOR_USERS: bool = True
     # Recommended ranges, narrower than the allowed ones; `doctor` warns outside them.
     RECOMMENDED: Mapping[str, tuple[float, float]] = {}

@@ -145,7 +145,7 @@ def import_records(archive: Archive, *, context: ImportContext, step: Step, skip
         context.report.names_files = False
     batch: list[LocatedRecord] = []
     weight = size = number = 0
-    # No name holds the reader: where a step raises, its file is closed at once.
+    # The reader is not bound to a name, so that its file is closed as soon as a step raises.
     for number, located in enumerate(islice(FORMATS[context.format].read(archive, context.now), skip, None), skip + 1):
         if isinstance(located.record, Refusal):
             context.refuse(located, located.record.reason, located.record.record_name)

@@ -85,7 +85,7 @@ def append_chunk(*, row: Import, offset: int, data: bytes, by: Principal) -> Imp
     path = upload_path(row)
     private_folder(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-        file.truncate(row.size)  # remove bytes of a chunk whose transaction was rolled back
+        file.truncate(row.size)  # remove bytes of a chunk after a rollback of its transaction
         file.seek(row.size)
         file.write(data)
     row.size += len(data)

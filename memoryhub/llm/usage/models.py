@@ -54,7 +54,7 @@ class LedgerEntry(models.Model):
             )
         ]
         indexes = [
-            # Sums of a day read the index alone.
+            # For index-only scans of a day's sums.
             models.Index(
                 fields=["agent_id", "created_at"],
                 name="ledger_by_agent_and_time",

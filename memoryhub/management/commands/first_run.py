@@ -51,7 +51,7 @@ class Command(BaseCommand):
         try:
             active_space()
         except ProviderError as error:
-            # The server runs without an embedder; `doctor` and /readyz say the same.
+            # The server runs without an embedder; `doctor` and /readyz report it.
             self.stderr.write(f"  Embedder   {error}")
         with transaction.atomic():
             if not users.filter(is_superuser=True).exists():
