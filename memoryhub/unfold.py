@@ -121,7 +121,7 @@ AREAS = [
         title=_("Sleep"),
     ),
     _area("science", (_("Playground"), "playground")),
-    _area("gavel", (_("Kept out"), "strength_tombstone")),
+    _area("gavel", (_("Blocked texts"), "strength_tombstone")),
     _area("smart_toy", (_("Agents"), "memoryhub_agent"), (_("Actors"), "memoryhub_actor")),
 ]
 """Curators' areas: one sidebar entry each, with further screens as tabs."""

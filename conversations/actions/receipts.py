@@ -72,7 +72,7 @@ def store_receipt(
     with prepared_cursor() as cursor:
         cursor.execute(INSERT_RECEIPT, values)
         if not cursor.rowcount:
-            raise UnknownRow(_("The user was erased meanwhile."))
+            raise UnknownRow(_("The user was erased at the same time."))
     receipt._state.adding = False  # inserted by the statement above, so that a later save() updates
     return receipt
 
@@ -90,7 +90,7 @@ def store_preview_receipt(
 ) -> Receipt:
     """Store the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
     if tenant.actor is None:
-        raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
+        raise UnknownRow(_("This user does not exist, so no receipt can be stored."))
     receipt = store_receipt(
         actor=tenant.actor,
         session=session,

@@ -40,11 +40,11 @@ REASON_LABELS: Final[Mapping[str, Any]] = {
     Reason.TOO_LARGE: _("larger alone than the tokens that are left"),
     Reason.LAYER_BUDGET: _("the token share of its layer was used up"),
     Reason.LIMIT: _("the limit of entries of its layer was reached"),
-    Reason.DUPLICATE: _("the same is in the context already"),
+    Reason.DUPLICATE: _("the same text is in the context already"),
     Reason.EMPTY: _("it is empty"),
     Reason.SWITCHED_OFF: _("its layer is disabled"),
     Reason.ROLE: _("system and tool messages do not enter contexts"),
-    Reason.ORPHAN: _("an answer whose question is not in the context"),
+    Reason.ORPHAN: _("an answer to a question that is not in the context"),
 }
 SCORE_LABELS: Final[Mapping[str, Any]] = {
     "similarity_weighted": _("relevance"),
@@ -240,9 +240,9 @@ def _change(item: Item, before: RunOutcome) -> str:
         return gettext("new")
     layer, entered, tokens, _text = former
     if layer != item["layer"]:
-        return gettext("was among: %(layer)s") % {"layer": LAYER_LABELS.get(layer, layer)}
+        return gettext("was in: %(layer)s") % {"layer": LAYER_LABELS.get(layer, layer)}
     if entered != item["included"]:
-        return gettext("had entered before") if entered else gettext("was left out before")
+        return gettext("was included before") if entered else gettext("was left out before")
     if item["included"] and tokens != item["tokens"]:
         return gettext("had %(tokens)s tokens before") % {"tokens": format_count(tokens)}
     return ""

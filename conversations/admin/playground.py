@@ -316,7 +316,7 @@ def _memory_outcome(result: Result, memory: str) -> str:
     if item is None:
         return gettext("The memory that you came from was no candidate for this message.")
     if item["included"]:
-        words = gettext("The memory that you came from entered, among: %(layer)s.")
+        words = gettext("The memory that you came from was included, in: %(layer)s.")
         return words % {"layer": LAYER_LABELS.get(item["layer"], item["layer"])}
     words = gettext("The memory that you came from was left out: %(why)s.")
     return words % {"why": REASON_LABELS.get(item["reason"], item["reason"])}

@@ -129,7 +129,7 @@ def _ended_by(session: Session) -> str:
     if entry is not None and entry.who_kind != PrincipalKind.JOB:
         return format_html(gettext("by {who}"), who=principal_label(entry.who_name, entry.who_kind))
     since = full_time(session.last_message_at or session.started_at)
-    return gettext("by itself, idle since %(time)s") % {"time": since}
+    return gettext("automatically, idle since %(time)s") % {"time": since}
 
 
 def _may_read(request: HttpRequest) -> bool:

@@ -60,8 +60,8 @@ def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
     if isinstance(error, VersionMismatch):
         # The form keeps the typed values; saving again replaces the other person's change.
         problem = _(
-            "This was changed while you edited it. What you typed is kept here and not saved: open the page anew to "
-            "see the other change, or save again to replace it."
+            "This was changed while you edited it. Your text is still here, but not saved: reload the page to see the "
+            "other change, or save again to replace it."
         )
         return [("", problem)]
     if isinstance(error, DomainError):

@@ -315,7 +315,7 @@ class WrittenTextAdmin(HistoryAdmin):
     @object_action()
     def rewrite_view(self, request: HttpRequest, row: Any, change: Change) -> Done:
         self.write_anew(row, by=change["by"], now=change["now"])
-        words = gettext("It will be written anew in the background. What it says now stays among its versions.")
+        words = gettext("It will be rewritten in the background. The current text is kept as a version.")
         return Done(words)
 
     def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:

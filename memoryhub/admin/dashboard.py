@@ -251,7 +251,7 @@ def _union_all(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
 def core_panel(now: datetime) -> list[PanelItem]:
     usable = ApiKey.objects.usable(now)
     return [
-        Tile(_("Agents"), Agent.objects.all(), _("with a memory of their own"), Agent),
+        Tile(_("Agents"), Agent.objects.all(), _("with memories"), Agent),
         Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable", section=Section.BACKGROUND),
         _background_tile(now),
         *(
@@ -307,8 +307,10 @@ def _disk_alarms() -> list[dict[str, str]]:
     if space.is_full:
         sentence = gettext("The disk is full (%(free)d MB free): programs' writes are refused, and jobs wait.")
     else:
-        sentence = gettext("The disk fills up: %(free)d MB are free. Below %(least)d MB, writes are refused.")
-    advice = gettext("Make room where the database lies; “manage.py doctor” says where. All goes on by itself then.")
+        sentence = gettext("The disk is almost full: %(free)d MB are free. Below %(least)d MB, writes are refused.")
+    advice = gettext(
+        "Free space on the database's disk; “manage.py doctor” shows its folder. Work then continues automatically."
+    )
     return [{"sentence": sentence % words, "advice": advice}]
 
 

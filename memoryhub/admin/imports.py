@@ -73,7 +73,7 @@ class UploadForm(forms.Form):
         label=_("file"),
         required=False,
         widget=forms.FileInput(attrs={"class": "hub-input"}),
-        help_text=_("The zip as it was downloaded, or a file out of it. Folders: pack them into a zip."),
+        help_text=_("The zip as downloaded, or a file from it. Pack folders into a zip."),
     )
 
     def clean(self) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def demo_notice(calls: QuerySet[LedgerEntry]) -> str:
     """Say that calls of the demo are among these, or nothing."""
     if not calls.filter(provider=DEMO_PROVIDER).exists():
         return ""
-    return gettext("Calls of the demo data are among these, marked “demo”. Nobody made or paid for them.")
+    return gettext("Calls of the demo data are included, marked “demo”. They were not made and cost nothing.")
 
 
 def cap_labels() -> dict[str, str]:
@@ -208,7 +208,7 @@ def paused_sentence(budget: DailyBudget) -> str:
         cap, used = f"{budget.policy.daily_spend_cap} USD", dollars(budget.spent.cost)
     return gettext(
         "The agent %(agent)s has reached its %(name)s of %(cap)s (used: %(used)s). Its background work is paused "
-        "until %(time)s; chat goes on."
+        "until %(time)s; chat continues."
     ) % {
         "agent": budget.agent_id,
         "name": CAP_LABELS[budget.reached or ""],

@@ -46,7 +46,7 @@ class IdempotencyRecord(models.Model):
     status = models.PositiveSmallIntegerField()
     headers = models.JSONField(default=dict)
     body = models.JSONField(null=True)
-    is_read = models.BooleanField(default=False, help_text="A search or a context: it may hold others' texts.")
+    is_read = models.BooleanField(default=False, help_text="A search or a context: it may contain others' texts.")
     created_at = models.DateTimeField()
 
     class Meta:

@@ -121,7 +121,7 @@ def lock_actor(actor_id: UUID) -> None:
     with prepared_cursor() as cursor:
         cursor.execute(LOCK_ACTOR, [actor_id])
         if cursor.fetchone() is None:
-            raise UnknownRow(_("The user was erased meanwhile."))
+            raise UnknownRow(_("The user was erased at the same time."))
 
 
 def resolve(rows: type[Row] | models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:

@@ -95,7 +95,7 @@ class Invitation(models.Model):
     """A link by which one person gets an account with a role; the link itself is shown once and never stored."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    email = models.EmailField(help_text="Whom it is for. Nothing is sent: hand the link over yourself.")
+    email = models.EmailField(help_text="The invited person's address. Nothing is sent: give them the link yourself.")
     role = models.CharField(max_length=150)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     invited_by = models.ForeignKey(User, null=True, editable=False, on_delete=models.SET_NULL)

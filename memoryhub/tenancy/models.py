@@ -38,7 +38,7 @@ class Agent(models.Model):
     related_domains = ArrayField(models.CharField(max_length=255), default=list, blank=True)
     current_project = models.CharField(max_length=255, blank=True)
     fixed_user_id = models.CharField(
-        max_length=255, blank=True, help_text="Owner mode: everything is filed under this one user."
+        max_length=255, blank=True, help_text="Owner mode: everything is stored for this one user."
     )
     policy = models.JSONField(default=dict, blank=True, help_text="Values that differ from the defaults.")
     strategies = models.JSONField(default=dict, blank=True, help_text="Long-term strategies switched off or on.")

@@ -78,10 +78,10 @@ def enqueue_undo(*, batch: UUID, by: Principal, reason: str, now: datetime, acto
         raise Forbidden(_("An untrusted key may not undo a decision; a curator can."))
     job = latest_job(batch)
     if job is not None and job.verb == DELETE:
-        raise WrongState(_("What was deleted is gone for good; only an import of an export brings it back."))
+        raise WrongState(_("Deleted memories cannot be restored, except by importing an export."))
     is_undone = job is not None and job.verb == UNDO and job.state not in ENDED_BADLY
     if is_undone or (job is not None and job.state == State.QUEUED):
-        raise WrongState(_("The batch is not applied yet, or it is undone already; look at its state."))
+        raise WrongState(_("The batch is not applied yet, or was undone already; see its state."))
     _enqueue(batch, UNDO, by, reason, now, actor)
 
 

@@ -56,7 +56,7 @@ def merge(
         _swap_sides(proposal)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
     if not is_unchanged(proposal, now):
-        raise CannotMerge(_("One of the two was changed since they were compared; the next sleep compares them anew."))
+        raise CannotMerge(_("One of the two was changed since the comparison; the next sleep compares them again."))
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     undo = _absorb(kept, absorbed, proposal, now)
     absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ARCHIVED, kept, False
@@ -161,7 +161,7 @@ def undo_merge(
     Raises WrongState where they were not merged, CannotMerge where the absorbed one was changed since, or another has
     its text by now.
     """
-    with raise_if_duplicate(CannotMerge(_("Another memory has the text of the absorbed one by now."))):
+    with raise_if_duplicate(CannotMerge(_("Another memory has since been written with the text of the absorbed one."))):
         proposal = _lock_proposal(proposal, MergeState.MERGED, by)
         kept, absorbed = _lock_pair(proposal)
         undo = proposal.undo
@@ -169,7 +169,7 @@ def undo_merge(
             raise CannotMerge(_("The merged memory was changed since; restore it by hand."))
         tombstone = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
         if tombstone is not None and proposal.decided_at and tombstone.created_at >= proposal.decided_at:
-            raise CannotMerge(_("A person has decided against what the absorbed one says; it stays archived."))
+            raise CannotMerge(_("A person has rejected the text of the absorbed memory; it stays archived."))
         before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
         _restore_numbers(kept, undo, now)
         _restore_perspectives(kept, undo)
@@ -362,7 +362,7 @@ def check_mergeable(one: Memory, other: Memory) -> None:
     if not one.status == other.status == Status.ACTIVE:
         raise WrongState(_("Only active memories can be merged."))
     if any(getattr(one, name) != getattr(other, name) for name in SAME_SCOPE):
-        raise WrongState(_("Their scope, or the time in which they hold, is not the same."))
+        raise WrongState(_("They differ in scope or validity."))
 
 
 @transaction.atomic

@@ -221,7 +221,9 @@ def undo_revision(*, revision: Revision, by: Principal, reason: str, now: dateti
     if revision.verb not in UNDOABLE:
         raise WrongState(_("This kind of change cannot be undone here."))
     superseded = _superseded(revision)
-    with raise_if_duplicate(DuplicateMemory(_("Another memory in this namespace has the same text by now."))):
+    with raise_if_duplicate(
+        DuplicateMemory(_("Another memory in this namespace has since been written with the same text."))
+    ):
         lock_shared(revision.actor_id)
         rows = Memory.objects.of([revision.actor_id])
         memory = rows.locked([revision.memory_id, *superseded]).get(revision.memory_id)

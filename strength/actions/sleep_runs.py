@@ -213,16 +213,16 @@ def sleep_many(*, actor: Actor, request: SleepRequest, all_users: bool, dry_run:
 
 def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) -> list[Actor]:
     if not request.by.is_trusted:
-        raise Forbidden(_("An untrusted key may not let trusted memories fade; a curator can."))
+        raise Forbidden(_("An untrusted key may not run a sleep over trusted memories; a curator can."))
     if not all_users:
         return [actor]
     if request.by.user_id is not None:
-        raise Forbidden(_("This key is bound to one user; it cannot speak for all."))
+        raise Forbidden(_("This key is bound to one user and cannot act for all."))
     rows = Actor.objects.filter(agent_id=actor.agent_id).select_related("agent").order_by("user_id")
     if len(rows) > MAX_ACTORS:
         text = _(
-            "The agent has {count} actors, and one request does {most} at most; use the command "
-            "`manage.py sleep_phase`, or leave it to the nightly schedule."
+            "The agent has {count} actors, and one request allows {most}; use the command `manage.py sleep_phase`, or "
+            "wait for the nightly schedule."
         )
         raise TooManyActors(format_lazy(text, count=len(rows), most=MAX_ACTORS))
     return list(rows)
@@ -325,9 +325,9 @@ def _check_undoable(run: SleepRun, state: SleepState) -> None:
             format_lazy(_("This sleep is {state}; only one that is done can be undone."), state=_(run.state))
         )
     if state.runs != run.number:
-        raise WrongState(_("Only an actor's latest sleep can be undone; it has slept again since."))
+        raise WrongState(_("Only an actor's latest sleep can be undone, and there is a later one."))
     if not run.before:
-        raise WrongState(_("This sleep came with an import: only its counts are known, and it cannot be undone."))
+        raise WrongState(_("This sleep was imported: only its counts are known, and it cannot be undone."))
 
 
 def _memory_ids(merges: list[Merge]) -> list[UUID]:

@@ -190,7 +190,7 @@ class MemoryAdmin(CuratedAdmin):
             actor = actor_for_writing(by, agent.pk, user_id, now=now)
             memory, is_new = write_memory(actor=actor, new=form.memory(), by=by, now=now)
             if not is_new:
-                text = _("There was a memory with this text already; it was strengthened instead of written twice.")
+                text = _("A memory with this text exists already; it was strengthened instead of written twice.")
                 self.message_user(request, text, messages.WARNING)
             return memory
         former = Memory.objects.get(pk=row.pk, actor_id=row.actor_id)  # the form has modified the row

@@ -203,7 +203,7 @@ def undo_night(request: HttpRequest, day: str) -> HttpResponse:
         raise Http404 from None
     back = f"{reverse('sleep')}?month={night_day:%Y-%m}"
     if not nights:
-        messages.error(request, gettext("This night cannot be undone, or not any more."))
+        messages.error(request, gettext("This night cannot be undone, or no longer."))
         return HttpResponseRedirect(back)
     if request.method == "POST":
         undo_runs(request, _within(SleepRun.objects.filter(IS_UNDOABLE), night_day, night_day))
@@ -235,7 +235,7 @@ def undo_runs(request: HttpRequest, rows: QuerySet[SleepRun]) -> None:
     text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
     messages.add_message(request, messages.SUCCESS if count else messages.WARNING, text % {"count": count})
     if len(processed) < len(runs):
-        messages.warning(request, _("The user was erased meanwhile."))
+        messages.warning(request, _("The user was erased at the same time."))
 
 
 NEEDS: Final = ("strength.view_sleeprun",)

@@ -87,7 +87,7 @@ def _state_of(run: SleepRun) -> tuple[str, Any]:
 
 @admin.register(SleepRun)
 class SleepRunAdmin(OwnedMixin, DecisionAdmin):
-    empty_hint = _("The first comes at night; the button above previews or starts one now.")
+    empty_hint = _("The first runs at night; the button above previews or starts one now.")
     list_display = (
         "moment",
         "owner",
@@ -254,7 +254,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         if not self.has_decide_permission(request):
             raise PermissionDenied
         if undo_refusal(run):
-            self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
+            self.message_user(request, _("This sleep run cannot be undone, or no longer."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))
         title, template = _("Undo this sleep run?"), "admin/strength/sleeprun/undo.html"
         context = {"action": reverse("admin:strength_sleeprun_undo", args=[run.pk]), "back": change_url(run)}
@@ -356,7 +356,7 @@ class SleepForm(OwnerForm):
         required=False,
         widget=UnfoldBooleanWidget(),
         label=_("The agent and all its users"),
-        help_text=_("Each has a sleep run of its own; the user above is ignored."),
+        help_text=_("Each has a separate sleep run; the user above is ignored."),
     )
     ahead_days = forms.TypedChoiceField(
         required=False,
@@ -364,12 +364,12 @@ class SleepForm(OwnerForm):
         choices=[*PREVIEW_DAYS.items()],
         widget=UnfoldAdminSelectWidget(choices=[*PREVIEW_DAYS.items()]),
         label=_("Preview for"),
-        help_text=_("What would happen by then without any use. A sleep run itself is always now."),
+        help_text=_("Preview of that time, without any use until then. A sleep run itself always runs now."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["user_id"].help_text = _("Empty: what the agent itself remembers.")
+        self.fields["user_id"].help_text = _("Empty: the agent's own memories.")
 
     def actor(self, by: Principal) -> Actor:
         """Return the chosen actor; raises UnknownRow where it has no memory."""

@@ -259,7 +259,7 @@ class Changes(MemoryView):
         owner = Q(actor_id=tenant.actor_id)
         if values["all_users"]:
             if self.principal.user_id is not None:
-                raise Forbidden("This key is bound to one user; it cannot speak for all.")
+                raise Forbidden("This key is bound to one user and cannot act for all.")
             owner = Q(agent_id=tenant.agent_id)
         rows = changes_after(values["after"], owner=owner, limit=limit + 1)
         page = rows[:limit]

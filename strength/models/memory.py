@@ -97,15 +97,13 @@ class Memory(Facets, OwnedRow):
     trust = models.CharField(max_length=10, choices=choices(Trust), default=Trust.TRUSTED)
     confidence = models.FloatField(null=True, blank=True)
     learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
-    metadata = models.JSONField(
-        default=dict, db_default={}, blank=True, help_text="Values of the client's own, by key."
-    )
+    metadata = models.JSONField(default=dict, db_default={}, blank=True, help_text="Metadata of the client, by key.")
     said_on = models.DateField(null=True, blank=True, editable=False)
     superseded_by = KeyWithinActor(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     supersedes = ArrayField(
-        models.UUIDField(), null=True, editable=False, help_text="What no longer holds once it is approved, by id."
+        models.UUIDField(), null=True, editable=False, help_text="Memories that approval ends, by id."
     )
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
@@ -115,7 +113,7 @@ class Memory(Facets, OwnedRow):
         editable=False,
         default="",
         db_default="",
-        help_text="Why its latest change, a sleep at `updated_at`, archived it; no revision says so yet.",
+        help_text="Why its latest change, a sleep at `updated_at`, archived it; not yet in a revision.",
     )
 
     not_exported: ClassVar = frozenset({"wording_digest", "archived_why"})

@@ -135,7 +135,7 @@ class Merge(ActorRow):
     reason = models.TextField(blank=True)
     created_at = models.DateTimeField(db_default=Now())
     decided_at = models.DateTimeField(null=True)
-    batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was decided at once.")
+    batch = models.UUIDField(null=True, editable=False, help_text="Shared by decisions made at once.")
 
     objects: ClassVar[MergeQuerySet] = MergeQuerySet.as_manager()  # type: ignore[assignment]
 

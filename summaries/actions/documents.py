@@ -376,7 +376,7 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
     topic = locked.text.removeprefix("# ").removesuffix("\n")
     is_topic = locked.text == f"# {topic}\n" and locked.name.startswith(f"detail-{propose_name(topic)}")
     if locked.version > 1 or (locked.text and not (is_topic and is_generated_name(locked.name))):
-        raise DocumentNotEmpty(_("Something was written into this document meanwhile; it can be emptied, not removed."))
+        raise DocumentNotEmpty(_("This document has been written to; it can be emptied, not removed."))
     audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
     locked.delete()
 

@@ -429,7 +429,7 @@ def undo_correction(
     stored = _locked(decision)
     project = stored.corrected_project
     if project is None or project.name != corrected_to:
-        raise NotCorrected(_("This correction was changed or undone meanwhile."))
+        raise NotCorrected(_("This correction was changed or undone at the same time."))
     # Equal times identify a project created by `correct_to_new_project`; no other one is deleted.
     created_with_it = project.created_at == stored.corrected_at
     if is_name(former):

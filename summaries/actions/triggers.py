@@ -89,7 +89,7 @@ def enqueue_summary(
     if summary is not None and summary.locked:
         raise SummaryLocked(_("A person edited this summary, which locked it; unlock it first."))
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
-        raise Forbidden(_("An untrusted key may not change what is trusted; a curator can."))
+        raise Forbidden(_("An untrusted key may not change trusted data; a curator can."))
     window = {"created_at__gte": start_time, "created_at__lte": end_time, "content__regex": VISIBLE_CHARACTER}
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
     if not rows.filter(**{name: value for name, value in window.items() if value is not None}).exists():

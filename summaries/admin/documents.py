@@ -72,9 +72,7 @@ TRUST_ACTIONS = {
     "doubt": (
         Trust.UNTRUSTED,
         "believe",
-        ngettext_lazy(
-            "%(number)d entry waits to be trusted again.", "%(number)d entries wait to be trusted again.", "number"
-        ),
+        ngettext_lazy("%(number)d entry is pending again.", "%(number)d entries are pending again.", "number"),
     ),
 }
 """The trust that each button sets, the button that undoes it, and the message."""
@@ -197,7 +195,7 @@ class DocumentAdmin(HistoryAdmin):
             raise DomainError(_("This document is never rewritten.")) from None
         except ProviderUnavailable:
             raise DomainError(NOT_CONFIGURED) from None
-        words = gettext("It will be compacted in the background. The text before it is kept as a backup.")
+        words = gettext("It will be compacted in the background. The previous text is kept as a backup.")
         return Done(words)
 
     def ask_to_compact(self, request: HttpRequest, document: Document) -> HttpResponse:
@@ -221,7 +219,7 @@ class DocumentAdmin(HistoryAdmin):
     def remove_view(self, request: HttpRequest, document: Document, change: Change) -> Done:
         project = Project(pk=document.project_id)
         remove_empty_document(document=document, **change)
-        words = gettext("%(name)s was removed; nothing had been written into it.")
+        words = gettext("%(name)s was removed; it was empty.")
         return Done(words % {"name": document.name}, to=address("change", project))
 
     @object_action(may_manage_life, confirm="lines_to_move")

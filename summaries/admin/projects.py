@@ -84,7 +84,7 @@ class ProjectForm(VersionedForm):
         required=False,
         max_length=MAX_DESCRIPTION_LENGTH,
         widget=UnfoldAdminTextInputWidget(),
-        help_text=_("Stands in the catalog, and in MEMORY.md as its block quote."),
+        help_text=_("Shown in the catalog, and in MEMORY.md as its block quote."),
     )
 
     class Meta:
@@ -231,7 +231,7 @@ class ProjectAdmin(ProjectLife, EditorAdmin):
             topic=submitted_text(request, "topic")[:MAX_DESCRIPTION_LENGTH],
             **change,
         )
-        words = gettext("%(name)s was added; write into it here.") % {"name": document.name}
+        words = gettext("%(name)s was added; edit it here.") % {"name": document.name}
         return Done(words, to=address("change", document), undo=address("remove", document))
 
     @row_page

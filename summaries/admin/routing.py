@@ -64,7 +64,7 @@ ActionFilter = choice_filter(
 
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
-    empty_hint = _("Once there are projects, each message that is routed leaves a decision.")
+    empty_hint = _("Once there are projects, a decision is stored for each routed message.")
     allows = frozenset({"change"})
     list_display = (
         "shown_message",
@@ -181,7 +181,7 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             field = "chosen" if take == "chosen" else "project"
             name, made = submitted_text(request, field)[:MAX_NAME_LENGTH], {}
             correct_routing(decision=decision, project_name=name, **change)
-        words = gettext("Messages like this one go to %(name)s from now on.") % {"name": name}
+        words = gettext("Similar messages are routed to %(name)s from now on.") % {"name": name}
         return Done(words, undo=address("uncorrect", decision, corrected_to=name, **values, **made))
 
     @object_action()
@@ -195,9 +195,9 @@ class RoutingDecisionAdmin(OfSessionMixin, OwnedMixin, HubAdmin):
             with_project=made and person_may(request, "delete_project"),
             **change,
         )
-        words = gettext("The correction was taken back.")
+        words = gettext("The correction was undone.")
         if made and not project_deleted:
-            words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": corrected_to}
+            words = gettext("The correction was undone; the project %(name)s is kept.") % {"name": corrected_to}
         # A deleted project that was created for the message cannot be the target again.
         return Done(words, undo=None if project_deleted else address("correct", decision, project=corrected_to))
 

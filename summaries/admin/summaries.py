@@ -23,7 +23,7 @@ class SummaryForm(VersionedForm):
     text = ProseField(
         max_length=MAX_TEXT_LENGTH,
         label=_("Summary"),
-        help_text=_("A text that you change is locked: no job rewrites it until you unlock it."),
+        help_text=_("Editing locks the text: jobs do not rewrite it until you unlock it."),
     )
 
     class Meta:

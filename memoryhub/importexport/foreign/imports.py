@@ -130,9 +130,9 @@ def resolve_format(archive: Archive, format: str, names: TargetNames) -> str:
     if not format:
         raise BrokenFile(f"The format of this file is not recognised; name it, one of {', '.join(FORMATS)}.")
     if names.agent_id is None:
-        raise CannotImport(_("The file does not say which agent remembers: name --agent."))
+        raise CannotImport(_("The file names no agent: give --agent."))
     if names.user_id is None and not FORMATS[format].names_users:
-        raise CannotImport(_("The file does not say whose it is: name --agent and --user."))
+        raise CannotImport(_("The file names no owner: give --agent and --user."))
     return format
 
 
