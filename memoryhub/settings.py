@@ -170,7 +170,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SPEAKS_TLS
 SILENCED_SYSTEM_CHECKS = ["security.W021"]
 
 # Styles and scripts are files; unfold's one inline block of colours has the request's nonce. `unsafe-eval` is required
-# by unfold's Alpine.js, which evaluates attributes of its own templates; texts are escaped there.
+# by unfold's Alpine.js, which evaluates attributes of its templates; texts are escaped there.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],

@@ -177,7 +177,7 @@ WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = number
 ROW({of_found}) IS DISTINCT FROM ROW({of_memory})
 
 -- name: stale_memories
--- By actor: memories whose index rows differ from them, or whose decay does not match their state.
+-- By actor: memories whose index rows differ from them, or which decay contrary to their state.
 SELECT memory.actor_id, array_agg(DISTINCT memory.id)
 FROM strength_memory AS memory
 LEFT JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id

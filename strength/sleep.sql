@@ -29,7 +29,7 @@ INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%
 ON CONFLICT (actor_id) DO UPDATE SET tasks_completed = state.tasks_completed + 1
 
 -- name: validity_changes
--- Memories whose validity began or ended since the last sleep.
+-- Memories that became valid or ended since the last sleep.
 SELECT memory.actor_id, memory.id FROM strength_rhythm AS state JOIN strength_memory AS memory USING (actor_id)
 WHERE state.actor_id = ANY(%(actor_ids)s) AND memory.status = 'active' AND NOT memory.pinned
     AND (memory.valid_to > state.clock_at AND memory.valid_to <= %(now)s
@@ -209,7 +209,7 @@ WITH {locked_numbers}, moved AS (
 TABLE gone
 
 -- name: reactivate
--- Activates memories that a sleep archived, each with a revision; not those whose text is in use again
+-- Activates memories that a sleep archived, each with a revision; not those with a text that is in use again
 -- (`memory_text_once`).
 WITH {locked_numbers}, moved AS (
     UPDATE strength_memory AS memory SET status = 'active', version = version + 1, updated_at = %(now)s

@@ -1,5 +1,5 @@
 /* Editors of documents and summaries: counts tokens and updates previews while typing, and loads sections when they are opened.
-   Without it the count is told after saving, and what is opened is a link to a page of its own. */
+   Without it the count is shown after saving, and sections are links to separate pages. */
 "use strict";
 (function () {
     const PAUSE_MS = 400;
