@@ -218,7 +218,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "PATH_CONVERTER_OVERRIDES": {"str": {"type": "string", "maxLength": 255}},
-    # Sets of choices that several fields share, or whose field is called like another's.
+    # Choices shared by several fields, or of fields with equal names.
     "ENUM_NAME_OVERRIDES": {
         "MemoryKindEnum": "memoryhub.tenancy.namespaces.KINDS",
         "MemoryStatusEnum": ["active", "pending", "archived", "rejected"],

@@ -169,7 +169,7 @@ def assemble_context(
         by=by,
         now=now,
     )
-    started = time.perf_counter()  # a model that routes is no part of the assembly
+    started = time.perf_counter()  # routing by a model is not part of assembly time
     latest, doubted = _latest(tenant, request, by, limit=max(MAX_EARLIER_TURNS, policy.most_turns + 1))
     turns = [(message.role, message.content) for message in reversed(latest)]
     layer_request = LayerRequest(

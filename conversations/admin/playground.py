@@ -117,7 +117,7 @@ def cache_run(request: HttpRequest, run: Run) -> str:
     token = secrets.token_urlsafe(TOKEN_BYTES)
     key = _cache_key(request, token)
     cache.set(key, {**asdict(run), "actor_id": run.actor_id and str(run.actor_id)}, CACHE_SECONDS)
-    # Where processes share runs as files, an expired one would stay until somebody asks for it.
+    # A file-based cache deletes an expired run only when it is read, so delete it explicitly.
     timer = Timer(CACHE_SECONDS, cache.delete, [key])
     timer.daemon = True
     timer.start()

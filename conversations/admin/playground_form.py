@@ -57,7 +57,7 @@ class PlaygroundForm(forms.Form):
 
     agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
     user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
-    # Whatever was asked for is checked with its user; the choices are what the page offers.
+    # A text field: the value is checked against the user later; the choices are only suggestions.
     session = forms.CharField(required=False, max_length=100, label=_("Session"), widget=UnfoldAdminSelectWidget())
     project = _text(
         _("Project"),

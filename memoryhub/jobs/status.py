@@ -135,7 +135,7 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
         disk.add_metric([], space.free_mb << 20)
     replaced = GaugeMetricFamily("memoryhub_web_replaced", "Web processes replaced since the start.")
     replaced.add_metric([], _replaced())
-    # Reported during an outage too, as the disk is; the other metrics are absent then.
+    # Reported during an outage too, like disk space; other metrics are absent then.
     up = GaugeMetricFamily("memoryhub_database_up", "Whether the database answers.", value=state is not None)
     if state is not None:
         for job_state in State:

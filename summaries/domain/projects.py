@@ -123,7 +123,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     return free
 
 
-# Hiragana beside kanji are endings and particles: 引っ越し計画 is no "shi".
+# Hiragana next to kanji are endings and particles: 引っ越し計画 does not become "shi".
 _OKURIGANA: Final = re.compile("(?<=[\u3005\u3400-\u9fff])[ぁ-ゖ]++|(?<![ぁ-ゖ])[ぁ-ゖ]++(?=[\u3005\u3400-\u9fff])")
 
 
